@@ -50,11 +50,15 @@ class ChangeOut(AnswerModel):
 
 
 class TotalsOut(AnswerModel):
-    """Of the jobs that there are, from now to `until`."""
+    """Of the jobs that there are and can run, from now to `until`."""
 
     mean_completion: float | None = Field(
         description="seconds from submission to end; a job that has not ended by then counts up to then"
     )
+    median_wait: float | None = Field(
+        description="seconds from submission to start; a job that has not started by then counts up to then"
+    )
+    p90_wait: float | None = Field(description="the wait that nine jobs of ten do not exceed")
     gpu_hours: float | None = Field(description="null, like the other figures: not played so far, see `cut`")
     host_hours: float | None = Field(description="hours for which hosts hold jobs, added up")
     ended: int | None = Field(description="jobs that end by then")
@@ -99,6 +103,9 @@ class ComparisonOut(AnswerModel):
 
     until: At
     jobs: int = Field(description="how many there are")
+    left_out: int = Field(
+        description="of them, that can't run as the cluster and the quotas are: no figure counts them"
+    )
     policies: list[ComparedPolicy] = Field(description="the one in force first; the others with their defaults")
 
 

@@ -65,7 +65,7 @@ def history(session: Session) -> None:
     print_table(session, ("SINCE", "ALGORITHM", "METRIC", "PARAMETERS"), rows)
 
 
-_FIGURES = ("MEAN COMPLETION", "GPU-HOURS", "HOST-HOURS", "END BY THEN", "CHANGES AT ONCE")
+_FIGURES = ("MEAN COMPLETION", "MEDIAN WAIT", "P90 WAIT", "GPU-HOURS", "HOST-HOURS", "END BY THEN", "MOVED NOW")
 _HOURS = click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True, help="How far to look.")
 
 
@@ -126,6 +126,8 @@ def compare(session: Session, hours: int) -> None:
         for each in found["policies"]
     ]  # fmt: skip
     print_table(session, ("ALGORITHM", "METRIC", "IN FORCE", *_FIGURES), rows)
+    if out := found["left_out"]:
+        click.echo(f"{out} of {found['jobs']} jobs can't run here whatever the policy, and are in no figure.")
 
 
 def _gpus(allocation: Json) -> str:
@@ -135,9 +137,11 @@ def _gpus(allocation: Json) -> str:
 def _totals(totals: Json) -> list[Cell]:
     if totals["mean_completion"] is None:
         why = {"time": "it takes too long to compute", "events": "too much happens"}
-        return [why.get(totals["cut"], "-"), "-", "-", "-", "-"]
+        return [why.get(totals["cut"], "-"), *["-"] * (len(_FIGURES) - 1)]
     return [
         show_seconds(totals["mean_completion"]),
+        show_seconds(totals["median_wait"]),
+        show_seconds(totals["p90_wait"]),
         f"{totals['gpu_hours']:.1f}",
         f"{totals['host_hours']:.1f}",
         str(totals["ended"]),

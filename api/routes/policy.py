@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
 Hours = Annotated[int, Query(ge=1, le=168, description="how far to look")]
-_FIGURES = ("mean_completion", "gpu_hours", "host_hours", "ended", "changes")
+_FIGURES = tuple(name for name in TotalsOut.model_fields if name != "cut")
 
 
 @router.get("/policy")
@@ -120,6 +120,7 @@ def comparison(request: Request, hours: Hours = 24) -> ComparisonOut:
     return ComparisonOut(
         until=until,
         jobs=max((len(each.forecast.etas) for each in found if not isinstance(each, PolicyFault)), default=0),
+        left_out=max((each.left_out for each in found if not isinstance(each, PolicyFault)), default=0),
         policies=[
             ComparedPolicy(
                 algorithm=name,

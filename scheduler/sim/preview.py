@@ -7,16 +7,19 @@ how fast the machine computes.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, policy_plan_within
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota, policy_plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.wanted_types import plan_by_type
+from schedulearn.scheduler.core.wanted_types import plan_by_type, suits
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
+from schedulearn.scheduler.sim.run import Outcome
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Totals:
-    """Of the jobs that there are, from now to the horizon. Seconds and hours."""
+    """Figures of the jobs that can run, from now to the horizon. Seconds and hours."""
 
     mean_completion: float
     """From submission to end; a job that has not ended by then counts up to then."""
+    median_wait: float
+    """From submission to start; a job that has not started by then counts up to then."""
+    p90_wait: float
     gpu_hours: float
     host_hours: float
     ended: int
@@ -56,8 +62,10 @@ class Played:
     until: float
     """The end of the time that its figures are about, seconds since the epoch."""
     totals: Totals | None
-    """None: it was not played up to the horizon (`forecast.cut`), so its figures can't be compared; or there are no
-    jobs."""
+    """None: it was not played up to the horizon (`forecast.cut`), so its figures can't be compared; or no job can
+    run."""
+    left_out: int = 0
+    """Jobs that can't run as the cluster and the quotas are, whatever the policy: no figure counts them."""
 
 
 def play(
@@ -90,18 +98,30 @@ def play(
         raise found.problem
     until = snapshot.now + horizon_s
     far = found.cut in ("", "horizon")
-    totals = _totals(found, until, len(changes)) if far and snapshot.jobs else None
-    return Played(found, changes, len(snapshot.jobs) - len(changes), until, totals)
+    never = {job.id for job in snapshot.jobs if _can_never_run(job, snapshot, quotas)}
+    outcomes = [outcome for outcome in found.run.outcomes if outcome.job.id not in never]
+    totals = _totals(found, outcomes, until, len(changes)) if far and outcomes else None
+    return Played(found, changes, len(snapshot.jobs) - len(changes), until, totals, len(never))
 
 
-def _totals(found: Forecast, until: float, changes: int) -> Totals:
-    outcomes = found.run.outcomes
+def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
+    """Tell whether a waiting job needs more than all hosts have, or than its quota ever allows."""
+    if job.allocation:
+        return False
+    there = sum((host.gpus if host.open else 0) + host.parked_gpus for host in snapshot.hosts if suits(host, job))
+    return (job.min_gpus if job.elastic else job.required_gpus) > there or exceeds_quota(job, quotas)
+
+
+def _totals(found: Forecast, outcomes: Sequence[Outcome], until: float, changes: int) -> Totals:
+    waits = sorted(min(o.started_at, until) - o.job.submitted_at for o in outcomes)
     times = [min(o.ended_at, until) - o.job.submitted_at for o in outcomes]
     held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]
     busy = busy_periods(replace(found.run, held=tuple(held)))
     on = busy if found.run.on is None else [(begin, min(end, until)) for begin, end in found.run.on if begin < until]
     return Totals(
         sum(times) / len(times),
+        statistics.median(waits),
+        waits[math.ceil(0.9 * len(waits)) - 1],
         sum((h.end - h.begin) * sum(h.allocation.values()) for h in held) / 3600,
         sum(end - begin for begin, end in on) / 3600,
         sum(1 for o in outcomes if o.ended_at <= until),

@@ -1,5 +1,6 @@
 """What a policy would do at once, and what would come of it within a fixed time."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from builders import host, job, snapshot
 
 from schedulearn.scheduler.core.host_scaling import ScalingRule, Switching
 from schedulearn.scheduler.core.model import JobView, Snapshot
+from schedulearn.scheduler.core.planning.quotas import Quota, Quotas
 from schedulearn.scheduler.core.planning.remaining_work import Basis
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.forecast import Facts
@@ -104,3 +106,29 @@ def test_hosts_are_parked_and_woken_as_in_the_service() -> None:
     assert on is not None
     assert found.totals.host_hours == pytest.approx(sum(end - begin for begin, end in on) / 3600)
     assert len(on) == 2
+
+
+def test_jobs_that_can_never_run_are_in_no_figure() -> None:
+    """Each stood with 24 hours in every mean, and hid what differs between policies."""
+    never = [
+        job("too-large", gpus=5),
+        job("no-such-type", gpu_type="h100"),
+        job("at-least-five", gpus=5, min_gpus=5, max_gpus=8, elastic=True),
+        job("beyond-quota", gpus=3, user="ada"),
+    ]
+    state = crowd()
+    with_never = replace(state, jobs=(*state.jobs, *never))
+    quotas = Quotas({"ada": Quota(gpus=2)})
+    facts = {view.id: Facts(view.id, view.max_gpus) for view in with_never.jobs}
+    found = play(make_policy("fifo"), with_never, facts, horizon_s=DAY, quotas=quotas)
+    assert found.left_out == 4
+    assert found.totals == played(state, "fifo").totals
+    alone = replace(state, jobs=tuple(never[:1]))
+    assert played(alone, "fifo").totals is None
+
+
+def test_waits_are_from_submission_to_start() -> None:
+    found = played(crowd(), "fifo").totals
+    assert found is not None
+    # Four were submitted 995 s ago, and wait 14,400 s more for the long one.
+    assert 15_390 < found.median_wait < found.p90_wait < 15_400

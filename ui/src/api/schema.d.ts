@@ -2349,6 +2349,11 @@ export interface components {
              */
             jobs: number;
             /**
+             * Left Out
+             * @description of them, that can't run as the cluster and the quotas are: no figure counts them
+             */
+            left_out: number;
+            /**
              * Policies
              * @description the one in force first; the others with their defaults
              */
@@ -6878,7 +6883,7 @@ export interface components {
         };
         /**
          * TotalsOut
-         * @description Of the jobs that there are, from now to `until`.
+         * @description Of the jobs that there are and can run, from now to `until`.
          */
         TotalsOut: {
             /**
@@ -6912,6 +6917,16 @@ export interface components {
              * @description seconds from submission to end; a job that has not ended by then counts up to then
              */
             mean_completion: number | null;
+            /**
+             * Median Wait
+             * @description seconds from submission to start; a job that has not started by then counts up to then
+             */
+            median_wait: number | null;
+            /**
+             * P90 Wait
+             * @description the wait that nine jobs of ten do not exceed
+             */
+            p90_wait: number | null;
         };
         /** TrialOut */
         TrialOut: {

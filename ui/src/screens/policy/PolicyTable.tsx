@@ -10,14 +10,16 @@ import { Icon } from "../../shell/Icon";
 import { ReadError } from "../../shell/Loaded";
 import { type Draft, kindOf } from "./draft";
 import classes from "./PolicyForm.module.css";
-import { bestOf, FIGURES, type Figure, isBest, keyOf, nameOf, whyNone } from "./preview";
+import { bestOf, FIGURES, type Figure, groupsOf, isBest, keyOf, nameOf, whyNone } from "./preview";
 import { HOURS, useHours } from "./useHours";
 
 const COLUMNS: Record<Figure, { title: string; show: (value: number) => string }> = {
   mean_completion: { title: "Mean completion", show: duration },
+  median_wait: { title: "Median wait", show: duration },
+  p90_wait: { title: "p90 wait", show: duration },
   gpu_hours: { title: "GPU-hours", show: amount },
   host_hours: { title: "Host-hours", show: amount },
-  changes: { title: "Changes at once", show: count },
+  changes: { title: "Jobs moved now", show: count },
 };
 
 interface Props {
@@ -36,7 +38,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
   const { data, isFetching, refetch } = comparison;
   const found = new Map((data?.policies ?? []).map((each) => [keyOf(each), each]));
   const best = bestOf(data?.policies ?? []);
-  const rows = rowsOf(policy, found, sort);
+  const groups = groupsOf(rowsOf(policy, found, sort), found);
   return (
     <section className={`card ${classes.table}`} aria-label="Policies compared">
       <div className={classes.head}>
@@ -53,13 +55,13 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
         </Button>
         <span className={classes.asOf}>
           {data
-            ? `Until ${when(data.until, clock.now())}, of the jobs that there are`
+            ? `Until ${when(data.until, clock.now())}, of ${leftOut(data.jobs, data.left_out)}`
             : "Each is played on from now"}
         </span>
       </div>
       <ReadError queries={[comparison]} title="They can't be compared" />
       <Table.ScrollContainer
-        minWidth={620}
+        minWidth={760}
         scrollAreaProps={{ tabIndex: 0, "aria-label": "Policies" } as object}
       >
         <Table verticalSpacing={6} className={classes.rows}>
@@ -85,25 +87,29 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {rows.map(({ algorithm, metric }, index) => {
-              const key = keyOf({ algorithm, metric });
-              const chosen = key === keyOf(draft);
+            {groups.map((group, index) => {
+              const [first] = group;
+              const chosen = group.some((each) => keyOf(each) === keyOf(draft));
+              const choose = (each = first) => each && onChoose(each.algorithm, each.metric);
               return (
-                <Fragment key={key}>
-                  <Table.Tr data-chosen={chosen} onClick={() => !chosen && onChoose(algorithm, metric)}>
+                <Fragment key={group.map(keyOf).join()}>
+                  <Table.Tr data-chosen={chosen} onClick={() => !chosen && choose()}>
                     <Table.Td>
-                      <span className={classes.policy}>
-                        <Radio
-                          size="xs"
-                          name="policy"
-                          label={nameOf({ algorithm, metric })}
-                          checked={chosen}
-                          onChange={() => onChoose(algorithm, metric)}
-                        />
-                        {index === 0 && <span className={classes.inForce}>in force</span>}
-                      </span>
+                      {group.map((each, position) => (
+                        <span className={classes.policy} key={keyOf(each)}>
+                          <Radio
+                            size="xs"
+                            name="policy"
+                            label={nameOf(each)}
+                            checked={keyOf(each) === keyOf(draft)}
+                            onClick={(event) => event.stopPropagation()}
+                            onChange={() => choose(each)}
+                          />
+                          {index === 0 && position === 0 && <span className={classes.inForce}>in force</span>}
+                        </span>
+                      ))}
                     </Table.Td>
-                    <Figures found={found.get(key)} best={best} />
+                    <Figures found={first && found.get(keyOf(first))} best={best} />
                   </Table.Tr>
                   {chosen && (
                     <tr className={classes.opened}>
@@ -123,6 +129,10 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
     </section>
   );
 }
+
+/** How many jobs are counted, and why others are not. */
+const leftOut = (jobs: number, out: number) =>
+  out ? `${jobs - out} jobs; ${out} that can't run here are left out` : "the jobs that there are";
 
 function Figures({
   found,

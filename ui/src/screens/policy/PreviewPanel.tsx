@@ -45,6 +45,8 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
               then={then.mean_completion}
               show={duration}
             />
+            <Row name="Median wait" now={now.median_wait} then={then.median_wait} show={duration} />
+            <Row name="p90 wait" now={now.p90_wait} then={then.p90_wait} show={duration} />
             <Row name="GPU-hours" now={now.gpu_hours} then={then.gpu_hours} show={amount} />
             <Row name="Host-hours" now={now.host_hours} then={then.host_hours} show={amount} />
             <Row name="Jobs that end by then" now={now.ended} then={then.ended} show={String} neutral />

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import type { ComparedPolicy } from "../../api/types";
-import { bestOf, compared, gpusOf, isBest, whyNone } from "./preview";
+import { bestOf, compared, gpusOf, groupsOf, isBest, keyOf, whyNone } from "./preview";
 
 const row = (mean: number | null, gpu_hours: number) =>
-  ({ totals: { mean_completion: mean, gpu_hours, host_hours: 5, changes: 0 } }) as unknown as ComparedPolicy;
+  ({
+    totals: { mean_completion: mean, median_wait: 1, p90_wait: 2, gpu_hours, host_hours: 5, changes: 0 },
+  }) as unknown as ComparedPolicy;
 
 test("the best of each column is marked, where there is one", () => {
   const best = bestOf([row(100, 3), row(50, 3), row(null, 9)]);
@@ -35,4 +37,15 @@ test.each([
 test("GPUs are counted over hosts", () => {
   expect(gpusOf({ a: 2, b: 3 })).toBe(5);
   expect(gpusOf({})).toBe(0);
+});
+
+test("policies with the same figures stand together, and those without alone", () => {
+  const names = ["fifo", "srtf", "las", "edf", "tiresias"].map((algorithm) => ({
+    algorithm,
+    metric: "default",
+  }));
+  const rows = [row(100, 3), row(50, 3), row(100.01, 3), row(null, 3), row(null, 3)];
+  const found = new Map(names.map((name, index) => [keyOf(name), rows[index] as ComparedPolicy]));
+  const groups = groupsOf(names, found).map((group) => group.map(({ algorithm }) => algorithm));
+  expect(groups).toEqual([["fifo", "las"], ["srtf"], ["edf"], ["tiresias"]]);
 });

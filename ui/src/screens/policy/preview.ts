@@ -1,7 +1,14 @@
 import type { ComparedPolicy, Totals } from "../../api/types";
 
 /** What policies are compared by; less of each is better. */
-export const FIGURES = ["mean_completion", "gpu_hours", "host_hours", "changes"] as const;
+export const FIGURES = [
+  "mean_completion",
+  "median_wait",
+  "p90_wait",
+  "gpu_hours",
+  "host_hours",
+  "changes",
+] as const;
 export type Figure = (typeof FIGURES)[number];
 
 export const keyOf = ({ algorithm, metric }: { algorithm: string; metric: string }) =>
@@ -20,6 +27,21 @@ export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Par
     if (values.length > 1 && most - least > SAME * most) best[figure] = least;
   }
   return best;
+}
+
+/** Policies with the same figures stand together; those without figures stand alone. The order stays. */
+export function groupsOf<P extends { algorithm: string; metric: string }>(
+  policies: readonly P[],
+  found: ReadonlyMap<string, Pick<ComparedPolicy, "totals">>,
+): P[][] {
+  const groups = new Map<string, P[]>();
+  for (const policy of policies) {
+    const totals = found.get(keyOf(policy))?.totals;
+    const values = FIGURES.map((figure) => totals?.[figure]?.toPrecision(3));
+    const alike = values.includes(undefined) ? keyOf(policy) : values.join(" ");
+    groups.set(alike, [...(groups.get(alike) ?? []), policy]);
+  }
+  return [...groups.values()];
 }
 
 /** Whether a value is as good as the best: differences too small to be shown don't count. */

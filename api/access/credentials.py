@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import pwd
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +15,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import accounts, tokens
+from schedulearn.scheduler.store.people.run_as import own_account
 from schedulearn.scheduler.store.people.tokens import Session, Token
 
 T = TypeVar("T")
@@ -26,14 +25,6 @@ SESSION_S = 7 * 86400.0
 LINK_S = 3600.0
 """How long the link that the service prints at its start is good for, once."""
 _USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
-
-
-def own_account() -> str:
-    """The name of the account that runs the service: its first administrator."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return "admin"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class HostActions:
         suspended: Set[str],
         share: bool,
         data_sets: Mapping[str, str],
-        writable: Collection[str],
+        writable: Mapping[str, Collection[str]],
         job_env: Callable[[str], Mapping[str, str]],
         code_path: Callable[[str], Path],
     ) -> None:

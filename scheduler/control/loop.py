@@ -99,7 +99,7 @@ class SchedulerLoop:
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
         self.data_sets = settings.data_sets
-        self._writable = settings.writable_data_sets.keys()
+        self._writable = settings.writable_data_sets
         self._on_attempt_end = on_attempt_end
         self.db = db
         self.agents = agents()

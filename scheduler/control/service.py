@@ -39,6 +39,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
+from schedulearn.scheduler.store.people.run_as import load_run_as, why_none
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.repository import JobRow
 
@@ -191,6 +192,13 @@ class Service:
                     "writable_data_sets): ask the operator",
                     field="mounts",
                 )
+        if writable := [name for name in spec.mounts if name in self._writable]:
+            with self.db.read() as conn:
+                if spec.user not in load_run_as(conn, [spec.user]):
+                    raise ForbiddenError(
+                        f"jobs write {writable[0]} as their user's uid on the hosts, and {why_none(spec.user)}",
+                        field="mounts",
+                    )
 
     def _submitted_before(self, conn: Connection, key: str, digest: str, count: int) -> JobRows:
         keys = [_nth_key(key, index) for index in range(count)]

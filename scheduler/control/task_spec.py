@@ -35,8 +35,8 @@ class HostResources:
     facts: HostFacts | None
     data_sets: Mapping[str, str]
     """Name -> folder there."""
-    writable: Collection[str]
-    """Names of data sets that jobs may write: who may is checked when a job comes."""
+    writable: Mapping[str, Collection[str]]
+    """Data sets that jobs may write -> their users who may."""
     image_of: Callable[[NamesImage], str]
     """What a job runs in there."""
     data_seen_at: Callable[[str, str], str]
@@ -84,6 +84,9 @@ def task_spec(
     of_sdk = {"BATCH_SIZE": start.batch_size, "MAX_BATCH_SIZE": start.max_batch_size, "EPOCHS": start.epochs}
     env.update({f"SCHEDULEARN_{name}": str(value) for name, value in of_sdk.items() if value is not None})
     bounds = limits(start, gpus, host.gpus, host.facts)
+    writable = {name: target for name, target in start.mounts.items() if name in host.writable}
+    may_write = writable and all(start.user in host.writable[name] for name in writable)
+    run_as = state.run_as.get(start.user) if may_write else None
     if several_hosts:
         launcher, words = gang_command(job.launcher, start.command)
         argv = member_argv(_gang_source(), words)
@@ -101,7 +104,8 @@ def task_spec(
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         mounts=mounts,
-        writable=[target for name, target in start.mounts.items() if name in host.writable],
+        writable=list(writable.values()),
+        run_as=run_as,
         data=job.inputs,
         code=str(host.code_path(start.code)) if start.code else "",
         host_network=several_hosts,

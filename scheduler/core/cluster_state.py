@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
+from schedulearn.scheduler.core.task import RunAs
 
 
 class Job(NamedTuple):
@@ -90,6 +91,7 @@ class StartDetails(NamedTuple):
     """What only the start of a job's tasks needs."""
 
     id: str
+    user: str
     command: str
     env: Mapping[str, str]
     mounts: Mapping[str, str]
@@ -201,6 +203,8 @@ class ClusterState:
     jobs: Mapping[str, Job]
     starting: Mapping[str, StartDetails]
     """By job, of those with tasks that are yet to start."""
+    run_as: Mapping[str, RunAs]
+    """By user, of those jobs: as whom their tasks may write folders of the hosts."""
     cpu_needs: Mapping[str, CpuNeed]
     """By job, of those without GPUs."""
     tasks: Sequence[Task]

@@ -10,6 +10,25 @@ from enum import StrEnum
 GIB = 1 << 30
 
 
+HIGHEST_ID = (1 << 31) - 1
+"""Of a user or group of the hosts: engines take none above it."""
+
+
+@dataclass(frozen=True)
+class RunAs:
+    """The account of the hosts that a task runs as. Never root's."""
+
+    user: str
+    uid: int
+    gid: int
+    gids: tuple[int, ...] = ()
+    """Its further groups."""
+
+    def __post_init__(self) -> None:
+        if not all(0 < number <= HIGHEST_ID for number in (self.uid, self.gid, *self.gids)):
+            raise ValueError(f"{self}: a uid or gid is between 1 and {HIGHEST_ID}")
+
+
 @dataclass(frozen=True)
 class TaskSpec:
     """One container to be: one host's share of one attempt of a job."""
@@ -34,6 +53,8 @@ class TaskSpec:
     """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
     writable: Collection[str] = ()
     """Those paths of `mounts` that the task may write."""
+    run_as: RunAs | None = None
+    """In place of the image's own user. A task that may write folders of the hosts has it."""
     data: Mapping[str, str] = field(default_factory=dict)
     """Path in the container -> key of data that jobs share, which the host has, read-only."""
     code: str = ""

@@ -24,6 +24,12 @@ def check_task(task: TaskSpec) -> None:
             raise StartRefused(
                 f"the data set for {target} is not declared any more: see the setting data_sets", field="mounts"
             )
+    if task.writable and task.run_as is None:
+        raise StartRefused(
+            f"{', '.join(task.writable)} is a folder of the hosts, and the job's user has no uid or may not write it "
+            "any more: ask an admin (schedulearn users ids, setting writable_data_sets), and submit the job again",
+            field="mounts",
+        )
     for name, value in task.env.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise StartRefused(

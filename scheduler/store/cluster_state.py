@@ -13,6 +13,7 @@ from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
 from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskStatus
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
+from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
 
 
@@ -50,10 +51,13 @@ def load_cluster_state(conn: Connection) -> ClusterState:
     found = load_gpu_leases(conn)
     tasks = [records.Task._make(row) for row in conn.execute(_LIVE_TASKS)]
     jobs = {job.id: job for job in map(records.Job._make, conn.execute(_JOBS))}
+    starting = _load_starts(conn, {task.job_id for task in tasks if task.wanted})
+    writers = {start.user for start in starting.values() if start.mounts}
     awaited = {each for job in jobs.values() if job.after is not None for each in job.after["jobs"]}
     return ClusterState(
         jobs=jobs,
-        starting=_load_starts(conn, {task.job_id for task in tasks if task.wanted}),
+        starting=starting,
+        run_as=load_run_as(conn, writers) if writers else {},
         cpu_needs=_load_cpu_needs(conn, jobs),
         tasks=tasks,
         hosts=found.hosts,

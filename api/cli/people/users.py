@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import click
 
 from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.people.quota import used_lines
 from schedulearn.api.cli.people.tokens import ROLES
 from schedulearn.api.cli.times import show_time
+
+UID = click.option("--uid", type=int, metavar="UID", help="As whom on the hosts their jobs write; goes with --gid.")
+GID = click.option("--gid", type=int, metavar="GID", help="Their group on the hosts.")
+GROUPS = click.option("--group", "groups", type=int, metavar="GID", multiple=True, help="A further group; repeatable.")
 
 
 @click.command(cls=Command)
@@ -52,27 +59,34 @@ def list_users(session: Session) -> None:
     if session.as_json:
         print_json(found)
         return
-    rows = [[each["name"], each["role"], show_time(each["created_at"])] for each in found["items"]]
-    print_table(session, ("NAME", "ROLE", "CREATED"), rows)
+    rows = [
+        [each["name"], each["role"], _ids_of(each) or "-", show_time(each["created_at"])] for each in found["items"]
+    ]
+    print_table(session, ("NAME", "ROLE", "WRITES AS", "CREATED"), rows)
 
 
 @users.command("add")
 @click.argument("name")
 @click.option("--role", type=ROLES, default="user", show_default=True, help="What they may do.")
+@UID
+@GID
+@GROUPS
 @pass_session
-def add(session: Session, name: str, role: str) -> None:
+def add(session: Session, name: str, role: str, uid: int | None, gid: int | None, groups: Sequence[int]) -> None:
     """Adds somebody. Then give them a token: `schedulearn tokens add "ada's laptop" --user ada`.
 
     \b
     Examples:
       schedulearn users add ada
+      schedulearn users add ada --uid 1001 --gid 1001 --group 200
       schedulearn users add wall-screen --role viewer
     """
-    made = session.client.add_user(name, role)
+    made = session.client.add_user(name, role, uid=uid, gid=gid, gids=groups)
     if session.as_json:
         print_json(made)
         return
-    click.echo(f"{clean(made['name'])} is {made['role']}")
+    ids = _ids_of(made)
+    click.echo(f"{clean(made['name'])} is {made['role']}" + (f", and writes on the hosts as {ids}" if ids else ""))
 
 
 @users.command("role")
@@ -91,6 +105,38 @@ def set_role(session: Session, name: str, role: str) -> None:
         print_json(made)
         return
     click.echo(f"{clean(made['name'])} is {made['role']}")
+
+
+@users.command("ids")
+@click.argument("name")
+@UID
+@GID
+@GROUPS
+@click.option("--none", is_flag=True, help="Their jobs write no folders of the hosts.")
+@pass_session
+def set_ids(session: Session, name: str, uid: int | None, gid: int | None, groups: Sequence[int], none: bool) -> None:
+    """Says as whom on the hosts somebody's jobs write: `id ada` there tells the numbers.
+
+    \b
+    Examples:
+      schedulearn users ids ada --uid 1001 --gid 1001 --group 200 --group 27
+      schedulearn users ids ada --none
+    """
+    if none == (uid is not None and gid is not None) or (none and groups):
+        raise click.UsageError("give --uid and --gid, and --group for each further group; or --none")
+    made = session.client.set_ids(name, uid, gid, groups)
+    if session.as_json:
+        print_json(made)
+        return
+    ids = _ids_of(made)
+    click.echo(f"{clean(made['name'])} writes on the hosts as {ids}" if ids else f"{clean(made['name'])} has no uid")
+
+
+def _ids_of(user: Mapping[str, Any]) -> str:
+    """As whom on the hosts a user's jobs write; empty: they don't."""
+    if user["uid"] is None:
+        return ""
+    return ":".join([str(user["uid"]), ",".join(map(str, (user["gid"], *user["gids"])))])
 
 
 @users.command("rm")

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedulearn.api.access.credentials import own_account
 from schedulearn.api.settings import Settings
+from schedulearn.scheduler.store.people.run_as import own_account
 
 if TYPE_CHECKING:
     from schedulearn.api.tls.certificates import Certificate

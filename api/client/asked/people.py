@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from schedulearn.api.client.asked.base import Asked, J, L, N, T
 from schedulearn.api.client.transport import part
@@ -19,11 +19,19 @@ class PeopleCalls(Asked[J, L, N, T]):
         """`{"items": [...]}`, without the account that runs the service."""
         return self._object("GET", "users")
 
-    def add_user(self, name: str, role: str = "user") -> J:
-        return self._object("POST", "users", json={"name": name, "role": role})
+    def add_user(
+        self, name: str, role: str = "user", *, uid: int | None = None, gid: int | None = None, gids: Sequence[int] = ()
+    ) -> J:
+        """`uid`, `gid`, `gids`: as whom on the hosts their jobs write folders; None: they write none."""
+        ids = {"uid": uid, "gid": gid, "gids": list(gids)} if uid is not None or gid is not None or gids else {}
+        return self._object("POST", "users", json={"name": name, "role": role, **ids})
 
     def set_role(self, name: str, role: str) -> J:
         return self._object("PATCH", f"users/{part(name)}", json={"role": role})
+
+    def set_ids(self, name: str, uid: int | None, gid: int | None, gids: Sequence[int] = ()) -> J:
+        """As whom on the hosts their jobs write folders; None: they write none."""
+        return self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
 
     def remove_user(self, name: str) -> N:
         """Revokes their tokens; their jobs go on."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
-from typing import Annotated
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.access.permissions import Permission, refused_to
@@ -17,7 +19,8 @@ from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
-from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.core.task import HIGHEST_ID, RunAs
+from schedulearn.scheduler.errors import ConflictError, InvalidError
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people.accounts import Account
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
@@ -26,25 +29,58 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
+HostId = Annotated[int, Field(strict=True, ge=1, le=HIGHEST_ID)]
+"""0 is root's."""
 
 
-class UserIn(BaseModel):
+class Ids(BaseModel):
+    """As whom on the hosts their jobs write."""
+
     model_config = ConfigDict(extra="forbid")
 
+    uid: HostId | None = Field(
+        default=None,
+        description="of their account on the hosts, as which their jobs write folders there; null: none do",
+    )
+    gid: HostId | None = Field(default=None, description="of its group; goes with `uid`")
+    gids: list[HostId] = Field(default_factory=list, max_length=64, description="its further groups")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.uid is None) != (self.gid is None) or (self.gids and self.uid is None):
+            raise ValueError("uid and gid go together, and gids with both: name all of them, or none")
+        return self
+
+    def run_as(self, user: str) -> RunAs | None:
+        """Raises InvalidError for the service's own."""
+        if self.uid is None or self.gid is None:
+            return None
+        if self.uid == os.geteuid():
+            raise InvalidError(
+                f"uid {self.uid} runs this service, whose files hold everybody's secrets: {user} needs another one",
+                field="uid",
+            )
+        return RunAs(user, self.uid, self.gid, tuple(self.gids))
+
+
+class UserIn(Ids):
     name: str = Field(min_length=1, max_length=100, pattern=_NAME, description="their jobs have it as `user`")
     role: Role = Role.USER
 
 
-class RoleIn(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class UserChange(Ids):
+    """What is left out stays; `uid`, `gid` and `gids` are changed together."""
 
-    role: Role
+    role: Role | None = None
 
 
 class UserOut(AnswerModel):
     name: str
     role: Role
     created_at: At
+    uid: int | None = Field(description="as which their jobs write folders of the hosts; null: none do")
+    gid: int | None
+    gids: list[int]
 
 
 class UserList(AnswerModel):
@@ -96,18 +132,29 @@ def add_user(request: Request, body: UserIn) -> Response:
     credentials, now = credentials_of(request), time.time()
     if body.name == credentials.own:
         raise ConflictError(f"{body.name} runs this service, and is its admin already", field="name")
-    return credentials.change(
-        cluster_of(request).db, lambda conn: _answer(accounts.add_account(conn, body.name, body.role, now), 201)
-    )
+    ids = body.run_as(body.name)
+
+    def change(conn: Connection) -> Response:
+        account = accounts.add_account(conn, body.name, body.role, now)
+        return _answer(account if ids is None else accounts.set_ids(conn, body.name, ids, now), 201)
+
+    return credentials.change(cluster_of(request).db, change)
 
 
 @router.patch("/users/{name}", response_model=UserOut, responses=problems(404, 422))
-def change_role(request: Request, name: UserName, body: RoleIn) -> Response:
-    """In force at once, for all their tokens and sessions."""
-    now = time.time()
-    return credentials_of(request).change(
-        cluster_of(request).db, lambda conn: _answer(accounts.set_role(conn, name, body.role, now))
-    )
+def change_user(request: Request, name: UserName, body: UserChange) -> Response:
+    """In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on."""
+    now, ids = time.time(), body.run_as(name)
+
+    def change(conn: Connection) -> Response:
+        account = accounts.get_account(conn, name)
+        if body.role is not None:
+            account = accounts.set_role(conn, name, body.role, now)
+        if body.model_fields_set & Ids.model_fields.keys():
+            account = accounts.set_ids(conn, name, ids, now)
+        return _answer(account)
+
+    return credentials_of(request).change(cluster_of(request).db, change)
 
 
 @router.delete("/users/{name}", status_code=204, responses=problems(404))

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from docker.types import Mount
 
 from schedulearn.scheduler.runtimes.docker.container import WORKSPACE
 
 _PIECE = 1 << 20
 
 
-def put_code(api: Any, container: str, archive: Path) -> None:
-    """Also into one that has a part of it already: a service may have died meanwhile. Raises docker's APIError."""
-    api.put_archive(container, WORKSPACE, _content(archive))
+def put_code(api: Any, container: str, archive: Path, *, apart: bool = False) -> None:
+    """Also into one that has a part of it already: a service may have died meanwhile. Raises docker's APIError.
+
+    An engine unpacks as root, and follows the links of the container's image. `apart`: so that none leads to what else
+    the container has, the folder is a volume of its own, and is filled through a container that has nothing but that.
+    """
+    if not apart:
+        api.put_archive(container, WORKSPACE, _content(archive))
+        return
+    found = api.inspect_container(container)
+    [volume] = [mount["Name"] for mount in found["Mounts"] if mount["Destination"] == WORKSPACE]
+    mounts = [Mount(WORKSPACE, volume, type="volume", no_copy=True)]
+    helper = api.create_container(
+        found["Image"], ["true"], entrypoint=[], host_config=api.create_host_config(mounts=mounts)
+    )["Id"]
+    try:
+        api.put_archive(helper, WORKSPACE, _content(archive))
+    finally:
+        api.remove_container(helper, force=True)
 
 
 def _content(archive: Path) -> Iterator[bytes]:
-    folder = tarfile.TarInfo(".")
-    folder.type, folder.mode = tarfile.DIRTYPE, 0o777  # the image's user may be anyone
-    yield folder.tobuf(tarfile.GNU_FORMAT)
     with archive.open("rb") as source:
         while piece := source.read(_PIECE):
             yield piece

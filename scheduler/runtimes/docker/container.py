@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from docker.types import DeviceRequest, LogConfig
+from docker.types import DeviceRequest, LogConfig, Mount
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.runtimes.docker.volumes import (
@@ -35,6 +35,10 @@ PIDS = 4096
 # The init of each container (tini) passes signals on to the whole process group of its child: where that is no
 # supervisor, the command gets them.
 BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
+
+# A task that writes folders of the hosts runs as an account of theirs, of which the image knows nothing: it has no home
+# there, and no name.
+_HOME = "/tmp"  # noqa: S108
 
 SHELL = "/bin/sh"
 _SUPERVISOR = f"{SDK_PATH}/schedulearn/worker/supervisor.py"
@@ -78,6 +82,8 @@ def create_arguments(
     image has as PYTHONPATH,
     `volumes` the data that jobs share: path in the container -> volume. `shell`: the image has `SHELL`."""
     base = {**BASE_ENV, "PYTHONPATH": python_path}
+    if task.run_as is not None:
+        base |= {"HOME": _HOME, "USER": task.run_as.user, "LOGNAME": task.run_as.user}
     return {
         "image": task.image,
         "name": task.task_id,
@@ -94,12 +100,14 @@ def create_arguments(
         "stop_signal": "SIGTERM",
         # The engine makes the folder with the container.
         **({"working_dir": WORKSPACE} if task.code else {}),
+        **({"user": f"{task.run_as.uid}:{task.run_as.gid}"} if task.run_as is not None else {}),
         "host_config": api.create_host_config(
             init=True,
             mounts=[
                 *mounts(task.job_id, LABEL, cluster_id),
                 *data_sets(task.mounts, task.writable),
                 *shared_data(volumes or {}),
+                *([Mount(WORKSPACE, None, type="volume")] if task.code and task.run_as is not None else []),
             ],
             shm_size=task.shm_bytes,
             cpu_shares=task.cpu_shares or None,
@@ -107,7 +115,9 @@ def create_arguments(
             mem_limit=task.memory_bytes,
             memswap_limit=task.memory_bytes,  # no swap on top of it
             cap_drop=["ALL"],
-            cap_add=list(CAPABILITIES),
+            # None for an account of the hosts: what it writes is its own, and stays so.
+            cap_add=list(CAPABILITIES) if task.run_as is None else [],
+            group_add=list(map(str, task.run_as.gids)) if task.run_as is not None else [],
             pids_limit=PIDS * (1 + len(task.gpu_uuids)),
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,

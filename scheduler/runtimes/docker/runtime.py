@@ -24,7 +24,13 @@ from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker.code import put_code
-from schedulearn.scheduler.runtimes.docker.container import LABEL, SHELL, create_arguments, failed_to_start
+from schedulearn.scheduler.runtimes.docker.container import (
+    LABEL,
+    SHELL,
+    WORKSPACE,
+    create_arguments,
+    failed_to_start,
+)
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
@@ -33,6 +39,7 @@ from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
 from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_files
 from schedulearn.scheduler.runtimes.docker.survey import survey
+from schedulearn.scheduler.runtimes.docker.writable import WritableFolders
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
 from schedulearn.scheduler.runtimes.resources.docker import DockerResources
@@ -77,6 +84,7 @@ class DockerRuntime:
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         self._engine = Engine(url, tls)
         self._sdk = docker_volumes.SdkVolume()
+        self._writable = WritableFolders(self._engine)
         self._closed = threading.Event()
         self.images = DockerImages(self._engine, self._closed, cluster_id)
         self.checkpoints = JobVolumes(self._engine, docker_volumes.CHECKPOINTS, LABEL, cluster_id)
@@ -135,8 +143,9 @@ class DockerRuntime:
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"):
             container = self._create(task)
             if container is not None:
+                self._open_folders(task, container)
                 if task.code:
-                    put_code(self._engine.api, container, Path(task.code))
+                    put_code(self._engine.api, container, Path(task.code), apart=task.run_as is not None)
                 self._run(task, container)
                 self._follow(task.task_id, container)
 
@@ -266,18 +275,20 @@ class DockerRuntime:
         if self._info is None and task.gpu_uuids:
             self._info = api.info()
         try:
-            image = api.inspect_image(task.image)
-            python_path, user = docker_volumes.image_settings(image)
+            image = docker_volumes.image_settings(api.inspect_image(task.image))
             self._sdk.ensure(api, task.image)
             volumes = self._data_of(task)
-            arguments = (api, task, self._cluster_id, self._info or {}, python_path, volumes)
+            if task.writable:
+                self._writable.check(task, image)
+            arguments = (api, task, self._cluster_id, self._info or {}, image.python_path, volumes)
             container = str(api.create_container(**create_arguments(*arguments))["Id"])
-            if not self._has_shell(container, str(image["Id"])):
+            if not self._has_shell(container, image.id):
                 api.remove_container(container, v=True, force=True)
                 container = str(api.create_container(**create_arguments(*arguments, shell=False))["Id"])
             self._check_data(task, container)
-            if user not in ("", "0", "root"):
-                docker_volumes.open_to_all(api, container)
+            if task.writable and api.inspect_container(container)["Image"] != image.id:
+                api.remove_container(container, v=True, force=True)
+                raise RuntimeFault(f"image {task.image!r} of {self.host_id} has just changed: try again")
             return container
         except docker.errors.APIError as error:
             match status_of(error):
@@ -299,6 +310,13 @@ class DockerRuntime:
             except docker.errors.NotFound:
                 self._shells[image] = False
         return self._shells[image]
+
+    def _open_folders(self, task: TaskSpec, container: str) -> None:
+        """Lets its user write what is its job's own, unless that user is root."""
+        user = str(self._engine.api.inspect_container(container)["Config"].get("User") or "")
+        if user.partition(":")[0] not in ("", "0", "root"):
+            own = [docker_volumes.CHECKPOINTS_PATH, docker_volumes.OUTPUTS_PATH, *([WORKSPACE] if task.code else [])]
+            docker_volumes.open_to(self._engine.api, container, task.run_as, own)
 
     def _data_of(self, task: TaskSpec) -> dict[str, str]:
         """Path in the container -> volume. Raises ImageUnavailable."""

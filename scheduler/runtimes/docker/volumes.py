@@ -6,13 +6,16 @@ from __future__ import annotations
 import io
 import tarfile
 import threading
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 import docker.errors
 from docker.types import Mount
 
+from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
 
 SDK_PATH = "/schedulearn/sdk"
@@ -115,19 +118,30 @@ class SdkVolume:
         return True
 
 
-def open_to_all(api: Any, container: str) -> None:
-    """Lets an image's own user write checkpoints and outputs: a new volume belongs to root."""
-    folder = tarfile.TarInfo(".")
-    folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
-    for kind in (CHECKPOINTS, OUTPUTS):
-        api.put_archive(container, kind.path, _archive(folder))
+def open_to(api: Any, container: str, owner: RunAs | None, paths: Collection[str]) -> None:
+    """Lets an account of the hosts, or else an image's own user, write these folders: new ones belong to root."""
+    for path in map(PurePosixPath, paths):
+        folder = tarfile.TarInfo(path.name)  # an engine leaves the folder as it is into which it unpacks
+        folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o1777, int(time.time())
+        if owner is not None:
+            folder.uid, folder.gid, folder.mode = owner.uid, owner.gid, 0o755
+        api.put_archive(container, str(path.parent), _archive(folder))
 
 
-def image_settings(inspected: Mapping[str, Any]) -> tuple[str, str]:
-    """(PYTHONPATH, user) that an image sets; empty where it sets none."""
+class ImageSettings(NamedTuple):
+    """Of an image; empty where it sets none."""
+
+    id: str
+    python_path: str
+    places: tuple[str, ...]
+    """Where engines make folders for it: its working directory and its volumes."""
+
+
+def image_settings(inspected: Mapping[str, Any]) -> ImageSettings:
     config = inspected.get("Config") or {}
     env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
-    return env.get("PYTHONPATH", ""), str(config.get("User") or "")
+    places = (str(config.get("WorkingDir") or "/"), *map(str, config.get("Volumes") or ()))
+    return ImageSettings(str(inspected["Id"]), env.get("PYTHONPATH", ""), places)
 
 
 def _archive(entry: tarfile.TarInfo) -> bytes:

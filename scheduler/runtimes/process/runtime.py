@@ -20,7 +20,7 @@ from typing import Any
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
-from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
@@ -109,6 +109,12 @@ class ProcessRuntime:
     def start(self, task: TaskSpec) -> None:
         check_task(task)
         check_code(task)
+        if task.run_as is not None and task.run_as.uid != os.geteuid():
+            raise StartRefused(
+                f"{task.run_as.user} writes as uid {task.run_as.uid}, but local processes run as the service's account:"
+                " it needs a host with a Docker Engine",
+                field="mounts",
+            )
         deadline = time.monotonic() + START_S
         while True:
             observed = self._observe(task.task_id)

@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people.tables import Account as AccountTable
@@ -19,6 +20,9 @@ class Account(NamedTuple):
     name: str
     role: Role
     created_at: float
+    uid: int | None
+    gid: int | None
+    gids: list[int]
 
 
 _ACCOUNTS = select(*(col(getattr(AccountTable, name)) for name in Account._fields)).order_by(col(AccountTable.name))
@@ -57,6 +61,18 @@ def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(role=role))
         message = f"User {name} is now {role}, not {before.role}."
         repository.add_event(db, now, "user.changed", code=role.value, message=message)
+    return get_account(db, name)
+
+
+def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account:
+    """As whom their jobs write folders of the hosts; None: they write none. Raises NotFoundError."""
+    before = get_account(db, name)
+    values = {"uid": ids.uid, "gid": ids.gid, "gids": list(ids.gids)} if ids else {"uid": None, "gid": None, "gids": []}
+    if any(getattr(before, key) != value for key, value in values.items()):
+        db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(**values))
+        groups = f" and the groups {', '.join(map(str, ids.gids))}" if ids and ids.gids else ""
+        said = f"writes on the hosts as uid {ids.uid}, gid {ids.gid}{groups}" if ids else "has no uid any more"
+        repository.add_event(db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values)
     return get_account(db, name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, Text
+from sqlalchemy import JSON, Column, ForeignKey, Integer, Text
 from sqlmodel import Field, SQLModel
 
 from schedulearn.scheduler.core.people import Role
@@ -15,6 +15,11 @@ class Account(SQLModel, table=True):
     name: str = Field(primary_key=True)
     role: Role = Field(sa_column=Column(EnumColumn(Role), nullable=False))
     created_at: float = Field(sa_type=InstantColumn)
+    uid: int | None = None
+    """As whom their jobs write folders of the hosts; None: they write none."""
+    gid: int | None = None
+    gids: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
+    """Their further groups on the hosts."""
 
 
 class ApiToken(SQLModel, table=True):

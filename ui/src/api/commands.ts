@@ -8,6 +8,7 @@ import type {
   Eta,
   Gpu,
   Host,
+  HostIds,
   HostSpec,
   Job,
   JobSpec,
@@ -170,6 +171,11 @@ export function setRole({ name, role }: { name: string; role: Role }): Promise<U
 }
 
 /** Their tokens and sessions end, their jobs go on. */
+/** As whom on the hosts their jobs write folders; nulls: they write none. */
+export function setIds({ name, ids }: { name: string; ids: HostIds }): Promise<User> {
+  return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: ids }));
+}
+
 export async function removeUser(name: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/users/{name}", { params: { path: { name } } }));
 }

@@ -1685,10 +1685,10 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change Role
-         * @description In force at once, for all their tokens and sessions.
+         * Change User
+         * @description In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on.
          */
-        patch: operations["change_role_api_v1_users__name__patch"];
+        patch: operations["change_user_api_v1_users__name__patch"];
         trace?: never;
     };
     "/api/v1/webhooks": {
@@ -6054,10 +6054,6 @@ export interface components {
          * @enum {string}
          */
         Role: "admin" | "user" | "viewer";
-        /** RoleIn */
-        RoleIn: {
-            role: components["schemas"]["Role"];
-        };
         /** RosterOut */
         RosterOut: {
             /** Generation */
@@ -7046,8 +7042,40 @@ export interface components {
             /** User */
             user: string;
         };
+        /**
+         * UserChange
+         * @description What is left out stays; `uid`, `gid` and `gids` are changed together.
+         */
+        UserChange: {
+            /**
+             * Gid
+             * @description of its group; goes with `uid`
+             */
+            gid?: number | null;
+            /**
+             * Gids
+             * @description its further groups
+             */
+            gids?: number[];
+            role?: components["schemas"]["Role"] | null;
+            /**
+             * Uid
+             * @description of their account on the hosts, as which their jobs write folders there; null: none do
+             */
+            uid?: number | null;
+        };
         /** UserIn */
         UserIn: {
+            /**
+             * Gid
+             * @description of its group; goes with `uid`
+             */
+            gid?: number | null;
+            /**
+             * Gids
+             * @description its further groups
+             */
+            gids?: number[];
             /**
              * Name
              * @description their jobs have it as `user`
@@ -7055,6 +7083,11 @@ export interface components {
             name: string;
             /** @default user */
             role?: components["schemas"]["Role"];
+            /**
+             * Uid
+             * @description of their account on the hosts, as which their jobs write folders there; null: none do
+             */
+            uid?: number | null;
         };
         /** UserList */
         UserList: {
@@ -7065,9 +7098,18 @@ export interface components {
         UserOut: {
             /** Created At */
             created_at: string;
+            /** Gid */
+            gid: number | null;
+            /** Gids */
+            gids: number[];
             /** Name */
             name: string;
             role: components["schemas"]["Role"];
+            /**
+             * Uid
+             * @description as which their jobs write folders of the hosts; null: none do
+             */
+            uid: number | null;
         };
         /**
          * UtilityOut
@@ -12617,7 +12659,7 @@ export interface operations {
             };
         };
     };
-    change_role_api_v1_users__name__patch: {
+    change_user_api_v1_users__name__patch: {
         parameters: {
             query?: never;
             header?: never;
@@ -12628,7 +12670,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RoleIn"];
+                "application/json": components["schemas"]["UserChange"];
             };
         };
         responses: {

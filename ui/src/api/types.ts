@@ -51,6 +51,7 @@ export type CodeLimits = Schemas["CodeLimits"];
 export type StoredCode = Schemas["StoredCodeOut"];
 export type WhoAmI = Schemas["WhoAmI"];
 export type User = Schemas["UserOut"];
+export type HostIds = Pick<Schemas["UserChange"], "uid" | "gid" | "gids">;
 export type Role = User["role"];
 export type Permission = Schemas["Permission"];
 export type Quota = Schemas["QuotaOut"];

@@ -120,9 +120,12 @@ class JobVolumes:
             self._remove_container(container)
 
     def _running(self, job_id: str) -> str | None:
-        """The id of a running container of the job that has the volume."""
+        """The id of a running container of the job that has the volume, and writes no folder of the host: an engine
+        reads as root, and a link that the job makes would lead it to files there that the job may not read."""
         volume = self._kind.volume(job_id)
         for row in self._containers(job_id):
+            if any(m.get("Type") == "bind" and m.get("RW") for m in row["Mounts"]):
+                continue
             if row["State"] in ("running", "paused") and any(m.get("Name") == volume for m in row["Mounts"]):
                 return str(row["Id"])
         return None

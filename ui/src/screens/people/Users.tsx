@@ -16,6 +16,7 @@ import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { AddToken } from "../../tokens/AddToken";
+import { HostAccount } from "./HostAccount";
 import { usePeopleChange } from "./usePeopleChange";
 
 const ROLES: Role[] = ["viewer", "user", "admin"];
@@ -42,8 +43,8 @@ export function Users({ me }: { me: WhoAmI }) {
           items.length === 0 ? (
             <Text size="sm">None yet: the account that runs the service is its admin.</Text>
           ) : (
-            <DataTable columns={["Name", "Role", "Since"]} actions>
-              {items.map(({ name, role, created_at }) => (
+            <DataTable columns={["Name", "Role", "Writes as", "Since"]} actions>
+              {items.map(({ name, role, uid, gid, gids, created_at }) => (
                 <tr key={name}>
                   <td>
                     <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
@@ -56,6 +57,9 @@ export function Users({ me }: { me: WhoAmI }) {
                       value={role}
                       onChange={(event) => change.mutate({ name, role: event.currentTarget.value as Role })}
                     />
+                  </td>
+                  <td className={panel.nowrap}>
+                    <HostAccount name={name} uid={uid} gid={gid} gids={gids} />
                   </td>
                   <td className={panel.nowrap}>
                     <When at={created_at} />

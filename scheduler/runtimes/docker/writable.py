@@ -1,0 +1,102 @@
+"""Folders of the hosts that a job may write: an engine, which is root, must make nothing in them on the way.
+
+An engine makes the folders that an image or a container names before the job's own user counts. An image decides where
+its links lead, so that each such place is looked up in it first, without any folder of the host.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.errors import StartRefused
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import WORKSPACE
+from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, OUTPUTS_PATH, SDK_PATH, ImageSettings
+
+_OF_ENGINES = (
+    "/bin", "/dev", "/dev/mqueue", "/dev/pts", "/dev/shm", "/etc", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf",  # noqa: S108
+    "/lib", "/proc", "/run", "/sbin", "/sbin/docker-init", "/sys", "/usr/bin", "/usr/lib", "/usr/lib64",
+    "/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/sbin",
+)  # fmt: skip
+"""Where engines and their runtimes put what every container has."""
+_GROUPS = "etc/group"
+_MOST_GROUPS = 1 << 20
+_MOST_KNOWN = 1000
+
+
+class WritableFolders:
+    """Of one engine. Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, ...], str] = {}
+        """Image and places -> what is wrong with them."""
+
+    def check(self, task: TaskSpec, image: ImageSettings) -> None:
+        """Raises StartRefused where a place that the engine makes lies in a folder that the task may write."""
+        writable = sorted(task.writable)
+        places = {*_OF_ENGINES, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH, WORKSPACE, *image.places}
+        places |= task.data.keys() | task.mounts.keys()
+        groups = {str(number) for number in (task.run_as.gid, *task.run_as.gids)} if task.run_as is not None else set()
+        key = (image.id, *writable, "", *sorted(places), "", *sorted(groups))
+        with self._lock:
+            problem = self._known.get(key)
+        if problem is None:
+            problem = self._problem(task.image, writable, places, groups)
+            with self._lock:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[key] = problem
+        if problem:
+            raise StartRefused(f"image {task.image} {problem}", field="mounts")
+
+    def _problem(self, image: str, writable: list[str], places: set[str], groups: set[str]) -> str:
+        """Empty if there is none."""
+        api = self._engine.api
+        helper = api.create_container(image, ["true"], entrypoint=[])["Id"]  # never started
+        try:
+            view = VolumeView(self._engine, helper, "")
+            real = {place: resolved(place, view.stat) for place in sorted({*places, *writable})}
+            if problem := _problem_of_groups(view, groups):
+                return problem
+        finally:
+            api.remove_container(helper, v=True, force=True)
+        for folder in writable:
+            for place in sorted(places):
+                if place != folder and real[place].is_relative_to(real[folder]):
+                    return (
+                        f"has {place} inside of {folder}, which the job may write: the engine would write there as "
+                        "root, so mount the folder elsewhere"
+                    )
+        return ""
+
+
+def resolved(place: str, stat: Callable[[str], FileEntry | None]) -> PurePosixPath:
+    """Where a path of an image leads, as far as it is there."""
+    done = PurePosixPath("/")
+    for name in PurePosixPath(place).parts[1:]:
+        done /= name
+        found = stat(str(done).removeprefix("/"))
+        if found is not None and found.kind is FileKind.LINK:
+            done = PurePosixPath(found.target)  # an engine follows links to their end
+    return done
+
+
+def _problem_of_groups(view: VolumeView, numbers: set[str]) -> str:
+    """An engine takes a group's number for a name first, and the image says what that means."""
+    found = view.stat(_GROUPS)
+    if found is None and resolved(f"/{_GROUPS}", view.stat) == PurePosixPath(f"/{_GROUPS}"):
+        return ""
+    if found is None or found.kind is not FileKind.FILE or found.bytes > _MOST_GROUPS:
+        return f"has a link or something else in place of a plain file /{_GROUPS}, by which the engine finds groups"
+    text = b"".join(view.read(_GROUPS, found.bytes, 0, found.bytes)).decode("latin-1") if found.bytes else ""
+    names = {line.partition(":")[0].strip() for line in text.split("\n")}
+    if taken := sorted(names & numbers):
+        return f"names a group {taken[0]!r} in /{_GROUPS}: the engine would take the group of that name for it"
+    return ""

@@ -1,0 +1,46 @@
+"""As whom on the hosts the jobs of users write folders there."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Collection
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.task import RunAs
+from schedulearn.scheduler.store.people.tables import Account
+
+_IDS = select(col(Account.name), col(Account.uid), col(Account.gid), col(Account.gids))
+
+
+def own_account() -> str:
+    """The name of the account that runs the service: its first administrator."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return "admin"
+
+
+def load_run_as(conn: Connection, users: Collection[str]) -> dict[str, RunAs]:
+    """Those of the users who have a uid. The account that runs the service has its own, unless that is root's."""
+    found = {}
+    if (own := own_account()) in users and os.geteuid() and os.getegid():
+        found[own] = RunAs(own, os.geteuid(), os.getegid())
+    for name, uid, gid, gids in conn.execute(_IDS.where(col(Account.name).in_(users))):
+        if uid is not None and gid is not None:
+            found[name] = RunAs(name, uid, gid, tuple(gids))
+    return found
+
+
+def why_none(user: str) -> str:
+    """What a user does who has no uid."""
+    if user == own_account():
+        return (
+            f"{user} runs this service as root, as whom no job writes there: submit it for a user who has a uid "
+            "(schedulearn users add NAME --uid UID --gid GID, then submit --user NAME), or run the service as another "
+            "account"
+        )
+    return f"{user} has no uid: an admin sets it (schedulearn users ids {user} --uid UID --gid GID)"

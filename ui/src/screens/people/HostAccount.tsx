@@ -1,0 +1,56 @@
+import { Button, TextInput } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { faultsOf } from "../../api/client";
+import { setIds } from "../../api/commands";
+import type { HostIds } from "../../api/types";
+import { FormDialog } from "../../components/FormDialog";
+import { idsOf, shownIds } from "./ids";
+import { usePeopleChange } from "./usePeopleChange";
+
+/** As whom on the hosts a user's jobs write folders. */
+export function HostAccount({ name, ...ids }: { name: string } & HostIds) {
+  const [opened, setOpened] = useState(false);
+  const [text, setText] = useState("");
+  const change = useMutation({ mutationFn: setIds, ...usePeopleChange(() => setOpened(false)) });
+  const wanted = idsOf(text);
+  const faults = faultsOf(change.error);
+  const open = () => {
+    change.reset();
+    setText(shownIds(ids));
+    setOpened(true);
+  };
+  return (
+    <>
+      <Button size="xs" variant="default" aria-label={`Account of ${name} on the hosts`} onClick={open}>
+        {shownIds(ids) || "nobody"}
+      </Button>
+      <FormDialog
+        title={`Account of ${name} on the hosts`}
+        opened={opened}
+        onClose={() => setOpened(false)}
+        onSubmit={() => wanted !== null && change.mutate({ name, ids: wanted })}
+        action="Save"
+        pending={change.isPending}
+        disabled={wanted === null}
+        error={change.error}
+        refused="Not saved"
+        fields={["uid", "gid", "gids"]}
+      >
+        <TextInput
+          label="uid:gid,group,..."
+          description="As whom their jobs write the folders that the operator lets them write. Empty: they write none."
+          placeholder="1001:1001,200"
+          data-autofocus
+          value={text}
+          error={
+            wanted === null
+              ? "Write numbers: 1001:1001, or 1001:1001,200"
+              : (faults.uid ?? faults.gid ?? faults.gids)
+          }
+          onChange={(event) => setText(event.currentTarget.value)}
+        />
+      </FormDialog>
+    </>
+  );
+}

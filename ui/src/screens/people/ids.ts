@@ -1,0 +1,15 @@
+import type { HostIds } from "../../api/types";
+
+export function shownIds({ uid, gid, gids }: HostIds): string {
+  return uid == null ? "" : `${uid}:${[gid, ...(gids ?? [])].join(",")}`;
+}
+
+/** What was written of them; null: that is none. */
+export function idsOf(text: string): HostIds | null {
+  const written = text.replaceAll(" ", "");
+  if (written === "") return { uid: null, gid: null, gids: [] };
+  const [, uid, groups] = /^(\d+):(\d+(?:,\d+)*)$/.exec(written) ?? [];
+  if (groups === undefined) return null;
+  const [gid, ...gids] = groups.split(",").map(Number);
+  return { uid: Number(uid), gid, gids };
+}

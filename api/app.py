@@ -8,6 +8,7 @@ from functools import partial
 from typing import cast
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 from sqlalchemy import select
 from sqlmodel import col
 from starlette.middleware.cors import CORSMiddleware
@@ -19,6 +20,7 @@ from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import COOKIE, SECURE_COOKIE, Guard
+from schedulearn.api.edge.bodies import ONE, Bodies
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.edge.submissions import Submissions
 from schedulearn.api.edge.thread_futures import ThreadFutures
@@ -53,6 +55,7 @@ from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
 from schedulearn.api.tls.certificates import fingerprint_of
+from schedulearn.api.turns import Turns
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -60,7 +63,6 @@ from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.sweeps import Sweep
 
-_BODY_LIMIT = 32 << 20
 _CSP = CSP.format(nonce="").encode()
 
 
@@ -104,7 +106,7 @@ def create_app(
         title="Schedulearn",
         version=schedulearn.__version__,
         lifespan=lifespan,
-        max_body_size=_BODY_LIMIT,
+        max_body_size=ONE.size,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # both load scripts from other origins
         redoc_url=None,
@@ -112,6 +114,7 @@ def create_app(
         responses={"default": {"model": Problem}},
         telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
     )
+    app.state.turns, app.state.comparisons = Turns(), None
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings, app.state.port_sessions = settings, PortSessions()
@@ -134,8 +137,10 @@ def create_app(
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
+    routes = [route for module in routed for route in module.router.routes if isinstance(route, APIRoute)]
+    bounded = Bodies(Submissions(app), (route.path_regex for route in routes if route.max_body_size is not None))
     guarded = Guard(
-        Submissions(app, _BODY_LIMIT),
+        bounded,
         known,
         owner_of,
         needs_token=settings.token is not None,

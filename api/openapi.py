@@ -7,11 +7,14 @@ from typing import Any
 from fastapi import FastAPI
 
 from schedulearn.api.access.permissions import Need, rule_of
+from schedulearn.api.routes.inputs.data import ManifestIn
 from schedulearn.scheduler.reports.membership import MembershipIn
 from schedulearn.scheduler.reports.store import ReportIn
+from schedulearn.scheduler.specs.experiment import ExperimentSpec
 from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.specs.sweep import SweepSpec
 
-_PARSED_BY_HAND = (JobSpec, ReportIn, MembershipIn)
+_PARSED_BY_HAND = (JobSpec, ReportIn, MembershipIn, SweepSpec, ExperimentSpec, ManifestIn)
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _SCHEMES = {
     "token": {

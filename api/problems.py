@@ -40,10 +40,15 @@ class ProblemResponse(Response):
 class InvalidBody(Exception):
     """A body that is not what its route takes; `kind` is the type that it should have."""
 
-    def __init__(self, error: ValidationError, kind: Any) -> None:
-        super().__init__(str(error))
-        self.errors = error.errors(include_url=False, include_input=False)
+    def __init__(self, errors: Sequence[Mapping[str, Any]], kind: Any) -> None:
+        super().__init__(f"{len(errors)} errors")
+        self.errors = errors
         self.kind = kind
+
+
+def found_by(error: ValidationError) -> Sequence[Mapping[str, Any]]:
+    """Without the input, which may be a secret, or no text at all."""
+    return error.errors(include_url=False, include_input=False)
 
 
 def problem_response(status: int, code: str, detail: str, errors: list[FieldError] | None = None) -> ProblemResponse:
@@ -75,12 +80,13 @@ def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
-        if not any(found["type"] == "int_type" for found in error.errors(include_url=False, include_context=False)):
-            raise InvalidBody(error, kind) from error
+        found = found_by(error)
+        if not any(each["type"] == "int_type" for each in found):
+            raise InvalidBody(found, kind) from error
     try:
         return adapter.validate_json(json.dumps(json.loads(body, parse_float=_number)))
     except ValidationError as error:
-        raise InvalidBody(error, kind) from error
+        raise InvalidBody(found_by(error), kind) from error
 
 
 def _number(text: str) -> int | float:

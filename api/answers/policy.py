@@ -106,6 +106,7 @@ class ComparisonOut(AnswerModel):
     left_out: int = Field(
         description="of them, that can't run as the cluster and the quotas are: no figure counts them"
     )
+    beyond: int = Field(description="further jobs, which are not played on: 500 are, and those that have GPUs")
     policies: list[ComparedPolicy] = Field(description="the one in force first; the others with their defaults")
 
 

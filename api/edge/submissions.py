@@ -4,7 +4,6 @@ in a row."""
 from __future__ import annotations
 
 from fastapi import FastAPI
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,10 +17,10 @@ class Submissions:
     """Around `app`, whose routes of the same paths document these, and whose handlers answer their errors. It must know
     all of its handlers already."""
 
-    def __init__(self, app: FastAPI, body_limit: int) -> None:
+    def __init__(self, app: FastAPI) -> None:
         self.app = app
         handlers = {kind: handler for kind, handler in app.exception_handlers.items() if kind is not Exception}
-        self._submit: ASGIApp = RequestBodyLimitMiddleware(ExceptionMiddleware(_submit, handlers), body_limit)
+        self._submit: ASGIApp = ExceptionMiddleware(_submit, handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in _PATHS or scope["method"] != "POST":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
@@ -28,15 +30,17 @@ from schedulearn.api.answers.job import (
     seen_by,
 )
 from schedulearn.api.answers.log import LogEnd, LogText
-from schedulearn.api.answers.model import Answer, values_of
+from schedulearn.api.answers.model import Answer, json_bytes, values_of
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.job_standing import admitted, standing_of
+from schedulearn.api.large_bodies import MANY, check_keys, decoded, request_of
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
-from schedulearn.api.problems import parse_body, refuse_unknown
+from schedulearn.api.problems import InvalidBody, parse_body, refuse_unknown
 from schedulearn.api.requests import WITH_KEY, PriorityIn, RowId, idempotency_key
-from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
+from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of, quotas_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
+from schedulearn.api.turns import turns_of
 from schedulearn.scheduler.advisor.advice import cost_of
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
@@ -56,24 +60,22 @@ from schedulearn.scheduler.store.job_list import Sort
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-JOB, _BATCH, _FLAG = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec]), TypeAdapter(bool)
+_JOB, _FLAG = TypeAdapter(JobSpec), TypeAdapter(bool)
 _BATCH_LIMIT = 10_000
+_QUICK = 32 << 10
+"""Bytes of a body that is checked at once: a larger one takes a thread."""
+_TOLD = 50
+_PAGE_BYTES, _CHUNK = 4 << 20, 100
+"""Of a page of jobs, and how many of them are read at a time."""
 _REFUSED = problems(409, 422)
 _AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}}}
 _NEW = JobNow()
 _SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
 
 
-def _request_of(model: Any) -> dict[str, Any]:
-    """Documents the request of a route that parses it by hand."""
-    schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 def json_body(model: Any) -> dict[str, Any]:
     """The same for one that stores jobs: by hand for speed, as submissions come in bursts."""
-    return {**_request_of(model), **WITH_KEY}
+    return {**request_of(model), **WITH_KEY}
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body(JobSpec))
@@ -92,7 +94,8 @@ async def submit(
         refuse_unknown(request, ["env_from", "refuse_late"])
         env_from = request.query_params.get("env_from")
         refuse_late = _flag(request, "refuse_late")
-    spec = parse_body(JOB, JobSpec, await request.body())
+    check_rate(request)
+    spec = await job_of(request)
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         if not actor_of(request).may_change(source.user):
@@ -100,7 +103,7 @@ async def submit(
         spec = with_values_of(spec, source._asdict())
     now = JobNow()
     if spec.deadline is not None:
-        _own(actor_of(request), spec)
+        _name_user(request, [spec])
         now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
     return await store_one(request, spec, now)
 
@@ -116,6 +119,22 @@ async def store_one(request: Request, spec: JobSpec, now: JobNow = _NEW) -> Resp
     return await stored(request, [spec], show)
 
 
+def parse_job(body: bytes) -> JobSpec:
+    """Raises InvalidBody."""
+    return parse_body(_JOB, JobSpec, body)
+
+
+async def job_of(request: Request, parse: Callable[[bytes], JobSpec] = parse_job) -> JobSpec:
+    """The job that a request holds; a large one is read in a thread. Raises what `parse` raises."""
+    body = await request.body()
+    return parse(body) if len(body) <= _QUICK else await run_in_threadpool(parse, body)
+
+
+def check_rate(request: Request) -> None:
+    """Before the body is read. Raises QuotaError."""
+    quotas_of(request).check_submissions({actor_of(request).name: 1})
+
+
 def _flag(request: Request, name: str) -> bool:
     given = request.query_params.get(name, "false")
     try:
@@ -128,15 +147,54 @@ def _flag(request: Request, name: str) -> bool:
     "/jobs:batch",
     status_code=201,
     response_model=Batch,
-    responses=_REFUSED,
+    responses={**_REFUSED, **problems(413)},
+    max_body_size=MANY.size,
     openapi_extra=json_body(list[JobSpec]),
 )
 async def submit_batch(request: Request) -> Response:
-    """Stores many jobs, all or none."""
-    specs = parse_body(_BATCH, list[JobSpec], await request.body())
-    if not 1 <= len(specs) <= _BATCH_LIMIT:
-        raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
-    return await stored(request, specs, lambda rows: Batch(items=[JobOut.of(row) for row in rows]))
+    """Stores many jobs, all or none: 10,000 jobs and 8 MiB at most."""
+    check_rate(request)
+    body = await request.body()
+    async with turns_of(request).large(request):
+        return await futures_of(request).result(await run_in_threadpool(_store_batch, request, body))
+
+
+def _store_batch(request: Request, body: bytes) -> Future[Answer]:
+    MANY.check(body)
+    given = decoded(body)
+    if not isinstance(given, list):
+        raise InvalidError("a batch is a list of jobs", field="body")
+    if not 1 <= len(given) <= _BATCH_LIMIT:
+        raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(given)}")
+    check_keys(given)
+    quotas_of(request).check_submissions({actor_of(request).name: len(given)})
+    specs = _jobs_of(given)
+    asked, cluster = specs, cluster_of(request)
+    _name_user(request, specs)
+    if not is_settled(specs):
+        specs = settled(specs, cluster.code, cluster.settings.code_git_hosts)
+    return cluster.service.submit(
+        specs,
+        idempotency_key(request),
+        lambda rows: Answer(Batch(items=[JobOut.of(row) for row in rows]), 201),
+        asked,
+    )
+
+
+def _jobs_of(given: Sequence[object]) -> list[JobSpec]:
+    """Raises InvalidBody, with the first errors only."""
+    specs: list[JobSpec] = []
+    errors: list[Mapping[str, Any]] = []
+    for index, each in enumerate(given):
+        try:
+            specs.append(parse_job(to_json(each)))
+        except InvalidBody as error:
+            errors += [{**found, "loc": (index, *found["loc"])} for found in error.errors]
+            if len(errors) >= _TOLD:
+                break
+    if errors:
+        raise InvalidBody(errors, list[JobSpec])
+    return specs
 
 
 async def stored(request: Request, specs: Sequence[JobSpec], show: Callable[[JobRows], BaseModel]) -> Response:
@@ -145,31 +203,33 @@ async def stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Job
     def answer(rows: JobRows) -> Answer:
         return Answer(show(rows), 201)
 
-    actor, cluster, asked = actor_of(request), cluster_of(request), specs
-    for spec in specs:
-        _own(actor, spec)
+    cluster, asked = cluster_of(request), specs
+    _name_user(request, specs)
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
     return await futures_of(request).result(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
-def _own(actor: Actor, spec: JobSpec) -> None:
-    """Only admins submit for others."""
-    if not (actor.is_admin and spec.user):
-        spec.user = actor.name
+def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
+    """Whose jobs they are: who sends them, but admins may name another."""
+    actor = actor_of(request)
+    for spec in specs:
+        if not (actor.is_admin and spec.user):
+            spec.user = actor.name
 
 
-@router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))
+@router.post("/jobs:preview", responses=_REFUSED, openapi_extra=request_of(JobSpec))
 async def preview_job(request: Request) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
-    spec = parse_body(JOB, JobSpec, await request.body())
-    _own(actor_of(request), spec)
-    eta, until = await run_in_threadpool(cluster_of(request).forecaster.predict_job, spec)
+    spec = await job_of(request)
+    _name_user(request, [spec])
+    async with turns_of(request).computing(request):
+        eta, until = await run_in_threadpool(cluster_of(request).forecaster.predict_job, spec)
     return EtaOut.of(eta, until)
 
 
 @router.get("/jobs")
-async def list_jobs(
+def list_jobs(
     request: Request,
     state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
     user: str | None = None,
@@ -186,32 +246,33 @@ async def list_jobs(
         Sort | None, Query(description="by this instead of `order`; with a minus the greatest comes first")
     ] = None,
 ) -> JobPage:
-    """Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says."""
+    """Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says. A page ends early where its jobs
+    have more than 4 MiB of text: `next` goes on."""
     cluster = cluster_of(request)
     states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
+    now = time.time()
+    with cluster.db.read() as db:
 
-    def page(db: Connection) -> JobPage:
-        rows = repository.list_jobs(
-            db,
-            states=states,
-            user=user,
-            text=q,
-            labels=labels,
-            sweep=sweep,
-            host=host,
-            ended_since=ended_since.timestamp() if ended_since else None,
-            ended_until=ended_until.timestamp() if ended_until else None,
-            sort=sort,
-            now=time.time(),
-            after=cursor,
-            limit=limit + 1,
-            oldest_first=order == "oldest",
-        )
-        more, rows = len(rows) > limit, rows[:limit]
-        items = show_jobs(cluster, db, rows, actor_of(request))
-        return JobPage(items=items, next=rows[-1].id if more else None, counts=repository.count_jobs(db))
+        def rows_after(last: str | None, most: int) -> Sequence[Row[Any]]:
+            return repository.list_jobs(
+                db,
+                states=states,
+                user=user,
+                text=q,
+                labels=labels,
+                sweep=sweep,
+                host=host,
+                ended_since=ended_since.timestamp() if ended_since else None,
+                ended_until=ended_until.timestamp() if ended_until else None,
+                sort=sort,
+                now=now,
+                after=last,
+                limit=most,
+                oldest_first=order == "oldest",
+            )
 
-    return await cluster.db.aread(page)
+        items, more = page_of(cluster, db, rows_after, cursor, limit, actor_of(request))
+        return JobPage(items=items, next=items[-1].id if more else None, counts=repository.count_jobs(db))
 
 
 def _label(given: str) -> tuple[str, str]:
@@ -353,6 +414,31 @@ def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor:
         JobOut.of(seen_by(actor, values), now)
         for values, now in zip(values_of(rows), standing_of(cluster, db, rows), strict=True)
     ]
+
+
+def page_of(
+    cluster: Cluster,
+    db: Connection,
+    rows_after: Callable[[str | None, int], Sequence[Row[Any]]],
+    last: str | None,
+    limit: int,
+    actor: Actor,
+) -> tuple[list[JobOut], bool]:
+    """At most `limit` jobs of at most _PAGE_BYTES together, but one at least, and whether more follow. `rows_after`:
+    an id -> so many rows behind it."""
+    shown: list[JobOut] = []
+    size = 0
+    while True:
+        wanted = min(_CHUNK, limit - len(shown))
+        rows = rows_after(last, wanted + 1)
+        for job in show_jobs(cluster, db, rows[:wanted], actor):
+            size += len(json_bytes(job))
+            if shown and size > _PAGE_BYTES:
+                return shown, True
+            shown.append(job)
+        if len(rows) <= wanted or len(shown) >= limit:
+            return shown, len(rows) > wanted
+        last = shown[-1].id
 
 
 def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:

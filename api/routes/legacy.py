@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, WebSocket
 from pydantic import TypeAdapter
+from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
@@ -57,9 +59,13 @@ router.add_api_route(
 )
 async def post(request: Request) -> Response:
     """`POST /jobs` as the original's first versions called it, with the names that two keys had there."""
-    body = parse_body(_OBJECT, dict, await request.body())
-    renamed = {_FIRST_NAMES.get(key, key): value for key, value in body.items()}
-    return await jobs.store_one(request, parse_body(jobs.JOB, JobSpec, json.dumps(renamed).encode()))
+    jobs.check_rate(request)
+    return await jobs.store_one(request, await jobs.job_of(request, _with_first_names))
+
+
+def _with_first_names(body: bytes) -> JobSpec:
+    renamed = {_FIRST_NAMES.get(key, key): value for key, value in parse_body(_OBJECT, dict, body).items()}
+    return jobs.parse_job(json.dumps(renamed).encode())
 
 
 @router.get("/jobs/{job_id}")
@@ -75,14 +81,17 @@ async def get_job(request: Request, job_id: str) -> OriginalJobDetail:
 
 @router.get("/jobs")
 def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> list[OriginalJob]:
-    """The newest jobs as a bare list."""
+    """The newest jobs as a bare list, of 4 MiB at most."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        rows = repository.list_jobs(db, limit=limit)
+
+        def rows_after(last: str | None, most: int) -> Sequence[Row[Any]]:
+            return repository.list_jobs(db, after=last, limit=most)
+
+        shown, _ = jobs.page_of(cluster, db, rows_after, None, limit, actor_of(request))
         tasks = defaultdict(list)
-        for task in tasks_of(db, [row.id for row in rows]):
+        for task in tasks_of(db, [job.id for job in shown]):
             tasks[task.job_id].append(task)
-        shown = jobs.show_jobs(cluster, db, rows, actor_of(request))
         return [OriginalJob.beside(job, tasks[job.id]) for job in shown]
 
 

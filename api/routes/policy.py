@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from schedulearn.api.answers.job import EtaOut
@@ -27,14 +33,16 @@ from schedulearn.api.answers.policy import (
 )
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import PolicyIn
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.api.turns import COMPUTING, turns_of
+from schedulearn.scheduler.control.forecaster import StoppedError
 from schedulearn.scheduler.control.service import DEFAULT_POLICY, ChosenPolicy, chosen_policy
 from schedulearn.scheduler.core.planning.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError, PolicyFault
 from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
 from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
-from schedulearn.scheduler.store import history
+from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 from schedulearn.scheduler.store.people.visibility import visible_jobs
 
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
 Hours = Annotated[int, Query(ge=1, le=168, description="how far to look")]
+_LOOK_S, _FRESH_S = 0.5, 60.0
 _FIGURES = tuple(name for name in TotalsOut.model_fields if name != "cut")
 
 
@@ -66,7 +75,7 @@ def put_policy(request: Request, body: PolicyIn) -> Response:
     )
 
 
-@router.get("/policy/preview", responses=problems(422))
+@router.get("/policy/preview", responses=problems(422), dependencies=COMPUTING)
 def preview(
     request: Request,
     algorithm: Annotated[str, Query(max_length=200)],
@@ -106,19 +115,47 @@ def preview(
     )
 
 
-@router.get("/policy/comparison")
-def comparison(request: Request, hours: Hours = 24) -> ComparisonOut:
+@router.get("/policy/comparison", response_model=ComparisonOut)
+async def comparison(request: Request, hours: Hours = 24) -> Answer:
     """What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
-    others have their default parameters. Changes nothing; takes a second of the processor a policy at most."""
-    cluster = cluster_of(request)
+    others have their default parameters. Changes nothing; computes for 8 s at most, and keeps its answer for a minute
+    while nothing changes. Of many jobs, 500 are played on: those that have GPUs, then the oldest ones."""
+    gone = threading.Event()
+    async with turns_of(request).computing(request):
+        computing = asyncio.ensure_future(run_in_threadpool(_compared, request, hours, gone.is_set))
+        while not (await asyncio.wait([computing], timeout=_LOOK_S))[0]:
+            if await request.is_disconnected():
+                gone.set()
+        return await computing
+
+
+def _compared(request: Request, hours: int, stopped: Callable[[], bool]) -> Answer:
+    """What was answered for the same state stands for _FRESH_S."""
+    cluster, kept = cluster_of(request), request.app.state.comparisons
     with cluster.db.read() as db:
         choice = chosen_policy(db)
+        key = (hours, repository.last_event_id(db), cluster.profiles.version)
+    if kept and kept[0] == key and time.monotonic() < kept[1]:
+        return Answer(kept[2])
+    try:
+        found = _comparison(cluster, choice, hours, stopped)
+    except StoppedError as error:
+        raise HTTPException(408, "who asked has gone") from error
+    request.app.state.comparisons = (key, time.monotonic() + _FRESH_S, found)
+    return Answer(found)
+
+
+def _comparison(
+    cluster: Cluster, choice: ChosenPolicy | None, hours: int, stopped: Callable[[], bool]
+) -> ComparisonOut:
     known = [(name, metric) for name, cls in sorted(POLICIES.items()) for metric in cls.metrics]
     now = (choice.algorithm, choice.metric) if choice else (DEFAULT_POLICY, "default")
     others = [each for each in known if each != now]
-    until, found = cluster.forecaster.compare([policy_of(*each, {}) for each in others], hours * 3600)
+    compared = cluster.forecaster.compare([policy_of(*each, {}) for each in others], hours * 3600, stopped)
+    found = compared.played
     return ComparisonOut(
-        until=until,
+        until=compared.until,
+        beyond=compared.beyond,
         jobs=max((len(each.forecast.etas) for each in found if not isinstance(each, PolicyFault)), default=0),
         left_out=max((each.left_out for each in found if not isinstance(each, PolicyFault)), default=0),
         policies=[
@@ -142,7 +179,7 @@ async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, 
     return [ChoiceOut.model_validate(row) for row in rows]
 
 
-@router.get("/policy/replay")
+@router.get("/policy/replay", dependencies=COMPUTING)
 def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> ReplayOut:
     """The last jobs that succeeded, as a trace for `schedulearn simulate`.
     Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""

@@ -23,6 +23,7 @@ from schedulearn.api.answers.report import (
     ReportAnswer,
     RosterOut,
 )
+from schedulearn.api.edge.bodies import Bound
 from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.state import Cluster, cluster_of, futures_of
 from schedulearn.api.stream import Pulse
@@ -44,7 +45,9 @@ from schedulearn.scheduler.store import repository
 router = APIRouter(prefix="/api/v1", tags=["reports"])
 
 _PROBLEMS = problems(401, 404, 409, 422, 429)
-_LIMIT = 256 << 10  # bytes of a report
+_BOUND = Bound(256 << 10, 5_000)
+_READ_BY_HAND = 1 << 50
+"""A body that is refused by its size is refused by the route, as it comes."""
 _REPORT, _MEMBERSHIP = TypeAdapter(ReportIn), TypeAdapter(MembershipIn)
 
 
@@ -56,7 +59,7 @@ def _body(schema: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-@router.post("/reports", responses=_PROBLEMS, openapi_extra=_body("ReportIn"))
+@router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("ReportIn"))
 async def report(request: Request) -> ReportAnswer:
     """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
     known of the job's speed, for the choice of its batch."""
@@ -82,7 +85,9 @@ async def report(request: Request) -> ReportAnswer:
     )
 
 
-@router.post("/reports/membership", responses=_PROBLEMS, openapi_extra=_body("MembershipIn"))
+@router.post(
+    "/reports/membership", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("MembershipIn")
+)
 async def membership(request: Request) -> RosterOut:
     """For workers of a job that is resized in place, with its token: who belongs to it now. The answer waits for news,
     for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet."""
@@ -121,8 +126,9 @@ async def _of_a_worker(request: Request, cluster: Cluster, rate: RateLimit) -> t
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > _LIMIT:
-            raise InvalidError(f"a report has at most {_LIMIT} bytes", field="body")
+        if len(body) > _BOUND.size:
+            raise InvalidError(f"a report has at most {_BOUND.size} bytes", field="body")
+    _BOUND.check(body)
     return job_id, body
 
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
+from schedulearn.api.large_bodies import MANY, body_as, request_of
 from schedulearn.api.requests import WITH_KEY, RowId, idempotency_key
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.control.submission.sources import settled_sweep
@@ -23,8 +24,15 @@ from schedulearn.scheduler.store import sweeps as store
 router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 
 
-@router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=WITH_KEY)
-def start_sweep(request: Request, body: SweepSpec) -> Response:
+@router.post(
+    "/sweeps",
+    status_code=201,
+    response_model=SweepOut,
+    responses=problems(409, 413, 422),
+    max_body_size=MANY.size,
+    openapi_extra={**request_of(SweepSpec), **WITH_KEY},
+)
+def start_sweep(request: Request, body: Annotated[SweepSpec, body_as(SweepSpec)]) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, lambda: body, _one)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,9 @@ log = logging.getLogger(__name__)
 
 HORIZON_S = 7 * 86_400.0
 PREVIEW_S = 1.0  # of the processor, a policy: one that needs longer has no figures
+COMPARE_S = 8.0  # of computing, a comparison
+MOST_COMPARED = 500
+"""Jobs that are played on in a comparison: those that have GPUs, then the oldest ones."""
 PREVIEW_WALL_S = 10.0  # so long at most it may wait for the processor
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
@@ -62,6 +64,19 @@ class Etas:
     until: float = 0.0
     """Up to when it was looked at, seconds since the epoch; infinite if to the end."""
     jobs: Mapping[str, Eta] = field(default_factory=dict)
+
+
+class StoppedError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What policies would make of one state. `beyond`: jobs beyond MOST_COMPARED."""
+
+    until: float
+    played: Sequence[Played | PolicyFault]
+    beyond: int
 
 
 class Forecaster:
@@ -99,7 +114,6 @@ class Forecaster:
         self._before: _Seen | None = None
         """What `_changes` said at the last look."""
         self._busy_since: float | None = None
-        self._comparing = threading.Lock()
         self._thread = Background("forecaster", self._run, first_s=_LOOK_S)
 
     def start(self) -> None:
@@ -118,27 +132,51 @@ class Forecaster:
         return now, then, facts
 
     @seeing_all()
-    def compare(self, others: Sequence[Policy], horizon_s: float) -> tuple[float, list[Played | PolicyFault]]:
-        """The end of the time that is looked at, and what the policy in force and each of the others would do until
-        then, from one state on. A comparison waits for the one before: each computes for some seconds."""
-        with self._comparing:
-            state, at = self._state(), self._clock()
-            found: list[Played | PolicyFault] = []
-            for policy in (self._policy(), *others):
-                try:
-                    found.append(self._play(policy, state, at, horizon_s)[0])
-                except PolicyFault as fault:
-                    found.append(fault)
-        return at + horizon_s, found
+    def compare(
+        self, others: Sequence[Policy], horizon_s: float, stopped: Callable[[], bool] = lambda: False
+    ) -> Compared:
+        """What the policy in force and each of the others would do within `horizon_s`, from one state on. Computes for
+        COMPARE_S: policies share what is left of it. `stopped`: nobody waits for it any more; raises StoppedError."""
+        state, at = self._state(), self._clock()
+        policies = [self._policy(), *others]
+        found: list[Played | PolicyFault] = []
+        beyond, end = 0, time.thread_time() + COMPARE_S
+        for index, policy in enumerate(policies):
+            if stopped():
+                raise StoppedError
+            share = max(0.0, end - time.thread_time()) / (len(policies) - index)
+            try:
+                played, facts = self._play(policy, state, at, horizon_s, min(PREVIEW_S, share), MOST_COMPARED, stopped)
+                found.append(played)
+                beyond = max(beyond, sum(1 for job in state.jobs.values() if job.required_gpus) - len(facts))
+            except PolicyFault as fault:
+                found.append(fault)
+        return Compared(at + horizon_s, found, beyond)
 
     def _play(
-        self, policy: Policy, state: ClusterState, at: float, horizon_s: float
+        self,
+        policy: Policy,
+        state: ClusterState,
+        at: float,
+        horizon_s: float,
+        computing_s: float = PREVIEW_S,
+        most: int | None = None,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> tuple[Played, Mapping[str, Facts]]:
         from schedulearn.scheduler.sim.preview import play
 
         snapshot, facts = self._look(policy, state, at)
+        if most is not None and len(snapshot.jobs) > most:
+            first = sorted(snapshot.jobs, key=lambda job: (not job.allocation, job.submitted_at, job.id))[:most]
+            kept = {job.id for job in first} | {job.id for job in snapshot.jobs if job.allocation}
+            snapshot = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.id in kept))
+            facts = {job_id: about for job_id, about in facts.items() if job_id in kept}
         try:
-            out_of_time = self._within(PREVIEW_WALL_S, PREVIEW_S)
+            is_over = self._within(PREVIEW_WALL_S, computing_s)
+
+            def out_of_time() -> bool:
+                return is_over() or stopped()
+
             found = play(
                 policy,
                 snapshot,

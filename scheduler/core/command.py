@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 
+from schedulearn.scheduler.core.words import split_words
 from schedulearn.scheduler.errors import InvalidError
 
 # What decides which GPUs a process sees, or who it is to the service: never the user's to set.
@@ -21,7 +22,7 @@ _LAUNCHERS = ("horovodrun", "torchrun", "mpirun")
 def split_command(command: str) -> tuple[str, ...]:
     """The words of a command line; no shell is involved. Raises InvalidError on unbalanced quotes or no words."""
     try:
-        words = tuple(shlex.split(command))
+        words = tuple(split_words(command))
     except ValueError as error:
         raise InvalidError(f"the command can't be split into words: {error}", field="command") from error
     if not words:

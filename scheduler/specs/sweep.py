@@ -31,6 +31,8 @@ MAX_RUNS = 10_000
 MAX_PARALLEL = 1000
 """Jobs of a sweep that wait or run at once."""
 MAX_TEXT = 4 << 20  # characters of all parameters of all runs
+MAX_TRIED = 64 << 20
+"""Characters of the jobs of all runs: each of them is checked."""
 _MAX_NAMES = 50
 _LARGEST = 1e100  # of a bound of random numbers, so that their span can be reckoned with
 _DIGITS = 6  # of random numbers, for people who read them
@@ -92,7 +94,8 @@ class Span(_Strict):
         return min(max(rounded, low), high)
 
 
-Values = Annotated[list[Value], Field(min_length=1, max_length=MAX_RUNS)]
+Values = Annotated[list[Value], Field(min_length=1, max_length=MAX_RUNS, fail_fast=True)]
+Runs = Annotated[list[dict[str, Value]], Field(min_length=1, max_length=MAX_RUNS, fail_fast=True)]
 
 
 class RandomRuns(_Strict):
@@ -123,9 +126,7 @@ class SweepSpec(_Strict):
         default=None, min_length=1, max_length=_MAX_NAMES, description="name -> values: every combination is tried"
     )
     random: RandomRuns | None = Field(default=None, description="values drawn by a seed")
-    list: Annotated[Sequence[dict[str, Value]], Field(min_length=1, max_length=MAX_RUNS)] | None = Field(
-        default=None, description="the parameters of each run"
-    )
+    list: Runs | None = Field(default=None, description="the parameters of each run")
     max_parallel: int = Field(
         default=100, ge=1, le=MAX_PARALLEL, description="runs that wait or run at once; the others are not jobs yet"
     )
@@ -154,6 +155,11 @@ class SweepSpec(_Strict):
             raise ValueError("the runs have no parameters")
         for name in names:
             _check_name(name, self.job)
+        if size * len(str(self.job)) > MAX_TRIED:
+            raise ValueError(
+                f"the jobs of {size} runs would have more than {MAX_TRIED >> 20} MiB of text: shorten the command, or "
+                "try less"
+            )
         self.job = _without(self.job, [name for name in names if not _fills(name, self.job)])
         if sum(len(text_of(value)) for run in runs_of(self) for value in run.values()) > MAX_TEXT:
             raise ValueError(f"the parameters of all runs have more than {MAX_TEXT >> 20} MiB of text")

@@ -7,12 +7,13 @@ from fastapi import APIRouter, Request
 from schedulearn.api.answers.advice import AdviceOut
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of
+from schedulearn.api.turns import COMPUTING
 from schedulearn.scheduler.specs.advice import AdviceSpec
 
 router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
-@router.post("/advise", responses=problems(409, 422))
+@router.post("/advise", responses=problems(409, 422), dependencies=COMPUTING)
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
     """With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
     Stores nothing; takes seconds."""

@@ -18,9 +18,11 @@ from schedulearn.api.answers.experiment import (
     TrialOut,
 )
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.large_bodies import MANY, body_as, request_of
 from schedulearn.api.requests import WITH_KEY, RowId
 from schedulearn.api.routes.sweeps import started
 from schedulearn.api.state import cluster_of
+from schedulearn.api.turns import COMPUTING
 from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.experiment import ExperimentSpec, factors_of
@@ -31,9 +33,14 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
 @router.post(
-    "/experiments", status_code=201, response_model=ExperimentOut, responses=problems(409, 422), openapi_extra=WITH_KEY
+    "/experiments",
+    status_code=201,
+    response_model=ExperimentOut,
+    responses=problems(409, 413, 422),
+    max_body_size=MANY.size,
+    openapi_extra={**request_of(ExperimentSpec), **WITH_KEY},
 )
-def start_experiment(request: Request, body: ExperimentSpec) -> Response:
+def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(ExperimentSpec)]) -> Response:
     """Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, body.sweep, _one, design=body.design_of)
 
@@ -76,7 +83,7 @@ def get_experiment(
         )
 
 
-@router.get("/experiments/{sweep_id}/analysis", responses=problems(404, 422))
+@router.get("/experiments/{sweep_id}/analysis", responses=problems(404, 422), dependencies=COMPUTING)
 def analyze_experiment(
     request: Request,
     sweep_id: str,

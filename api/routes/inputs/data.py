@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
@@ -25,6 +25,8 @@ from schedulearn.api.answers.data import (
 )
 from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.edge.bodies import Bound
+from schedulearn.api.large_bodies import body_as, check_keys, request_of
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.code.archive import Kind
 from schedulearn.scheduler.data.manifest import BLOB, Item, manifest_of
@@ -41,7 +43,7 @@ _PIECE = 1 << 20
 _SILENCE_S = 60.0
 _AT_ONCE = 8
 _UNBOUNDED = 1 << 50  # the store has the limit, which is a setting
-_MANIFEST_BYTES = 128 << 20
+_MANIFEST = Bound(128 << 20, 40_000_000)
 _BATCH_ROOM = BATCH_BYTES + BATCH_FILES * 2048  # with the headers
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _TAR = {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}
@@ -63,9 +65,18 @@ class ManifestIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    files: list[FileIn] = Field(default_factory=list)
-    folders: list[str] = Field(default_factory=list)
+    files: Annotated[list[FileIn], FailFast()] = Field(default_factory=list)
+    folders: Annotated[list[str], FailFast()] = Field(default_factory=list)
     links: dict[str, str] = Field(default_factory=dict, description="path -> where it leads, inside the data set")
+
+
+def _check_manifest(body: object) -> None:
+    """Raises InvalidError where each of many keys would make an error."""
+    links = body.get("links") if isinstance(body, dict) else None
+    if isinstance(links, dict) and not all(isinstance(target, str) for target in links.values()):
+        raise InvalidError("links leads from paths to paths: each value must be text", field="links")
+    if isinstance(body, dict):
+        check_keys({name: value for name, value in body.items() if name != "links"})
 
 
 @router.get("/data")
@@ -100,9 +111,12 @@ def show_data(request: Request, name: Name) -> DataVersions:
     "/data/{name}/versions",
     response_model=DataOffer,
     responses=problems(403, 413, 422, 507),
-    max_body_size=_MANIFEST_BYTES,
+    max_body_size=_MANIFEST.size,
+    openapi_extra=request_of(ManifestIn),
 )
-def push_data(request: Request, name: Name, body: ManifestIn) -> Response:
+def push_data(
+    request: Request, name: Name, body: Annotated[ManifestIn, body_as(ManifestIn, _MANIFEST, _check_manifest)]
+) -> Response:
     """Makes a version, if all of its content is here; else says what is missing, and stores nothing. Send that to
     `/content`, then ask again. The same files make no new version."""
     data = cluster_of(request).data

@@ -36,7 +36,9 @@ _BODY = {
 }
 
 
-@router.post("/session", response_model=SessionOut, responses=problems(401, 413), openapi_extra=_BODY)
+@router.post(
+    "/session", response_model=SessionOut, responses=problems(401, 413), max_body_size=1 << 50, openapi_extra=_BODY
+)
 async def log_in(request: Request) -> Response:
     """Trades a token for a cookie, for the page: its event streams can't send headers. The cookie is a session of its
     own, which ends with the token, after seven days, or by logging out."""

@@ -6,6 +6,9 @@ import re
 import shlex
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
+
+from schedulearn.scheduler.core.words import split_words
 
 MASK = "********"
 """What is shown in place of a value that may be a secret."""
@@ -26,8 +29,11 @@ _USER_INFO = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*://)([^\s/?#'\"@]+(?:@[^\
 _BEARER = re.compile(r"\b((?i:bearer|basic)\s+)([\w.~+/=-]{8,})")
 _KNOWN = re.compile(
     r"\b(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|"
-    r"sl_[\w-]{16,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,2000}\.[\w-]{8,2000}\.[\w-]+)"
+    r"sl_[\w-]{16,}|AKIA[0-9A-Z]{16})"
 )
+_MAYBE_JWT = re.compile(r"\beyJ[\w-]*+(?:\.[\w-]++)*+")
+_HARMLESS = re.compile(r"[\w./-]{0,14}")
+"""A word that is too short for a token, and has no place for a value."""
 _MAY_HOLD = re.compile(
     r"://|(?i:pass|pwd|secret|token|credential|auth|cookie|dsn|jwt|pat|key|bearer|basic)|gh[pousr]_|hf_|glpat|sk-|xox|sl_"
     r"|AKIA|eyJ"
@@ -35,6 +41,8 @@ _MAY_HOLD = re.compile(
 
 
 _SHELL = frozenset("#&;|<>$`()~")
+_SHORT = 1000
+"""Characters of a command that is kept in memory: 10 MB for all of them."""
 
 
 def hide_in_text(text: str) -> str:
@@ -46,7 +54,14 @@ def hide_in_text(text: str) -> str:
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _ASSIGNED_INSIDE.sub(rf"\1{MASK}", text)
     text = _OPTION_INSIDE.sub(rf"\1{MASK}", text)
+    text = _MAYBE_JWT.sub(_without_jwt, text)
     return _KNOWN.sub(MASK, text)
+
+
+def _without_jwt(found: re.Match[str]) -> str:
+    parts = found[0].split(".")
+    heads = pairwise(parts[:-1])  # a signature follows
+    return MASK if any("eyJ" in head and len(head) > 10 and len(payload) > 7 for head, payload in heads) else found[0]
 
 
 def _without_user_info(found: re.Match[str]) -> str:
@@ -58,13 +73,21 @@ def _without_user_info(found: re.Match[str]) -> str:
     return f"{scheme}{MASK}@" if scheme.lower().startswith("http") else found[0]
 
 
-@lru_cache(10_000)
 def hide_in_command(command: str) -> str:
     """A command line likewise, word by word. One without secrets is left as it is written."""
+    return _hide_in_short(command) if len(command) <= _SHORT else _hide_in(command)
+
+
+@lru_cache(10_000)
+def _hide_in_short(command: str) -> str:
+    return _hide_in(command)
+
+
+def _hide_in(command: str) -> str:
     if _MAY_HOLD.search(command) is None:
         return command
     try:
-        words = shlex.split(command)
+        words = split_words(command)
     except ValueError:
         return hide_in_text(command)
     hidden = hide_in_words(words)
@@ -75,8 +98,10 @@ def hide_in_words(words: Iterable[str]) -> list[str]:
     found: list[str] = []
     before = ""
     for word in words:
-        if _OPTION.fullmatch(before) and not word.startswith("-"):
+        if before.startswith("-") and not word.startswith("-") and _OPTION.fullmatch(before):
             found.append(MASK)
+        elif _HARMLESS.fullmatch(word):
+            found.append(word)
         elif before != "-c" and (assigned := _ASSIGNED.fullmatch(word)) is not None:  # what follows -c is a script
             found.append(assigned[1] + MASK)
         else:
@@ -91,6 +116,6 @@ def _quoted(word: str) -> str:
 
 def _is_one_word(word: str) -> bool:
     try:
-        return shlex.split(word) == [word]
+        return split_words(word) == [word]
     except ValueError:
         return False

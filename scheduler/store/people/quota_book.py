@@ -84,15 +84,25 @@ class QuotaBook:
             return
         now = self._clock()
         with self._lock:
-            for holder, jobs, most in bounds:
-                sent = self._sent.setdefault(holder, deque())
-                while sent and sent[0] <= now - _MINUTE_S:
-                    sent.popleft()
-                if len(sent) + jobs > most:
-                    soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
-                    raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
+            self._check_submissions(bounds, now)
             for holder, jobs, _ in bounds:
                 self._sent[holder].extend([now] * jobs)
+
+    def check_submissions(self, by_user: Mapping[str, int]) -> None:
+        """The same without counting them, before they are read. Raises QuotaError."""
+        bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
+        if bounds:
+            with self._lock:
+                self._check_submissions(bounds, self._clock())
+
+    def _check_submissions(self, bounds: Iterable[tuple[Holder, int, int]], now: float) -> None:
+        for holder, jobs, most in bounds:
+            sent = self._sent.setdefault(holder, deque())
+            while sent and sent[0] <= now - _MINUTE_S:
+                sent.popleft()
+            if len(sent) + jobs > most:
+                soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
+                raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
 
     def bounds_waiting(self, users: Iterable[str]) -> bool:
         """Whether one of them, or a group of theirs, may have so many jobs waiting only."""

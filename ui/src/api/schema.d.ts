@@ -696,7 +696,8 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says.
+         * @description Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says. A page ends early where its jobs
+         *     have more than 4 MiB of text: `next` goes on.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -723,7 +724,7 @@ export interface paths {
         put?: never;
         /**
          * Submit Batch
-         * @description Stores many jobs, all or none.
+         * @description Stores many jobs, all or none: 10,000 jobs and 8 MiB at most.
          */
         post: operations["submit_batch_api_v1_jobs_batch_post"];
         delete?: never;
@@ -1038,7 +1039,8 @@ export interface paths {
         /**
          * Comparison
          * @description What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
-         *     others have their default parameters. Changes nothing; takes a second of the processor a policy at most.
+         *     others have their default parameters. Changes nothing; computes for 8 s at most, and keeps its answer for a minute
+         *     while nothing changes. Of many jobs, 500 are played on: those that have GPUs, then the oldest ones.
          */
         get: operations["comparison_api_v1_policy_comparison_get"];
         put?: never;
@@ -1802,7 +1804,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description The newest jobs as a bare list.
+         * @description The newest jobs as a bare list, of 4 MiB at most.
          */
         get: operations["list_jobs_jobs_get"];
         put?: never;
@@ -2344,6 +2346,11 @@ export interface components {
          */
         ComparisonOut: {
             /**
+             * Beyond
+             * @description further jobs, which are not played on: 500 are, and those that have GPUs
+             */
+            beyond: number;
+            /**
              * Jobs
              * @description how many there are
              */
@@ -2856,6 +2863,7 @@ export interface components {
             /**
              * Count
              * @description points of the design random
+             * @default null
              */
             count?: number | null;
             /**
@@ -2882,6 +2890,7 @@ export interface components {
             /**
              * Max Failures
              * @description as of a sweep
+             * @default null
              */
             max_failures?: number | null;
             /**
@@ -4462,7 +4471,10 @@ export interface components {
          * @description Numbers between two; `levels`: so many of them at equal distances, for the design `grid`.
          */
         Levels: {
-            /** Levels */
+            /**
+             * Levels
+             * @default null
+             */
             levels?: number | null;
             /** Max */
             max: number;
@@ -6616,6 +6628,7 @@ export interface components {
             /**
              * Grid
              * @description name -> values: every combination is tried
+             * @default null
              */
             grid?: {
                 [key: string]: (boolean | number | string)[];
@@ -6630,6 +6643,7 @@ export interface components {
             /**
              * List
              * @description the parameters of each run
+             * @default null
              */
             list?: {
                 [key: string]: boolean | number | string;
@@ -6637,6 +6651,7 @@ export interface components {
             /**
              * Max Failures
              * @description so many runs may fail; with one more no further run starts. Null: no bound
+             * @default null
              */
             max_failures?: number | null;
             /**
@@ -6651,7 +6666,10 @@ export interface components {
              * @description for people; its runs are called NAME-1, NAME-2, ...
              */
             name: string;
-            /** @description values drawn by a seed */
+            /**
+             * @description values drawn by a seed
+             * @default null
+             */
             random?: components["schemas"]["RandomRuns"] | null;
         };
         /**
@@ -8009,7 +8027,19 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ManifestIn"];
+                "application/json": {
+                    /** Files */
+                    files?: components["schemas"]["FileIn"][];
+                    /** Folders */
+                    folders?: string[];
+                    /**
+                     * Links
+                     * @description path -> where it leads, inside the data set
+                     */
+                    links?: {
+                        [key: string]: string;
+                    };
+                };
             };
         };
         responses: {
@@ -8197,7 +8227,70 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ExperimentSpec"];
+                "application/json": {
+                    /**
+                     * Count
+                     * @description points of the design random
+                     */
+                    count?: number | null;
+                    /**
+                     * Design
+                     * @description 2k: two levels a factor, every combination; factorial: every combination of the levels; grid: the same, with spans cut into `levels`; random: `count` points drawn by `seed`
+                     * @default factorial
+                     * @enum {string}
+                     */
+                    design?: "2k" | "factorial" | "grid" | "random";
+                    /**
+                     * Factors
+                     * @description parameter of the job -> its levels
+                     */
+                    factors: {
+                        [key: string]: components["schemas"]["Levels"] | (boolean | number | string)[];
+                    };
+                    /**
+                     * Job
+                     * @description as of a sweep: the keys of POST /jobs but for the name
+                     */
+                    job: {
+                        [key: string]: unknown;
+                    };
+                    /**
+                     * Max Failures
+                     * @description as of a sweep
+                     */
+                    max_failures?: number | null;
+                    /**
+                     * Max Parallel
+                     * @description runs that wait or run at once; several disturb each other
+                     * @default 1
+                     */
+                    max_parallel?: number;
+                    metric?: components["schemas"]["Objective"];
+                    /**
+                     * Name
+                     * @description for people; its runs are called NAME-1, NAME-2, ...
+                     */
+                    name: string;
+                    /**
+                     * Order
+                     * @description in which runs start; shuffled: what changes with time does not pass for the effect of a factor
+                     * @default shuffled
+                     * @enum {string}
+                     */
+                    order?: "shuffled" | "given";
+                    /**
+                     * Replications
+                     * @description how often each point is tried
+                     * @default 1
+                     */
+                    replications?: number;
+                    /**
+                     * Seed
+                     * @description of the order, and of random points
+                     * @default 0
+                     */
+                    seed?: number;
+                };
             };
         };
         responses: {
@@ -8212,6 +8305,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9464,6 +9566,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12029,7 +12140,48 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SweepSpec"];
+                "application/json": {
+                    /**
+                     * Grid
+                     * @description name -> values: every combination is tried
+                     */
+                    grid?: {
+                        [key: string]: (boolean | number | string)[];
+                    } | null;
+                    /**
+                     * Job
+                     * @description the keys of POST /jobs but for the name; `{lr}` in its command stands for the parameter `lr`
+                     */
+                    job: {
+                        [key: string]: unknown;
+                    };
+                    /**
+                     * List
+                     * @description the parameters of each run
+                     */
+                    list?: {
+                        [key: string]: boolean | number | string;
+                    }[] | null;
+                    /**
+                     * Max Failures
+                     * @description so many runs may fail; with one more no further run starts. Null: no bound
+                     */
+                    max_failures?: number | null;
+                    /**
+                     * Max Parallel
+                     * @description runs that wait or run at once; the others are not jobs yet
+                     * @default 100
+                     */
+                    max_parallel?: number;
+                    metric?: components["schemas"]["Objective"];
+                    /**
+                     * Name
+                     * @description for people; its runs are called NAME-1, NAME-2, ...
+                     */
+                    name: string;
+                    /** @description values drawn by a seed */
+                    random?: components["schemas"]["RandomRuns"] | null;
+                };
             };
         };
         responses: {
@@ -12044,6 +12196,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

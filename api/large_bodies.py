@@ -1,0 +1,89 @@
+"""Large bodies, read and checked in a thread, one at a time. No step of it holds up the event loop."""
+
+from __future__ import annotations
+
+import json
+import json.scanner
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
+
+from schedulearn.api.edge.bodies import Bound
+from schedulearn.api.problems import InvalidBody, found_by
+from schedulearn.api.turns import turns_of
+from schedulearn.scheduler.errors import InvalidError
+
+T = TypeVar("T")
+
+MANY = Bound(8 << 20, 500_000)
+"""Of a batch of jobs, or a sweep with many runs."""
+_AT_ONCE = 200_000
+"""Values that are parsed by one call, which takes about 25 ms."""
+_MOST_KEYS = 2000
+_CODES = (b",", b"[", b"{")
+
+
+class _Patient(json.JSONDecoder):
+    """Python's own scanner: five times as slow, and no step of it takes long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        make: Callable[[Any], Any] = json.scanner.py_make_scanner  # type: ignore[attr-defined]
+        self.scan_once = make(self)
+
+
+def decoded(body: bytes) -> Any:
+    """What JSON says. Raises InvalidError."""
+    try:
+        if sum(map(body.count, _CODES)) <= _AT_ONCE:
+            return from_json(body)
+        return _Patient().decode(body.decode())
+    except RecursionError as error:
+        raise InvalidError("the body is nested too deeply", field="body") from error
+    except ValueError as error:
+        raise InvalidError(f"the body is not JSON: {error}", field="body") from error
+
+
+def check_keys(value: Any) -> None:
+    """Raises InvalidError for an object with more keys than any has, before each of them makes an error."""
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict):
+            if len(each) > _MOST_KEYS:
+                raise InvalidError(f"an object of the body has {len(each)} keys; at most {_MOST_KEYS} are taken")
+            rest += each.values()
+        elif isinstance(each, list):
+            rest += each
+
+
+def body_as(kind: type[T], bound: Bound = MANY, check: Callable[[Any], None] = check_keys) -> Any:
+    """A dependency: the body as `kind`. The route that has it takes its turn until it has answered."""
+    adapter: TypeAdapter[T] = TypeAdapter(kind)
+
+    def parse(body: bytes) -> T:
+        bound.check(body)
+        value = decoded(body)
+        check(value)
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            raise InvalidBody(found_by(error), kind) from error
+
+    async def parsed(request: Request) -> AsyncIterator[T]:
+        body = await request.body()
+        async with turns_of(request).large(request):
+            yield await run_in_threadpool(parse, body)
+
+    return Depends(parsed, scope="function")
+
+
+def request_of(model: Any) -> dict[str, Any]:
+    """Documents the request of a route that parses it by hand."""
+    schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

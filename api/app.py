@@ -79,7 +79,7 @@ def create_app(
     pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, str]]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, str | int]]:
         load_policies(settings.policies)
         pulse.bind()
         cluster = Cluster(
@@ -96,7 +96,8 @@ def create_app(
         known.open(cluster.db)
         cluster.start()
         try:
-            yield {"runtime": cluster.host.runtime_name}
+            host = cluster.host
+            yield {"runtime": host.runtime_name, "simulated_gpus": host.simulated_gpus, "unknown": host.unknown}
         finally:
             pulse.close()
             await proxy.pools.aclose()

@@ -39,7 +39,7 @@ from schedulearn.scheduler.hosts.data.kept import KeptOutputs
 from schedulearn.scheduler.hosts.data.sources import HostData
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping
 from schedulearn.scheduler.hosts.docker_hosts import DockerHosts
-from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.hosts.embedded import HOST_ID, Before, EmbeddedHost, embedded_host
 from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.hosts.job_files import JobFiles
 from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
@@ -54,7 +54,7 @@ from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
-from schedulearn.scheduler.store import identity
+from schedulearn.scheduler.store import gpus, hosts, identity
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
@@ -63,8 +63,8 @@ from schedulearn.scheduler.telemetry.resources import ResourceWatch
 
 log = logging.getLogger(__name__)
 
-MakeHost = Callable[[Path, str, ClusterSettings], EmbeddedHost]
-"""Data folder, cluster id and settings -> the embedded host; called once the database is open."""
+MakeHost = Callable[[Path, str, ClusterSettings, Before], EmbeddedHost]
+"""Data folder, cluster id, settings and what was before -> the embedded host; called once the database is open."""
 FindReportUrl = Callable[[str], str | None]
 """Runtime of the embedded host -> URL at which its containers reach the API; None: they can't."""
 
@@ -106,7 +106,9 @@ class Cluster:
             per_user=settings.data_per_user,
         )
         self.data = DataSets(self.db, store)
-        self.host = make_host(data_dir, self.cluster_id, settings)
+        with self.db.read() as conn:
+            before = Before(hosts.runtime_of(conn, HOST_ID), gpus.has_real(conn, HOST_ID))
+        self.host = make_host(data_dir, self.cluster_id, settings, before)
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url, report_certificate)
         self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from schedulearn.metrics.probe import nvml
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.core.job_image import layered
 from schedulearn.scheduler.core.states import TERMINAL
 from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError, StoreError
+from schedulearn.scheduler.hosts.embedded import HOST_ID
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
@@ -173,6 +175,8 @@ class Doctor:
                 runtime = self._make_runtime(host, rows[0])
                 self._open.callback(runtime.close)
                 yield from _on_host(host, runtime, live, jobs, wanted)
+                if host.id == HOST_ID:
+                    yield from _own_gpus(connection)
             except RuntimeFault as fault:
                 yield Finding("hosts", f"{host.id} does not answer: {fault}", "See docs/hosts.md.")
 
@@ -199,6 +203,16 @@ def _on_host(
             what = f"{host.id}: {kind} of the job {job}, which is not in the database"
             yield Finding("volumes", what, mend=partial(folders.drop, job))
     yield from _missing_images(host, runtime, wanted)
+
+
+def _own_gpus(connection: sqlite3.Connection) -> Iterator[Finding]:
+    """Why the GPUs of this machine can't be used. Simulated ones were asked for, or it has no driver."""
+    kinds = "SELECT simulated FROM gpu WHERE host_id = ? AND present"
+    simulated = [bool(row) for (row,) in connection.execute(kinds, (HOST_ID,))]
+    if any(simulated) or not (simulated or nvml.has_driver()):
+        return
+    if problem := nvml.find_gpus().problem:
+        yield Finding("gpus", f"{HOST_ID}: {problem}", "Jobs with GPUs wait until `nvidia-smi` works there.")
 
 
 def _remove(runtime: Runtime, task_id: str) -> None:

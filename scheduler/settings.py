@@ -40,7 +40,7 @@ class ClusterSettings(BaseModel):
         default="auto", description="auto: Docker Engine where one answers, else local processes"
     )
     simulate_gpus: int | None = Field(
-        default=None, ge=0, le=1024, description="so many pretended GPUs instead of what NVML shows"
+        default=None, ge=0, le=1024, description="number of simulated GPUs, in place of what NVML shows"
     )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"

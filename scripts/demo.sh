@@ -24,7 +24,8 @@ pass_on() { # what the service says, which tells where it is
     printf '%s\n' "$line"
     case $line in
       "Schedulearn is ready: "*)
-        export SCHEDULEARN_URL=${line#*: }
+        line=${line#*: }
+        export SCHEDULEARN_URL=${line%% *}
         submit_examples &
         ;;
     esac

@@ -52,7 +52,7 @@ class GpuReadingOut(AnswerModel):
 _READ = [name for name in GpuReadingOut.model_fields if name not in ("throttle", "processes")]
 
 
-GpuState = Literal["free", "used", "occupied", "unhealthy"]
+GpuState = Literal["free", "used", "occupied", "unhealthy", "unwatched"]
 
 
 class GpuOut(AnswerModel):
@@ -63,9 +63,11 @@ class GpuOut(AnswerModel):
     memory_bytes: int
     simulated: bool
     state: GpuState = Field(
-        description="occupied: a process of no job uses it; unhealthy: not used until it is returned"
+        description="occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it "
+        "can't be asked now, no job starts there"
     )
     fault: str = Field(description="why it is unhealthy")
+    unwatched: str = Field(description="why it can't be asked now; jobs that have it go on")
     occupied_by: str = Field(description="who uses it beside the jobs")
     island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
     numa: int | None

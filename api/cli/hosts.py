@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
@@ -42,13 +44,18 @@ def _row(host: Json) -> list[Cell]:
         host["id"],
         state,
         str(used),
-        str(len(host["gpus"])),
+        _count(host["gpus"]),
         ",".join(types),
         *of_host(host["resources"]),
         host["runtime"],
         host["address"],
         ("; ".join(filter(None, [host["error"], *(p["message"] for p in host["problems"]), *_of_gpus(host)])), "red"),
     ]
+
+
+def _count(gpus: Sequence[Json]) -> str:
+    simulated = sum(1 for gpu in gpus if gpu["simulated"])
+    return f"{len(gpus)} (simulated)" if simulated else str(len(gpus))
 
 
 def _of_gpus(host: Json) -> list[str]:

@@ -198,7 +198,9 @@ def _reachable(cluster: Cluster, host_id: str) -> bool:
 
 
 def _state(gpu: Row[Any], jobs: list[str]) -> GpuState:
-    return "unhealthy" if gpu.fault else "used" if jobs else "occupied" if gpu.occupied else "free"
+    if gpu.fault or jobs:
+        return "unhealthy" if gpu.fault else "used"
+    return "unwatched" if gpu.unwatched else "occupied" if gpu.occupied else "free"
 
 
 def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
@@ -214,6 +216,7 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "simulated": gpu.simulated,
             "state": _state(gpu, jobs),
             "fault": gpu.fault,
+            "unwatched": gpu.unwatched,
             "occupied_by": gpu.occupied,
             "island": gpu.island,
             "numa": gpu.numa,

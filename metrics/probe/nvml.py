@@ -1,14 +1,16 @@
 """What NVML says of the GPUs of this machine, through nvidia-ml-py. Without a driver there are none.
 
 Each value is asked for by itself: a symbol that the driver's library lacks, or a card that does not measure it, leaves
-that one unknown.
+that one unknown. A question that fails is no answer: which GPUs there are is not known then, and the inventory says so.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import pynvml
 
@@ -24,9 +26,23 @@ from schedulearn.metrics.probe.readings import (
     Sample,
 )
 
+LIBRARY = "libnvidia-ml.so.1"
+KERNEL_MODULE = "/proc/driver/nvidia/version"
 RETRY_S = 10.0  # between tries to reach a driver that is not there: it may be loaded later
 _EVENTS = 64  # of a sample, at most
 _XID_UNKNOWN = 999  # what NVML says where it does not know which
+_ANSWERS = frozenset({
+    pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NOT_FOUND,
+    pynvml.NVML_ERROR_INSUFFICIENT_POWER, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_GPU_IS_LOST,
+    pynvml.NVML_ERROR_RESET_REQUIRED,
+})  # fmt: skip
+"""Errors that say something of a device: there is no such one, or it lacks this. All others leave a question open."""
+
+_ADVICE = {
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: " (the driver's library and its kernel module differ, as after an "
+    "update: reboot, or reload the module)",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: " (modprobe nvidia loads it; see dmesg)",
+}
 
 _SLOWDOWN = 1
 """NVML_TEMPERATURE_THRESHOLD_SLOWDOWN."""
@@ -49,24 +65,29 @@ class _Device:
 
 
 class NvmlReader:
-    """NVML for one thread. Makes no error known but by what it leaves out."""
+    """NVML for one thread. Makes no error known but by what it leaves out. `close` it, or NVML can't begin anew."""
 
     def __init__(self, version: str = "") -> None:
         self._version = version
         self._ready = False
         self._retry_at = 0.0
+        self._problem = ""
+        """Why NVML could not be initialised last."""
         self._devices: list[_Device] = []
         self._events: object = None
         self._watched: list[str] = []
         self._xids: dict[str, tuple[int, float]] = {}  # uuid of a whole GPU -> the last Xid, and when
 
     def inventory(self) -> Inventory:
-        """What there is now. Without a driver: no GPUs, and why."""
+        """What there is now. Where that can't be told, wholly or in part: why. NVML is initialised anew after that."""
         problem = self._init()
-        if problem:
+        if not problem:
+            found, problem = _devices()
+        if problem and (not self._ready or not found):
+            self.close()
             return Inventory(self._version, problem=problem)
         before = {device.info.uuid: device for device in self._devices}
-        self._devices = list(_devices())[:MAX_GPUS]
+        self._devices = found[:MAX_GPUS]
         links = _links(self._devices)
         islands = _islands(len(self._devices), links)
         self._devices = [
@@ -75,16 +96,26 @@ class NvmlReader:
         ]
         self._watch()
         # One that the driver does not list any more may still be asked, and will say that it is lost.
-        found = {device.info.uuid for device in self._devices}
-        gone = [device for uuid, device in before.items() if uuid not in found and not device.info.parent]
+        shown = {device.info.uuid for device in self._devices}
+        gone = [device for uuid, device in before.items() if uuid not in shown and not device.info.parent]
         inventory = Inventory(
             self._version,
             _text(_ask("nvmlSystemGetDriverVersion") or ""),
             tuple(device.info for device in self._devices),
             tuple(links),
+            problem,
         )
         self._devices += gone
         return inventory
+
+    def close(self) -> None:
+        """Lets go of NVML, which counts its users: the last one to go ends it. `inventory` begins anew."""
+        if self._ready:
+            if self._events is not None:
+                _ask("nvmlEventSetFree", self._events)
+            _ask("nvmlShutdown")
+        self._ready, self._events = False, None
+        self._devices, self._watched = [], []
 
     def sample(self) -> Sample:
         """All GPUs of the last `inventory`, as they are now."""
@@ -104,12 +135,14 @@ class NvmlReader:
         if self._ready:
             return ""
         if time.monotonic() < self._retry_at:
-            return "there is no NVIDIA driver"
+            return self._problem
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             self._retry_at = time.monotonic() + RETRY_S
-            return f"NVML can't be used: {error}"
+            what = str(error).rstrip(".") + _ADVICE.get(error.value, "")
+            self._problem = f"NVML can't be used: {what}"
+            return self._problem
         self._ready = True
         return ""
 
@@ -172,9 +205,28 @@ class NvmlReader:
         )
 
 
-def list_gpus() -> Sequence[GpuInfo]:
-    """All GPUs and MIG devices by index; empty where there is no NVIDIA driver."""
-    return NvmlReader().inventory().gpus
+def find_gpus() -> Inventory:
+    """All GPUs and MIG devices of this machine now, or why they can't be told."""
+    reader = NvmlReader()
+    try:
+        return reader.inventory()
+    finally:
+        reader.close()
+
+
+def has_driver() -> bool:
+    """Whether there is anything of NVIDIA's driver here, however broken: its library or its kernel module."""
+    if os.path.exists(KERNEL_MODULE):
+        return True
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError as error:  # a library that is damaged, or of another kind of machine, is named by its path
+        return f"{LIBRARY}: cannot open shared object file: No such file" not in str(error)
+    return True
+
+
+class _Unanswered(Exception):
+    """NVML could not answer. The text says what and why."""
 
 
 class _Lost(Exception):
@@ -197,28 +249,63 @@ def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
         return None
 
 
-def _devices() -> Iterator[_Device]:
-    """Whole GPUs, and in place of one that is split its MIG devices."""
+def _learn(name: str, *arguments: object) -> Any:
+    """As `_ask`, for what decides which GPUs there are: raises _Unanswered instead of taking an error for an answer."""
+    function = getattr(pynvml, name, None)
+    if function is None:
+        return None
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError as error:
+        if error.value in _ANSWERS:
+            return None
+        raise _Unanswered(f"{error} ({name})") from error
+    except Exception:  # as in `_ask`
+        return None
+
+
+def _devices() -> tuple[list[_Device], str]:
+    """Whole GPUs, and in place of one that is split its MIG devices; and why some, or all, can't be told."""
+    try:
+        count = _learn("nvmlDeviceGetCount") or 0
+    except _Unanswered as why:
+        return [], f"NVML can't be used: {why}"
+    found: list[_Device] = []
+    problems = []
     index = 0
-    for number in range(_ask("nvmlDeviceGetCount") or 0):
-        handle = _ask("nvmlDeviceGetHandleByIndex", number)
-        uuid = _text(_ask("nvmlDeviceGetUUID", handle) or "") if handle is not None else ""
-        if not uuid:
-            continue
-        name = _text(_ask("nvmlDeviceGetName", handle) or "GPU")
-        numa, pci, pcie = _numa(handle), _pci(handle), _pcie(handle)
-        mode = _ask("nvmlDeviceGetMigMode", handle)
-        if not mode or mode[0] != 1:
-            yield _Device(GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie), handle, handle)
+    for number in range(count):
+        try:
+            parts = _parts(number, index)
+        except _Unanswered as why:
+            problems.append(f"GPU {number} can't be asked: {why}")
             index += 1
-            continue
-        for part in range(_ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
-            mig = _ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, part)
-            own = _text(_ask("nvmlDeviceGetUUID", mig) or "") if mig is not None else ""
-            if own:
-                info = GpuInfo(own, index, _mig_type(mig, name), _memory(mig), uuid, numa=numa, pci=pci, pcie=pcie)
-                yield _Device(info, mig, handle)
-                index += 1
+        else:
+            found += parts
+            index += len(parts)
+    more = f", and {len(problems) - 2} more" if len(problems) > 2 else ""
+    return found, ", ".join(problems[:2]) + more
+
+
+def _parts(number: int, index: int) -> list[_Device]:
+    """One GPU of NVML's list, or its MIG devices; none if it is lost. `index`: of the first."""
+    handle = _learn("nvmlDeviceGetHandleByIndex", number)
+    uuid = _text(_learn("nvmlDeviceGetUUID", handle) or "") if handle is not None else ""
+    if not uuid:
+        return []
+    name = _text(_ask("nvmlDeviceGetName", handle) or "GPU")
+    numa, pci, pcie = _numa(handle), _pci(handle), _pcie(handle)
+    mode = _learn("nvmlDeviceGetMigMode", handle)
+    if not mode or mode[0] != 1:
+        return [_Device(GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie), handle, handle)]
+    found: list[_Device] = []
+    for part in range(_learn("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        mig = _learn("nvmlDeviceGetMigDeviceHandleByIndex", handle, part)
+        own = _text(_learn("nvmlDeviceGetUUID", mig) or "") if mig is not None else ""
+        if own:
+            at = index + len(found)
+            info = GpuInfo(own, at, _mig_type(mig, name), _memory(mig), uuid, numa=numa, pci=pci, pcie=pcie)
+            found.append(_Device(info, mig, handle))
+    return found
 
 
 def _mig_type(mig: object, whole: str) -> str:

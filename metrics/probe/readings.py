@@ -106,7 +106,7 @@ class Inventory:
     gpus: tuple[GpuInfo, ...] = ()
     links: tuple[GpuLink, ...] = ()
     problem: str = ""
-    """Why there are no GPUs, if that is odd."""
+    """Why `gpus` may lack some; empty: these are all."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Callable, Iterator, Protocol
 
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
+from schedulearn.metrics.probe.readings import GpuReading, Inventory, Reading, Sample
 
 INTERVAL_S = 1.0
 INVENTORY_S = 60.0
@@ -30,7 +30,8 @@ def readings(
     clock: Callable[[], float] = time.monotonic,
     machine: Callable[[], MachineCounters | None] = lambda: None,
 ) -> Iterator[Reading]:
-    """An inventory first, when it changed, and once a minute; a sample a second. `wait` takes seconds; a sample that
+    """An inventory first, when it changed, and once a minute (looked for every five seconds while a GPU is lost or does
+    not answer); a sample a second. `wait` takes seconds; a sample that
     took longer than that is followed by the next at once, and none is made up for. One in ten has the `machine` itself.
 
     Ends when no GPU answers any more although some did: that is how a container looks from inside whose access to the
@@ -38,20 +39,28 @@ def readings(
     told: Inventory | None = None
     told_at = looked_at = 0.0
     machine_at = -MACHINE_S
-    seeing, blind = False, 0
+    seen: set[str] = set()
+    """GPUs that have answered."""
+    blind = 0
     while blind < BLIND:
         began = clock()
         sample = None if told is None else reader.sample()
-        lost = sample is not None and any(gpu.lost for gpu in sample.gpus)
-        if told is None or began - looked_at >= (INTERVAL_S * 5 if lost or not told.gpus else INVENTORY_S):
+        odd = sample is not None and any(gpu.lost or (gpu.uuid in seen and not _sees(gpu)) for gpu in sample.gpus)
+        soon = odd or told is None or not told.gpus or bool(told.problem)
+        if told is None or began - looked_at >= (INTERVAL_S * 5 if soon else INVENTORY_S):
             found, looked_at = reader.inventory(), began
             if found != told or began - told_at >= INVENTORY_S:
                 told, told_at = found, began
                 yield found
         sample = reader.sample() if sample is None else sample
-        sees = any(gpu.memory_bytes is not None or gpu.lost for gpu in sample.gpus)
-        seeing, blind = seeing or sees, blind + 1 if seeing and not sees else 0
+        sees = {gpu.uuid for gpu in sample.gpus if _sees(gpu)}
+        seen |= sees
+        blind = blind + 1 if seen and not sees else 0
         if began - machine_at >= MACHINE_S:
             machine_at, sample = began, replace(sample, machine=machine())
         yield sample
         wait(max(0.0, INTERVAL_S - (clock() - began)))
+
+
+def _sees(gpu: GpuReading) -> bool:
+    return gpu.memory_bytes is not None or gpu.lost

@@ -169,7 +169,7 @@ def apply_plan(
             memory.left.get(g.uuid),
         )
         for g in found.gpus
-        if g.host_id in open_hosts and not g.fault and not g.occupied
+        if g.host_id in open_hosts and g.is_usable
     ]
     machines = {on[gpu.uuid]: gpu.host_id for gpu in found.gpus}
     placed, free = _placed(changes, plan, gpus, memory.needs)

@@ -361,7 +361,7 @@ class SchedulerLoop:
         self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float, memory: GpuMemory
     ) -> ClusterState:
         """Claims what the plan gives; the state after that."""
-        waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready)
+        waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown())
         self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
         self._suspended = plan.suspended
         self._share = plan.jobs_per_gpu > 1

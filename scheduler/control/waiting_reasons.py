@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from types import MappingProxyType
 
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
@@ -57,25 +58,35 @@ class WaitingLog:
 
 
 def with_what_is_missing(
-    reasons: Mapping[str, str], hosts: Sequence[Host], gpus: Sequence[Gpu], ready: Set[str]
+    reasons: Mapping[str, str],
+    hosts: Sequence[Host],
+    gpus: Sequence[Gpu],
+    ready: Set[str],
+    unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[str, str]:
     """`reasons`, and for jobs that need more than may be used, what may not
-    and why. `ready`: hosts that answer. Policies see only what may be used."""
+    and why. `ready`: hosts that answer. `unknown`: host -> why it can't be told which GPUs are there. Policies see only
+    what may be used."""
     closed = {host.id for host in hosts if not host.active}
     counts = Counter(
         "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
         else "on closed hosts" if gpu.host_id in closed
         else "unhealthy" if gpu.fault
         else "used by others" if gpu.occupied
+        else "that can't be asked" if gpu.unwatched
         else ""
         for gpu in gpus
     )  # fmt: skip
     missing = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what)
-    if not missing:
+    cant_tell = "".join(f" On {host}: {why}." for host, why in sorted(unknown.items()) if host in ready)
+    if not missing and not cant_tell:
         return reasons
-    note = f" Not among them: {missing}."
+    notes = {
+        UNSATISFIABLE: (f" Not among them: {missing}." if missing else "") + cant_tell,
+        Reason.WAITING_FOR_GPUS.value: cant_tell,
+    }
     return {
-        job_id: Explanation(UNSATISFIABLE, why + note) if code_of(why) == UNSATISFIABLE else why
+        job_id: Explanation(code, why + note) if (note := notes.get(code := code_of(why), "")) else why
         for job_id, why in reasons.items()
     }
 

@@ -180,6 +180,13 @@ class Gpu(NamedTuple):
     occupied: str
     island: int | None
     numa: int | None
+    unwatched: str = ""
+    """Why it can't be asked now; empty: it can."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a job may start on it, as far as the GPU goes."""
+        return not (self.fault or self.occupied or self.unwatched)
 
 
 class JobProgress(NamedTuple):

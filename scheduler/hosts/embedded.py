@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,6 +14,8 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
+
+log = logging.getLogger(__name__)
 
 HOST_ID = "local"
 SIMULATED_GPUS = 4
@@ -32,29 +35,64 @@ class EmbeddedHost:
     """For GPUs that no probe watches."""
     probe: Probe | None = None
     """Finds and watches the GPUs, in place of `gpus`."""
+    unknown: str = ""
+    """Why it can't be told which GPUs there are; empty: it can."""
+
+    @property
+    def simulated_gpus(self) -> int:
+        return sum(gpu.simulated for gpu in self.gpus)
 
 
-def embedded_host(data_dir: Path, cluster_id: str, settings: ClusterSettings) -> EmbeddedHost:
-    """Docker Engine where one answers, else local processes; real GPUs where NVML shows some, else simulated ones.
+@dataclass(frozen=True)
+class Before:
+    """What the database knows of the embedded host from the service before."""
+
+    runtime: str = ""
+    """Empty: it is new."""
+    real_gpus: bool = False
+
+
+def embedded_host(
+    data_dir: Path, cluster_id: str, settings: ClusterSettings, before: Before = Before()
+) -> EmbeddedHost:
+    """Docker Engine where one answers, else local processes. Real GPUs; simulated ones on request, or where there is no
+    NVIDIA driver at all and never was a GPU. A host that had an engine, or GPUs, keeps them while they don't answer.
 
     Raises RuntimeFault if the setting `runtime` is "docker" and no engine answers.
     """
-    name, address, engine = _runtime(data_dir, cluster_id, settings)
-    gpus, probe = _gpus(cluster_id, settings.simulate_gpus)
-    if settings.simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
+    name, address, engine = _runtime(data_dir, cluster_id, settings, before.runtime)
+
+    def host(gpus: Sequence[FoundGpu], probe: Probe | None = None, unknown: str = "") -> EmbeddedHost:
+        return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe, unknown=unknown)
+
+    if settings.simulate_gpus is not None:
+        return host(simulated_gpus(cluster_id, HOST_ID, settings.simulate_gpus))
+    from schedulearn.metrics.probe import nvml
+
+    found = nvml.find_gpus()
+    if found.gpus:
+        return host([], LocalProbe())
+    if name == "docker" and _gives_gpus(engine, before):
         # We can't see them ourselves, for instance in a container: a probe of their engine can.
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
-        gpus, probe = [], ContainerProbe(address, cluster_id, engine.images.fetch)
-    return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
+        return host([], ContainerProbe(address, cluster_id, engine.images.fetch))
+    if nvml.has_driver() or before.real_gpus:
+        log.warning("%s has no GPUs: %s", HOST_ID, found.problem or "its driver lists none")
+        return host([], LocalProbe(), found.problem)
+    log.info("%s has no NVIDIA driver: %d GPUs are simulated, jobs on them have none", HOST_ID, SIMULATED_GPUS)
+    return host(simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS))
 
 
-def _runtime(data_dir: Path, cluster_id: str, settings: ClusterSettings) -> tuple[str, str, Runtime]:
+def _runtime(data_dir: Path, cluster_id: str, settings: ClusterSettings, before: str) -> tuple[str, str, Runtime]:
     if settings.runtime != "process":
         from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
 
         url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         why = ping(url)
+        if why is not None and settings.runtime == "auto" and before == "docker":
+            log.warning("%s runs jobs in Docker, and no engine answers at %s: %s. It is waited for.", HOST_ID, url, why)
+            why = None
         if why is None:
             return "docker", url, DockerRuntime(HOST_ID, url, data_dir, cluster_id)
         if settings.runtime == "docker":
@@ -66,21 +104,11 @@ def _runtime(data_dir: Path, cluster_id: str, settings: ClusterSettings) -> tupl
     return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, settings.environments)
 
 
-def _gives_gpus(engine: Runtime) -> bool:
+def _gives_gpus(engine: Runtime, before: Before) -> bool:
     try:
         return engine.survey().nvidia
     except RuntimeFault:
-        return False
-
-
-def _gpus(cluster_id: str, simulate: int | None) -> tuple[Sequence[FoundGpu], Probe | None]:
-    if simulate is None:
-        from schedulearn.metrics.probe import nvml
-
-        found = nvml.list_gpus()
-        if found:
-            return [FoundGpu(gpu.uuid, gpu.index, gpu.type, gpu.memory_bytes) for gpu in found], LocalProbe()
-    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), None
+        return before.real_gpus or not before.runtime  # nobody knows: as it was, else its probe finds out
 
 
 def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[FoundGpu]:

@@ -22,7 +22,7 @@ from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
 from schedulearn.scheduler.specs.host import HostSpec
-from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.store.cluster_state import live_tasks
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.monitor import Monitor
@@ -99,9 +99,9 @@ class Fleet:
     def open(self, embedded: EmbeddedHost, named: Sequence[HostSpec]) -> None:
         """Takes up the embedded host, those that the settings name, and all that the database remembers. Connects to
         none of them yet. Raises ConflictError if two of `named` are the same."""
-        self.db.write(lambda db: _register(db, embedded))
+        self.db.write(lambda db: _register(db, embedded, self.clock()))
         self.db.write(lambda db: self._take_settings(db, named))
-        self._attach(embedded.id, embedded.runtime, None, lambda fetch: embedded.probe)
+        self._attach(embedded.id, embedded.runtime, None, lambda fetch: embedded.probe, embedded.unknown)
         with self.db.read() as db:
             rows = hosts.list_hosts(db)
         for row in rows:
@@ -183,8 +183,15 @@ class Fleet:
         )
 
     def _attach(
-        self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[ImageSource], Probe | None]
+        self,
+        host_id: str,
+        runtime: Runtime,
+        simulate: int | None,
+        make_probe: Callable[[ImageSource], Probe | None],
+        unknown: str = "",
     ) -> None:
+        """`unknown`: why its GPUs can't be told, if that is known already."""
+
         def fetch(image: str) -> Iterator[ImageProgress]:
             if split_layered(image)[1]:
                 return self._add_layer(host_id, runtime, image)
@@ -196,7 +203,7 @@ class Fleet:
             self.db.write(lambda db: self._record(db, host_id, facts, simulate))
             start_once(f"terminals-{host_id}", runtime.terminals.clean)
             if probe is not None and host_id in self.agents:
-                self._monitor.follow(host_id, probe)
+                self._monitor.follow(host_id, probe, unknown)
 
         agent = HostAgent(
             host_id,
@@ -283,10 +290,12 @@ class Fleet:
         return None
 
 
-def _register(db: Connection, host: EmbeddedHost) -> None:
+def _register(db: Connection, host: EmbeddedHost, now: float) -> None:
     hosts.put_host(db, host.id, address=host.address, runtime=host.runtime_name, origin="embedded")
     if host.probe is None:
         repository.sync_gpus(db, host.id, host.gpus)  # else it tells by itself
+    elif host.unknown:  # before the first job could start there
+        gpus.found_gpus(db, host.id, (), now, gpus.driver_of(db, host.id), host.unknown)
 
 
 def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:

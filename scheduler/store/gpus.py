@@ -5,7 +5,7 @@ Every function takes the connection of its caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuInfo
+from schedulearn.scheduler.core.outcomes.gpu_health import VANISHED
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import insert_missing
@@ -49,14 +50,16 @@ class LiveTasks:
     last_seq: int = 0
 
 
-VANISHED = "it is not there any more"
 MAX_POINTS = 600  # of one GPU in one answer
 
 
-def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float, driver: str = "") -> set[str]:
+def found_gpus(
+    db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float, driver: str = "", problem: str = ""
+) -> set[str]:
     """Notes the real GPUs that a host shows, and their driver; the UUIDs of those that are new. One that it showed
-    before and does not now is unhealthy, unless it is split into MIG devices, or was one, and nobody holds it. Raises
-    ConflictError for a GPU of another host: it would be given twice."""
+    before and does not now is unhealthy until it is shown again, unless it is split into MIG devices, or was one, and
+    nobody holds it. `problem`: why `gpus` may lack some: those that are missing are then unwatched, and else as before.
+    Raises ConflictError for a GPU of another host: it would be given twice."""
     db.execute(update(Host).where(col(Host.id) == host_id).values(driver=driver))
     before = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).where(col(Gpu.host_id) == host_id))}
     names = [gpu.uuid for gpu in gpus]
@@ -70,9 +73,11 @@ def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float
     for gpu in gpus:
         values = {
             "host_id": host_id, "ordinal": gpu.index, "type": gpu.type, "memory_bytes": gpu.memory_bytes,
-            "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa,
+            "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa, "unwatched": "",
         }  # fmt: skip
         old = before.get(gpu.uuid) or elsewhere.get(gpu.uuid)
+        if old is not None and old.fault == VANISHED:
+            _take_back(db, old, now)
         if old is None:
             db.execute(insert(Gpu).values(uuid=gpu.uuid, fault="", **values))
         elif any(getattr(old, key) != value for key, value in values.items()):
@@ -82,16 +87,51 @@ def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float
     for old in before.values():
         if old.uuid in names or not old.present:
             continue
-        if old.uuid not in held and (old.simulated or old.uuid.startswith("MIG-") or old.uuid in split):
+        replaced = old.simulated or old.uuid in split or (old.uuid.startswith("MIG-") and not problem)
+        if old.uuid not in held and replaced:
             db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(present=False))
+        elif problem:
+            db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(unwatched=problem))
         elif not old.fault:
             set_fault(db, old.uuid, VANISHED, now)
+    _tell_watched(db, host_id, before.values(), problem, now)
     return set(names) - before.keys()
+
+
+def _take_back(db: Connection, row: Row[Any], now: float) -> None:
+    """Of one that was only not listed."""
+    db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(fault=""))
+    message = f"GPU {row.ordinal} of {row.host_id} is there again, and back in service."
+    repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
+
+
+def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], problem: str, now: float) -> None:
+    """One event for all GPUs of a host that can't be asked since now, and one for those that can again."""
+    unwatched = {gpu.uuid for gpu in of_host(db, host_id) if gpu.unwatched}
+    lost = [gpu for gpu in before if gpu.uuid in unwatched and not gpu.unwatched]
+    if lost:
+        message = f"{_named(lost)} of {host_id} can't be asked: {problem}. Jobs there go on, no others start."
+        data = {"gpus": [gpu.uuid for gpu in lost], "why": problem}
+        repository.add_event(db, now, "gpu.unwatched", host_id=host_id, message=message, data=data)
+    if back := [gpu for gpu in before if gpu.unwatched and gpu.uuid not in unwatched and gpu.present]:
+        message = f"{_named(back)} of {host_id} can be asked again."
+        data = {"gpus": [gpu.uuid for gpu in back]}
+        repository.add_event(db, now, "gpu.watched", host_id=host_id, message=message, data=data)
+
+
+def _named(gpus: Sequence[Row[Any]]) -> str:
+    return f"GPU{'s' if len(gpus) > 1 else ''} {', '.join(str(gpu.ordinal) for gpu in gpus)}"
 
 
 def driver_of(db: Connection, host_id: str) -> str:
     """The version of the driver that a host's GPUs were last found with; empty: none was."""
     return str(db.execute(select(col(Host.driver)).where(col(Host.id) == host_id)).scalar() or "")
+
+
+def has_real(db: Connection, host_id: str) -> bool:
+    """Whether GPUs of a host are known that are not simulated."""
+    query = select(col(Gpu.uuid)).where(col(Gpu.host_id) == host_id, col(Gpu.present), ~col(Gpu.simulated))
+    return db.execute(query.limit(1)).first() is not None
 
 
 def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
@@ -101,9 +141,9 @@ def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
 
 
 def set_fault(db: Connection, uuid: str, fault: str, now: float) -> None:
-    """Makes a GPU unhealthy; one that is already keeps its first fault."""
+    """Makes a GPU unhealthy; one that is already keeps its first fault, unless it was only not listed."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
-    if row is None or row.fault:
+    if row is None or row.fault not in ("", VANISHED) or row.fault == fault:
         return
     db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault=fault))
     message = f"GPU {row.ordinal} of {row.host_id} is unhealthy: {fault}."

@@ -27,6 +27,11 @@ def get_host(db: Connection, host_id: str) -> HostRow:
     return row
 
 
+def runtime_of(db: Connection, host_id: str) -> str:
+    """`docker` or `process`; empty: there is no such host."""
+    return str(db.execute(select(col(Host.runtime)).where(col(Host.id) == host_id)).scalar() or "")
+
+
 def list_hosts(db: Connection) -> Sequence[HostRow]:
     return db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all()
 

@@ -274,6 +274,8 @@ class Gpu(SQLModel, table=True):
     """Xid errors up to then are forgiven, by the clock of its host: an operator returned it."""
     ecc_accepted: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """So many uncorrected errors are forgiven likewise."""
+    unwatched: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Why it can't be asked now, its driver being at fault; empty: it can. Its jobs go on, no others start."""
 
 
 class Lease(SQLModel, table=True):

@@ -353,7 +353,7 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[FoundGpu]) -> None:
     db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(present=False))
     known = set(db.execute(select(col(Gpu.uuid))).scalars())
     for gpu in gpus:
-        values = {**asdict(gpu), "host_id": host_id, "present": True}
+        values = {**asdict(gpu), "host_id": host_id, "present": True, "unwatched": ""}
         if gpu.uuid in known:
             db.execute(update(Gpu).where(col(Gpu.uuid) == gpu.uuid).values(values))
         else:

@@ -28,7 +28,7 @@ _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 
 class HostWatch:
     """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again.
-    `hear_machine`: is told what the host says of itself."""
+    `hear_machine`: is told what the host says of itself. `unknown`: why its GPUs can't be told, as of the start."""
 
     def __init__(
         self,
@@ -40,9 +40,12 @@ class HostWatch:
         wake: Callable[[], None],
         clock: Callable[[], float],
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
+        unknown: str = "",
     ) -> None:
         self.host_id = host_id
-        self.problem = "its GPUs are being looked for"
+        self.unknown = unknown
+        """Why it can't be told which GPUs there are; empty: that is known, or was yet to be asked."""
+        self.problem = _problem(unknown) if unknown else "its GPUs are being looked for"
         """Why its GPUs are not known, or not watched; empty if all is well."""
         with db.read() as conn:
             self.driver = store.driver_of(conn, host_id)
@@ -90,8 +93,8 @@ class HostWatch:
             self._probe.interrupt()
 
     def as_seen(self, uuid: str) -> store.GpuAsSeen:
-        """What the host shows of a GPU now; before its first inventory it is taken to be there."""
-        if self._inventory is None:
+        """What the host shows of a GPU now; where it can't tell which there are, it is taken to be there."""
+        if self._inventory is None or self._inventory.problem:
             return store.GpuAsSeen()
         at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
         shown = any(gpu.uuid == uuid for gpu in self._inventory.gpus) and not reading.lost
@@ -129,14 +132,17 @@ class HostWatch:
                 self._take_sample(reading)
 
     def _take_inventory(self, inventory: Inventory) -> None:
-        if inventory.problem:
-            self.problem = f"no GPU can be watched there: {inventory.problem}"
-            return  # says nothing of the GPUs themselves
         if inventory == self._inventory and self.problem == "":
             return
-        driver = inventory.driver if inventory.gpus else ""
-        fresh = self._db.write(lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver))
-        self._inventory, self.problem, self.driver = inventory, "", driver
+        problem = inventory.problem
+        if problem and problem != self.unknown:
+            log.warning("%s: %s", self.host_id, _problem(problem))
+        driver = inventory.driver if inventory.gpus else self.driver if problem else ""
+        fresh = self._db.write(
+            lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem)
+        )
+        self._inventory, self.driver = inventory, driver
+        self.unknown, self.problem = problem, _problem(problem) if problem else ""
         self._load(fresh)
         self._wake()
 
@@ -172,6 +178,10 @@ class HostWatch:
         self._telemetry.take(self.host_id, sample, now)
         if changes:
             self._wake()
+
+
+def _problem(why: str) -> str:
+    return f"its GPUs can't be told for sure: {why}. Jobs on them go on, and no others start on those that don't answer"
 
 
 def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], bool] | None:

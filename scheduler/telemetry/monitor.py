@@ -99,14 +99,15 @@ class Monitor:
             watch.join()
         self._ticker.close()
 
-    def follow(self, host_id: str, probe: Probe) -> None:
-        """Begins to follow a host's probe, unless that is done already: then `probe` is not used."""
+    def follow(self, host_id: str, probe: Probe, unknown: str = "") -> None:
+        """Begins to follow a host's probe, unless that is done already: then `probe` is not used. `unknown`: why its
+        GPUs can't be told, as of now."""
         with self._lock:
             if host_id in self._watches or self._ticker.stopping:
                 return
             tasks = partial(self._tasks_on, host_id)
             watch = HostWatch(
-                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine
+                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine, unknown
             )
             self._watches[host_id] = watch
             watch.start()
@@ -122,6 +123,10 @@ class Monitor:
         """Why the GPUs of a host are not known, or not watched; empty if all is well."""
         watch = self._watches.get(host_id)
         return watch.problem if watch is not None else ""
+
+    def unknown(self) -> dict[str, str]:
+        """Hosts of which it can't be told which GPUs there are, with the reason."""
+        return {host_id: watch.unknown for host_id, watch in list(self._watches.items()) if watch.unknown}
 
     def driver(self, host_id: str) -> str:
         """The version of NVIDIA's driver on a host; empty while no GPU is known there."""

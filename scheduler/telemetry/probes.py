@@ -45,10 +45,14 @@ class LocalProbe:
         from schedulearn.metrics.probe import sampling
         from schedulearn.metrics.probe.nvml import NvmlReader
 
-        for reading in sampling.readings(NvmlReader(), self._closed.wait):
-            if self._closed.is_set() or self._renew:
-                return
-            yield reading
+        reader = NvmlReader()
+        try:
+            for reading in sampling.readings(reader, self._closed.wait):
+                if self._closed.is_set() or self._renew:
+                    return
+                yield reading
+        finally:
+            reader.close()
 
     def interrupt(self, *, renew: bool = False) -> None:
         """NVML can't be interrupted: a call that hangs hangs. With `renew` its next answer ends it."""

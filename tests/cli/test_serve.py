@@ -48,7 +48,7 @@ def test_the_first_line_says_where_the_page_is_and_the_last_what_runs_jobs(tmp_p
     with serving, serving.stdout as out, serving.stderr as err:  # `communicate` would lose what `readline` took with it
         rest, errors = out.read(), err.read()
     assert line.startswith("Schedulearn is ready: http://127.0.0.1:")
-    assert line.endswith("/ui/\n")
+    assert line.endswith("/ui/ with 1 SIMULATED GPU, no real ones\n")
     assert ":0/" not in line
     account = getpass.getuser()
     what = f"Jobs run as local processes of {account}, and may do what {account} may."

@@ -193,6 +193,88 @@ def test_a_gpu_that_was_taken_out_is_forgotten_when_it_is_returned(tmp_path: Pat
         assert c.gpu(gone).fault == ""
 
 
+def test_gpus_that_can_not_be_asked_stop_nothing_and_are_given_to_nobody_until_they_answer(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        shown, probe.gpus, probe.problem = probe.gpus, [], "Unknown Error"
+        wait_for(lambda: c.gpu(probe.uuid(0)).unwatched == "Unknown Error")
+        assert "can't be told for sure: Unknown Error" in c.cluster.monitor.problem("local")
+        [other] = c.submit()
+        why = wait_for(lambda: c.cluster.loop.waiting.get(other))
+        assert "On local: Unknown Error." in str(why)
+        [third] = c.submit(spec(gpus=2))
+        why = wait_for(lambda: c.cluster.loop.waiting.get(third))
+        assert "Not among them: 2 that can't be asked. On local: Unknown Error." in str(why)
+        c.cluster.service.cancel(third)
+        c.poke()
+        assert (c.state(job), c.job(job).attempt, c.state(other)) == ("running", 1, "queued")
+        assert c.gpu(probe.uuid(0)).fault == ""
+        probe.gpus, probe.problem = shown, ""
+        c.wait(other, "running")
+        assert c.state(job) == "running"
+        assert c.cluster.monitor.problem("local") == ""
+        assert kinds(c) == ["gpu.unwatched", "gpu.watched"]
+
+
+def test_one_gpu_that_can_not_be_asked_leaves_the_others_in_service(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        probe.problem = "GPU 0 can't be asked: Timeout"
+        probe.vanish(0)
+        wait_for(lambda: c.gpu(probe.uuid(0)).unwatched)
+        [job] = c.submit()
+        c.wait(job, "running")
+        assert holds(c, job) == [probe.uuid(1)]
+        assert c.gpu(probe.uuid(0)).fault == ""
+
+
+def test_a_job_waits_with_the_reason_on_a_host_whose_driver_never_answered(tmp_path: Path) -> None:
+    probe = FakeProbe(0)
+    probe.problem = "NVML can't be used: version mismatch"
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        why = wait_for(lambda: (why := c.cluster.loop.waiting.get(job)) and "mismatch" in why and why)
+        assert "On local: NVML can't be used: version mismatch." in str(why)
+        assert c.state(job) == "queued"
+
+
+def test_a_gpu_that_is_listed_again_is_back(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        card = probe.gpus[0]
+        probe.vanish(0)
+        wait_for(lambda: c.gpu(card.uuid).fault == gpu_health.VANISHED)
+        probe.gpus.insert(0, card)
+        wait_for(lambda: c.gpu(card.uuid).fault == "")
+        assert kinds(c) == ["gpu.unhealthy", "gpu.returned"]
+
+
+@pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}])
+def test_a_gpu_with_errors_stays_out_of_service_though_it_is_listed_again(
+    tmp_path: Path, trouble: dict[str, Any]
+) -> None:
+    """Also if it was missing first, and had its errors then: a GPU that is not listed may still be read."""
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        card = probe.gpus[0]
+        probe.vanish(0)
+        wait_for(lambda: c.gpu(card.uuid).fault == gpu_health.VANISHED)
+        probe.still_read = [card.uuid]
+        probe.set(0, **trouble)
+        fault = wait_for(lambda: (now := c.gpu(card.uuid).fault) != gpu_health.VANISHED and now)
+        probe.set(0)
+        probe.still_read = []
+        probe.gpus.insert(0, card)
+        wait_for(lambda: c.cluster.monitor.reading(card.uuid) and c.cluster.monitor.reading(card.uuid).ecc_errors == 0)
+        assert c.gpu(card.uuid).fault == fault
+        assert "gpu.returned" not in kinds(c)
+
+
 def test_a_gpu_that_is_split_gives_way_to_its_parts(tmp_path: Path) -> None:
     probe = FakeProbe(1)
     with FakeCluster(tmp_path, probe=probe) as c:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,51 @@ def test_a_job_whose_gpu_falls_off_the_bus_goes_on_elsewhere_until_an_operator_r
     three = machine.served.submit("true", gpus=2)
     given = machine.served.wait(three, "succeeded", seconds=30)["tasks"][0]["gpu_uuids"]
     assert set(given) == {UUID.format(index) for index in range(3)} - {second}
+
+
+def test_a_driver_that_fails_for_a_while_stops_nothing_and_is_asked_anew(machine: Machine) -> None:
+    """Live as a person sees it: the stand-in answers as NVML does after its driver was replaced, then well again."""
+    http, url = machine.served.http, str(machine.served.http.base_url)
+    job = machine.served.submit("sleep 100")
+    used = machine.served.wait(job, "running")["gpus"][0]["index"]
+    wait_for(lambda: machine.gpu(used)["reading"], what="readings")
+    machine.says("count 0 999", "blind 0")
+    wait_for(lambda: machine.gpu(used)["unwatched"], seconds=30, what="it to be told")
+    states = {gpu["state"] for gpu in http.get("/api/v1/gpus").json()}
+    assert states == {"used", "unwatched"}
+    assert machine.gpu(used)["reading"] is None or machine.gpu(used)["reading"]["power_w"] is None
+    waits = machine.served.submit("true")
+    time.sleep(15)  # after 14 s all jobs were stopped here
+    now = machine.served.job(job)
+    assert (now["state"], now["attempt"]) == ("running", 1)
+    assert machine.served.job(waits)["state"] == "queued"
+    assert "Unknown Error" in run("show", waits, url=url).out
+    assert "Unknown Error" in run("hosts", "ls", url=url).out
+    machine.says("")
+    machine.served.wait(waits, "succeeded", seconds=40)
+    assert {gpu["state"] for gpu in http.get("/api/v1/gpus").json()} == {"used", "free"}
+    assert machine.served.job(job)["attempt"] == 1
+
+
+def test_a_restart_while_nvml_can_not_be_used_keeps_gpu_jobs_waiting(machine: Machine) -> None:
+    url = str(machine.served.http.base_url)
+    wait_for(lambda: machine.served.http.get("/api/v1/gpus").json(), what="GPUs")
+    machine.served.stop()
+    machine.says("init 0 18")
+    machine.served.start()
+    job = machine.served.submit("true")
+    on_cpu = machine.served.submit("true", gpus=0)
+    machine.served.wait(on_cpu, "succeeded")
+    assert machine.served.job(job)["state"] == "queued"
+    assert "version mismatch" in run("show", job, url=url).out
+    [row] = [line for line in run("hosts", "ls", url=url).out.splitlines() if line.startswith("local")]
+    assert "version mismatch" in row
+    assert "simulated" not in row
+    assert not any(gpu["simulated"] for gpu in machine.served.http.get("/api/v1/gpus").json())
+    found = run("doctor", "--data", str(machine.served.data), code=1, **machine.served.env).out
+    assert "local: NVML can't be used" in found
+    machine.says("")
+    machine.served.wait(job, "succeeded", seconds=40)
 
 
 @pytest.mark.docker

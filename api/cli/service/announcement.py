@@ -24,20 +24,22 @@ class Announcement:
     certificate: Certificate | None = None
     """None: the service speaks plain HTTP."""
 
-    def as_json(self, runtime: str) -> str:
+    def as_json(self, runtime: str, simulated_gpus: int = 0) -> str:
         url = self._url()
         told = {"url": url, "page": f"{url}/ui/", "data": str(self.settings.data), "pid": os.getpid()}
         if self.certificate is not None:
             told["certificate"] = self.certificate.fingerprint
-        return json.dumps({**told, "runtime": runtime, "account": own_account()})
+        return json.dumps({**told, "runtime": runtime, "simulated_gpus": simulated_gpus, "account": own_account()})
 
-    def lines(self, machine: str, runtime: str) -> list[str]:
-        """`machine`: its host name."""
+    def lines(self, machine: str, runtime: str, simulated_gpus: int = 0, unknown: str = "") -> list[str]:
+        """`machine`: its host name; `unknown`: why it can't be told which GPUs it has."""
         settings = self.settings
         url, told = self._url(), settings.public_url is not None
         everywhere = settings.everywhere
         also = f" (and at every other address of {machine})" if everywhere and not told else ""
-        lines = [f"Schedulearn is ready: {url}/ui/{also}"]
+        pretended = f" with {simulated_gpus} SIMULATED GPU{'s' * (simulated_gpus > 1)}, no real ones"
+        pretended = pretended if simulated_gpus else ""
+        lines = [f"Schedulearn is ready: {url}/ui/{also}{pretended}"]
         own = self.certificate if self.certificate is not None and self.certificate.own else None
         if own is not None:
             lines.append(f"Its certificate is its own, so browsers ask whether to trust it: {own.fingerprint}")
@@ -53,7 +55,8 @@ class Announcement:
             ]
             if self.login is not None:
                 lines.append(f"Log in as admin, once and within an hour: {reach}/ui/#login={self.login}")
-        return [*lines, _what_runs_jobs(settings, runtime)]
+        no_gpus = [f"No GPU of this machine can be used: {unknown}. Jobs wait until it can."] if unknown else []
+        return [*lines, *no_gpus, _what_runs_jobs(settings, runtime)]
 
     def _url(self) -> str:
         """What people open: as they told us, or this machine's own address."""

@@ -222,8 +222,11 @@ class _Server(uvicorn.Server):
 
     def _announce(self) -> None:
         told = self._announcement
-        runtime = str(self.lifespan.state["runtime"])
-        _tell(*([told.as_json(runtime)] if self._as_json else told.lines(socket.gethostname(), runtime)))
+        runtime, simulated, unknown = (self.lifespan.state[key] for key in ("runtime", "simulated_gpus", "unknown"))
+        if self._as_json:
+            _tell(told.as_json(runtime, simulated))
+        else:
+            _tell(*told.lines(socket.gethostname(), runtime, simulated, unknown))
 
 
 def _tell(*lines: str) -> None:

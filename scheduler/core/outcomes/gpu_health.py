@@ -1,7 +1,8 @@
 """What readings say of whether a GPU may be used. Pure.
 
 `occupied`: somebody computes on it who has it not from us; it is left alone, and comes back by itself.
-`fault`: it can't be trusted any more (Xid, ECC, gone); an operator brings it back.
+`fault`: it can't be trusted any more (Xid, ECC, lost); an operator brings it back. One that is only not listed any more
+comes back by itself once it is listed again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
 OCCUPIED_AFTER_S = 5.0
 FREE_AFTER_S = 10.0
 """For so long a change must last: a process of a job that has just ended, or one short look, is none."""
+
+VANISHED = "it is not there any more"
+"""The fault of a GPU that its driver does not list."""
 
 PROGRAM_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a faulty program causes on a healthy GPU (as NVIDIA's own Kubernetes device plugin has it)."""
@@ -48,7 +52,7 @@ def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], boo
     """Takes one reading into account, and changes `known` to what follows from it. `is_ours`: None while it can't be
     told who is; `now` by one clock for all readings of a GPU."""
     fault = occupied = None
-    if not known.fault and (why := _fault(known, reading)):
+    if known.fault in ("", VANISHED) and (why := _fault(known, reading)):
         known.fault = fault = why
     if is_ours is not None and reading.processes is not None:
         # One without a name has just ended, or lives where we can't look.

@@ -191,7 +191,7 @@ class _Parts:
 
     def _add(self, part: _Part, gpu: Gpu, holders: Mapping[int, str], ending: Set[str]) -> None:
         staying = sum(1 for task_id in holders.values() if task_id not in ending)
-        if staying or (part.open and not gpu.fault and not gpu.occupied):
+        if staying or (part.open and gpu.is_usable):
             self._index[gpu.uuid] = len(part.usable)
             part.usable.append(gpu)
             part.jobs.append(staying)

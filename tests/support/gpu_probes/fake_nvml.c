@@ -3,7 +3,10 @@
  * FAKE_NVML_GPUS   how many (2)
  * FAKE_NVML_MIG    this GPU is split into two MIG devices
  * FAKE_NVML_STATE  a file that is read at every call, with lines `lost INDEX`, `ecc INDEX COUNT`,
- *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`
+ *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`,
+ *                  `init 0 CODE` and `count 0 CODE` (these calls fail), `handle INDEX CODE`, `mig INDEX CODE`
+ *
+ * Once `count` has failed everything does, until NVML is shut down and initialised again.
  *
  * Compiled with BARE it has only what every driver had ten years ago. */
 #include <stdio.h>
@@ -21,6 +24,7 @@ typedef struct { Device *device; unsigned long long type, data; unsigned gpu_ins
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
 typedef struct { unsigned counts[6], gpu_slices, compute_slices; unsigned long long megabytes; } Attributes;
 static Device devices[MAX][3];
+static int users, stale; /* of this library; whether it must be initialised anew */
 
 static int number(const char *name, int usual) {
   const char *text = getenv(name);
@@ -43,22 +47,38 @@ static int state(const char *word, int index, int nth, long long *a, long long *
   if (file) fclose(file);
   return hit;
 }
+static int code(const char *word, int index) {
+  long long a, b;
+  return state(word, index, 0, &a, &b) ? (int)a : OK;
+}
 static int trouble(Device *device) {
   long long a, b;
+  if (stale || !users) return UNKNOWN;
   if (state("blind", 0, 0, &a, &b)) return UNKNOWN;
   return state("lost", device->index, 0, &a, &b) ? LOST : OK;
 }
 
-int nvmlInit_v2(void) { return OK; }
-int nvmlInitWithFlags(unsigned flags) { (void)flags; return OK; }
-int nvmlShutdown(void) { return OK; }
-const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : "Stand-in Error"; }
-int nvmlDeviceGetCount_v2(unsigned *found) { *found = count(); return OK; }
+int nvmlInitWithFlags(unsigned flags) {
+  (void)flags;
+  if (code("init", 0)) return code("init", 0);
+  if (!users++) stale = 0;
+  return OK;
+}
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { users--; return OK; }
+const char *nvmlErrorString(int code) {
+  return code == LOST ? "GPU is lost" : code == UNKNOWN ? "Unknown Error" : "Stand-in Error";
+}
+int nvmlDeviceGetCount_v2(unsigned *found) {
+  if (code("count", 0)) stale = 1;
+  *found = count();
+  return code("count", 0) ? code("count", 0) : stale ? UNKNOWN : OK;
+}
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **device) {
   if ((int)index >= count()) return INVALID;
   for (int part = 0; part < 3; part++) devices[index][part] = (Device){(int)index, part};
   *device = &devices[index][0];
-  return trouble(*device);
+  return code("handle", index) ? code("handle", index) : trouble(*device);
 }
 int nvmlDeviceGetUUID(Device *device, char *text, unsigned length) {
   if (device->part) snprintf(text, length, "MIG-%08d-0000-0000-0000-%012d", device->part, device->index);
@@ -131,7 +151,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *found, Pro
 }
 int nvmlDeviceGetMigMode(Device *device, unsigned *now, unsigned *next) {
   *now = *next = number("FAKE_NVML_MIG", -1) == device->index;
-  return OK;
+  return code("mig", device->index);
 }
 int nvmlDeviceGetMaxMigDeviceCount(Device *device, unsigned *most) { (void)device; *most = 7; return OK; }
 int nvmlDeviceGetMigDeviceHandleByIndex(Device *device, unsigned index, Device **mig) {

@@ -14,7 +14,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 
 class FakeProbe:
     """Keeps to `Probe`. `set` changes what a GPU reads from now on, `vanish` takes one away; a sample comes every
-    `interval_s`."""
+    `interval_s`. With `problem` it can't tell of GPUs that are not in `gpus`."""
 
     driver = "580.65.06"
 
@@ -25,6 +25,9 @@ class FakeProbe:
         self.interval_s = interval_s
         self.closed = self.removed = False
         self.fault: str = ""
+        self.problem = ""
+        self.still_read: list[str] = []
+        """UUIDs of GPUs that are not listed any more, and answer."""
         self.machine: MachineCounters | None = None
         self.renewals = 0
         self._poke: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -43,11 +46,12 @@ class FakeProbe:
         while not self.closed:
             if self.fault:
                 raise RuntimeFault(self.fault)
-            inventory = Inventory("fake", self.driver, tuple(self.gpus))
+            inventory = Inventory("fake", self.driver, tuple(self.gpus), problem=self.problem)
             if inventory != told:
                 told = inventory
                 yield inventory
-            yield Sample(time.time(), tuple(self._reading(gpu.uuid) for gpu in inventory.gpus), self.machine)
+            uuids = [*(gpu.uuid for gpu in inventory.gpus), *self.still_read]
+            yield Sample(time.time(), tuple(map(self._reading, uuids)), self.machine)
             try:
                 self._poke.get(timeout=self.interval_s)
                 return

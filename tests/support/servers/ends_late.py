@@ -30,7 +30,7 @@ def chunks() -> Iterator[bytes]:
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        scope["state"]["runtime"] = "none"
+        scope["state"].update(runtime="none", simulated_gpus=0, unknown="")
         for step in ("startup", "shutdown"):
             await receive()
             await send({"type": f"lifespan.{step}.complete"})

@@ -20,8 +20,27 @@ GPU = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = """
 import json, sys
 from dataclasses import asdict
-from schedulearn.scheduler.hosts.embedded import _gpus
-print(json.dumps([[asdict(gpu) for gpu in _gpus("cluster", count)[0]] for count in (None, 3)]))
+from pathlib import Path
+from schedulearn.metrics.probe import nvml
+from schedulearn.scheduler.hosts.embedded import Before, embedded_host
+from schedulearn.scheduler.settings import ClusterSettings
+folder, kernel_module, known = sys.argv[1:]
+nvml.KERNEL_MODULE = kernel_module
+for count in (None, 3):
+    settings = ClusterSettings(runtime="process", simulate_gpus=count)
+    host = embedded_host(Path(folder), "cluster", settings, Before("process", known == "yes"))
+    shown = [asdict(gpu) for gpu in host.gpus]
+    print(json.dumps({"gpus": shown, "watched": host.probe is not None, "unknown": host.unknown}))
+"""
+STEPS = """
+import json, os, sys
+from schedulearn.metrics.probe.nvml import NvmlReader
+reader = NvmlReader()
+for step in sys.argv[1:]:
+    with open(os.environ["FAKE_NVML_STATE"], "w") as file:
+        file.write(step)
+    found = reader.inventory()
+    print(json.dumps([[f"{gpu.index} {gpu.uuid[:3]}{gpu.uuid[-1]}" for gpu in found.gpus], found.problem]))
 """
 
 
@@ -64,10 +83,22 @@ class Probe:
                 return found
 
 
-def rows(library: Path | None) -> Any:
-    env = {**os.environ, **({"LD_LIBRARY_PATH": str(library)} if library else {})}
-    done = subprocess.run([sys.executable, "-c", ROWS], env=env, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+def embedded(folder: Path, library: Path | None, kernel_module: str = "", known: bool = False, state: str = "") -> Any:
+    """What the service takes its own machine for: left to itself, and told to simulate three GPUs."""
+    (folder / "state").write_text(state)
+    env = {**os.environ, "FAKE_NVML_STATE": str(folder / "state")}
+    env |= {"LD_LIBRARY_PATH": str(library)} if library else {}
+    words = [sys.executable, "-c", ROWS, str(folder / "data"), kernel_module, "yes" if known else "no"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def inventories(library: Path, folder: Path, *states: str, **settings: int) -> list[tuple[list[str], str]]:
+    """What one reader tells, one time after another, while the driver does what `states` say."""
+    env = {**os.environ, "FAKE_NVML_STATE": str(folder / "state"), "LD_LIBRARY_PATH": str(library)}
+    env |= {f"FAKE_NVML_{key.upper()}": str(value) for key, value in settings.items()}
+    done = subprocess.run([sys.executable, "-c", STEPS, *states], env=env, capture_output=True, text=True, check=True)
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> None:
@@ -156,30 +187,92 @@ def test_a_probe_whose_access_is_taken_away_ends_so_that_a_new_one_is_made(libra
         assert probe.process.wait(timeout=20) == 1
 
 
-@pytest.mark.skipif(bool(nvml.list_gpus()), reason="this machine has GPUs: what happens without is tested elsewhere")
+@pytest.mark.skipif(nvml.has_driver(), reason="this machine has GPUs: what happens without is tested elsewhere")
 def test_without_a_driver_a_probe_says_so_and_waits_for_one(tmp_path: Path) -> None:
     with Probe(None, tmp_path) as probe:
         assert "NVML can't be used" in probe.inventory().problem
         assert probe.sample().gpus == ()
 
 
-def test_the_schedulers_rows_come_from_nvml_unless_simulated_gpus_are_asked_for(library: Path) -> None:
-    found, simulated = rows(library)
-    assert [(row["uuid"], row["ordinal"], row["simulated"]) for row in found] == [
-        (f"{GPU}0", 0, False), (f"{GPU}1", 1, False)
-    ]  # fmt: skip
-    assert len(simulated) == 3
-    assert all(row["simulated"] for row in simulated)
+def test_real_gpus_are_watched_unless_simulated_ones_are_asked_for(library: Path, tmp_path: Path) -> None:
+    found, simulated = embedded(tmp_path, library)
+    assert found == {"gpus": [], "watched": True, "unknown": ""}
+    assert [gpu["simulated"] for gpu in simulated["gpus"]] == [True] * 3
+    assert not simulated["watched"]
 
 
-@pytest.mark.skipif(bool(nvml.list_gpus()), reason="this machine has GPUs: what happens without is tested elsewhere")
-def test_without_a_driver_there_are_four_simulated_gpus_that_stay_the_same() -> None:
-    first, second = rows(None), rows(None)
-    assert len({row["uuid"] for row in first[0]}) == 4
+@pytest.mark.skipif(nvml.has_driver(), reason="this machine has GPUs: what happens without is tested elsewhere")
+def test_without_a_driver_there_are_four_simulated_gpus_that_stay_the_same(tmp_path: Path) -> None:
+    first, second = embedded(tmp_path, None), embedded(tmp_path, None)
+    assert len({gpu["uuid"] for gpu in first[0]["gpus"] if gpu["simulated"]}) == 4
     assert first == second
 
 
-@pytest.mark.skipif(not nvml.list_gpus(), reason="NO NVIDIA GPU here, so real ones are NOT tested")
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("init 0 18", "version mismatch (the driver's library and its kernel module differ"),
+        ("init 0 9", "Driver Not Loaded"),
+        ("init 0 999", "Unknown Error"),
+        ("count 0 999", "Unknown Error"),
+        ("blind 0", "Unknown Error"),
+        ("handle 0 999\nhandle 1 999", "GPU 0 can't be asked: Unknown Error"),
+        ("count 0 1", ""),
+    ],
+)
+def test_a_driver_that_can_not_be_asked_makes_no_simulated_gpus(
+    library: Path, tmp_path: Path, state: str, why: str
+) -> None:
+    host, asked_for = embedded(tmp_path, library, state=state)
+    assert (host["gpus"], host["watched"]) == ([], True)
+    assert host["unknown"]
+    assert why in host["unknown"]
+    assert len(asked_for["gpus"]) == 3
+
+
+def test_a_damaged_library_is_a_driver_too(tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/libnvidia-ml.so.1").write_bytes(b"half")
+    [host, _] = embedded(tmp_path, tmp_path / "library")
+    assert (host["gpus"], host["watched"]) == ([], True)
+    assert "NVML can't be used" in host["unknown"]
+
+
+@pytest.mark.skipif(nvml.has_driver(), reason="this machine has GPUs")
+@pytest.mark.parametrize(("kernel_module", "known"), [("/proc/version", False), ("", True)])
+def test_no_gpus_are_simulated_where_only_the_library_is_missing(
+    tmp_path: Path, kernel_module: str, known: bool
+) -> None:
+    """The kernel has its module, or the service had real GPUs before."""
+    [host, _] = embedded(tmp_path, None, kernel_module, known)
+    assert (host["gpus"], host["watched"]) == ([], True)
+    assert "Library Not Found" in host["unknown"]
+
+
+def test_nvml_is_initialised_again_after_it_could_not_be_asked(library: Path, tmp_path: Path) -> None:
+    before, during, after = inventories(library, tmp_path, "", "count 0 999", "")
+    assert before == (["0 GPU0", "1 GPU1"], "")
+    assert during[0] == []
+    assert "Unknown Error" in during[1]
+    assert after == before
+
+
+@pytest.mark.parametrize("state", ["handle 1 999", "handle 1 10", "mig 1 999"])
+def test_a_gpu_that_does_not_answer_is_named_and_takes_nothing_from_the_others(
+    library: Path, tmp_path: Path, state: str
+) -> None:
+    before, during, after = inventories(library, tmp_path, "", state, "", gpus=3, mig=1)
+    assert before == (["0 GPU0", "1 MIG1", "2 MIG1", "3 GPU2"], "")
+    assert during[0] == ["0 GPU0", "2 GPU2"]
+    assert during[1].startswith("GPU 1 can't be asked: ")
+    assert after == before
+
+
+def test_a_gpu_of_which_the_driver_says_that_it_is_gone_is_an_answer(library: Path, tmp_path: Path) -> None:
+    assert inventories(library, tmp_path, "lost 1", gpus=3) == [(["0 GPU0", "1 GPU2"], "")]
+
+
+@pytest.mark.skipif(not nvml.find_gpus().gpus, reason="NO NVIDIA GPU here, so real ones are NOT tested")
 def test_real_gpus_answer(tmp_path: Path) -> None:
     with Probe(None, tmp_path) as probe:
         found, sample = probe.inventory(), probe.sample()

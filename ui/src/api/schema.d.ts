@@ -3136,12 +3136,17 @@ export interface components {
             simulated: boolean;
             /**
              * State
-             * @description occupied: a process of no job uses it; unhealthy: not used until it is returned
+             * @description occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it can't be asked now, no job starts there
              * @enum {string}
              */
-            state: "free" | "used" | "occupied" | "unhealthy";
+            state: "free" | "used" | "occupied" | "unhealthy" | "unwatched";
             /** Type */
             type: string;
+            /**
+             * Unwatched
+             * @description why it can't be asked now; jobs that have it go on
+             */
+            unwatched: string;
             /**
              * Utilization
              * @description per cent; null if unknown

@@ -13,6 +13,7 @@ const gpu = (fields: Partial<Gpu>): Gpu => ({
   state: "free",
   fault: "",
   occupied_by: "",
+  unwatched: "",
   island: null,
   numa: null,
   reading: null,
@@ -30,6 +31,8 @@ test.each([
     "GPU 3: used by python (process 7), 90% busy",
   ],
   [gpu({ jobs: ["a"], fault: "Xid 79" }), "fault", "GPU 3: unhealthy: Xid 79"],
+  [gpu({ unwatched: "Unknown Error" }), "away", "GPU 3: can't be asked now, no readings"],
+  [gpu({ jobs: ["a"], unwatched: "Unknown Error" }), "job", "GPU 3: Anna's, no readings"],
 ])("what a GPU shows", (shown, kind, text) => {
   expect(lookOf(shown, host, { a: "Anna's" })).toEqual({ kind, text });
 });

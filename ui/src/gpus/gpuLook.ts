@@ -17,12 +17,13 @@ export function lookOf(
   ].filter(Boolean);
   const is = (kind: GpuKind, what: string) => ({
     kind,
-    text: `GPU ${gpu.index}: ${[what, ...measured].join(", ")}`,
+    text: `GPU ${gpu.index}: ${[what, gpu.unwatched && "no readings", ...measured].filter(Boolean).join(", ")}`,
   });
   if (gpu.fault) return is("fault", `unhealthy: ${gpu.fault}`);
   if (gpu.jobs.length > 0) return is("job", gpu.jobs.map((id) => names[id] ?? id).join(", "));
   if (gpu.state === "used") return is("foreign", "used by a job that you may not see");
   if (!host.reachable) return is("away", "its host is not reachable");
+  if (gpu.unwatched) return is("away", "can't be asked now");
   if (gpu.occupied_by) return is("foreign", `used by ${gpu.occupied_by}`);
   if (host.state !== "active") return is("away", `its host is ${host.state}`);
   return is("free", "free");

@@ -29,6 +29,7 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
   const dark = useComputedColorScheme("light") === "dark";
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const free = host.gpus.filter((gpu) => gpu.state === "free").length;
+  const simulated = host.gpus.filter((gpu) => gpu.simulated).length;
   const labels = Object.entries(host.labels);
   const facts = [
     host.runtime,
@@ -108,6 +109,12 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
         <p className={classes.facts}>
           No GPU was found there. Is the NVIDIA driver with the container toolkit installed? A host may have
           simulated ones instead: schedulearn hosts add --simulate-gpus N.
+        </p>
+      )}
+      {simulated > 0 && (
+        <p className={classes.cordoned}>
+          <Icon name="alert" size={14} /> {plural(simulated, "GPU")} of this host{" "}
+          {simulated === 1 ? "is" : "are"} simulated: jobs there have no real GPU.
         </p>
       )}
       <HostResources host={host} seen={inViewport} />

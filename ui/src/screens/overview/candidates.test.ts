@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import type { Gpu } from "../../api/types";
 import { candidates } from "./candidates";
 
-const gpu = (fields: Partial<Gpu> = {}) => ({ state: "free", fault: "", occupied_by: "", ...fields }) as Gpu;
+const gpu = (fields: Partial<Gpu> = {}) =>
+  ({ state: "free", fault: "", occupied_by: "", unwatched: "", ...fields }) as Gpu;
 const host = (id: string, gpus: Gpu[], state = "active", reachable = true) => ({
   id,
   gpus,

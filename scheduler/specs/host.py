@@ -69,7 +69,7 @@ class HostSpec(BaseModel):
         if not self.name:
             if url.scheme == "unix":
                 raise ValueError("give it a name: an address of a socket has none")
-            self.name = str(url.hostname)
+            self.name = _name_of(str(url.hostname))
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} can't be a name: up to 63 letters, digits, dots, dashes, underscores")
         if self.tls:
@@ -77,6 +77,11 @@ class HostSpec(BaseModel):
                 raise ValueError("tls is for tcp:// addresses only")
             self.tls = _tls_folder(self.tls)
         return self
+
+
+def _name_of(host: str) -> str:
+    """An id made of a host's name or address: those of IPv6 have colons."""
+    return f"ip6-{re.sub('[:%]+', '-', host).strip('-')}" if ":" in host else host
 
 
 def _tls_folder(given: str) -> str:

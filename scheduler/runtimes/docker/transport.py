@@ -23,14 +23,22 @@ SSH_CONFIG = "SCHEDULEARN_SSH_CONFIG"
 """Names a configuration file for `ssh` in place of the user's own."""
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=3")
 
+_LAST_WORDS_S = 2.0
+"""For ssh to end by itself, once it has closed the connection."""
+_MOST_WORDS = 1 << 16
+
 
 class Line(Protocol):
     """One connection being made and held."""
 
     def dial(self, timeout: float | None) -> socket.socket: ...
 
-    def hang_up(self) -> str:
-        """Frees what `dial` took besides the socket. Returns what was said on the way, if anything."""
+    def hang_up(self) -> None:
+        """Frees what `dial` took besides the socket."""
+        ...
+
+    def why_it_broke(self) -> str:
+        """Hangs up a connection that the other side has ended, and says why it did; empty if nobody knows."""
         ...
 
 
@@ -48,7 +56,10 @@ class UnixLine:
             raise
         return connection
 
-    def hang_up(self) -> str:
+    def hang_up(self) -> None:
+        pass
+
+    def why_it_broke(self) -> str:
         return ""
 
 
@@ -63,6 +74,7 @@ class SshLine:
         self._command = ["ssh", *config, *options, *user, *port, "--", url.hostname or "", "docker system dial-stdio"]
         self._process: subprocess.Popen[bytes] | None = None
         self._words: IO[bytes] | None = None  # what ssh complains about
+        self._said = ""
 
     def dial(self, timeout: float | None) -> socket.socket:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  # closed by hang_up
@@ -82,39 +94,66 @@ class SshLine:
         ours.settimeout(timeout)
         return ours
 
-    def hang_up(self) -> str:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-        if self._words is None:
+    def hang_up(self) -> None:
+        self._end(0.0)
+
+    def why_it_broke(self) -> str:
+        process, words = self._process, self._words
+        if process is None or words is None:
             return ""
+        self._end(_LAST_WORDS_S)
+        return f"ssh ended with exit code {process.returncode} and said {self._said or 'nothing'}"
+
+    def _end(self, patience_s: float) -> None:
+        process, self._process = self._process, None
         words, self._words = self._words, None
-        with words:
-            words.seek(0)
-            return words.read(2000).decode(errors="replace").strip()
+        if process is not None:
+            try:
+                process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.wait()
+        if words is not None:
+            with words:
+                words.seek(0)
+                self._said = _last_line(words.read(_MOST_WORDS))
+
+
+def _last_line(words: bytes) -> str:
+    """The one that says why ssh, or the shell over there, gave up."""
+    lines = [line.strip() for line in words.decode(errors="replace").splitlines()]
+    line = next((line for line in reversed(lines) if line), "")
+    return "".join(character if character.isprintable() else "?" for character in line)[:500]
 
 
 class Connection(urllib3.connection.HTTPConnection):
     def __init__(self, line: Line, timeout: Any) -> None:
         super().__init__("localhost", timeout=timeout)
         self._line = line
+        self._awaits_answer = False
 
     def connect(self) -> None:
         limit = self.timeout if isinstance(self.timeout, int | float) else None
         self.sock = self._line.dial(limit)
 
     def getresponse(self) -> Any:
+        self._awaits_answer = True
         try:
-            return super().getresponse()
-        except http.client.RemoteDisconnected as error:
-            if words := self._line.hang_up():  # ssh says why
-                raise ConnectionError(words) from error
+            response = super().getresponse()
+        except (ConnectionError, http.client.BadStatusLine):
+            if words := self._line.why_it_broke():
+                raise ConnectionError(words) from None  # a cause would be shown in its place
             raise
+        finally:
+            self._awaits_answer = False
+            if self.sock is None:
+                self._line.hang_up()
+        return response
 
     def close(self) -> None:
         super().close()
-        self._line.hang_up()
+        if not self._awaits_answer:  # else the other side has closed it, and is yet to say why
+            self._line.hang_up()
 
 
 class Pool(urllib3.HTTPConnectionPool):

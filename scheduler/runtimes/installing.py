@@ -22,3 +22,19 @@ def installing(requirements: Sequence[str], output: Sequence[str]) -> ImageProgr
     """How far that is can't be told: pip does not know it either. `output`: its last lines."""
     last = next((line.strip() for line in reversed(output) if line.strip()), "")
     return ImageProgress(0.0, f"installing {len(requirements)} requirements" + (f": {last[:120]}" if last else ""))
+
+
+LOST_CODE = 128
+"""From here on exit codes are those of programs that were killed, or whose engine lost them."""
+_CUT_SHORT = re.compile(
+    r"cannot connect to the docker daemon|error during connect|context canceled|shutting down|unexpected EOF"
+    r"|connection reset by peer|broken pipe|transport is closing|client connection is closing"
+    r"|error reading from server|(exit code:?|non-zero code:?) 1(37|43)\b",
+    re.IGNORECASE,
+)
+"""The words of a client whose engine ended under it, and of an engine that ends."""
+
+
+def was_cut_short(code: int, words: str = "") -> bool:
+    """Whether a program was ended from outside, so that its end says nothing of what it was to do."""
+    return code < 0 or code >= LOST_CODE or (code != 0 and _CUT_SHORT.search(words) is not None)

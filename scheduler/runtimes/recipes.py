@@ -17,9 +17,10 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import IO
 
-from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.installing import was_cut_short
 
 PACKAGE = "schedulearn.worker_images"
 FLAVOURS = ("cpu", "cuda", "keras", "keras-cuda", "tensorflow", "mxnet")
@@ -65,7 +66,8 @@ def recipe_digest() -> str:
 def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[ImageProgress, None, str]:
     """Runs one script, yields its progress, returns what its `ready` line names. `env` is added to our own.
 
-    Raises ImageUnavailable with the script's last words when it fails. Closing the generator ends the script.
+    Raises ImageUnavailable with the script's last words when it fails, RuntimeFault if it was cut short. Closing the
+    generator ends the script.
     """
     last = ImageProgress(0.0, f"preparing {what}")
     yield last
@@ -94,9 +96,9 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
             end_process(process)
             process.stdout.close()
         if code != 0 or not ready:
-            raise ImageUnavailable(
-                f"{what} could not be made: {script.name} ended with exit code {code}. {_last_words(errors)}"
-            )
+            words = _last_words(errors)
+            kind = RuntimeFault if was_cut_short(code, words) else ImageUnavailable
+            raise kind(f"{what} could not be made: {script.name} ended with exit code {code}. {words}")
     return ready
 
 

@@ -7,6 +7,7 @@ import os
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import docker.errors
@@ -15,7 +16,7 @@ from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
-from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing
+from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, was_cut_short
 
 LABEL_BASE = "schedulearn.layer.base"
 """Id of the image that a layer was made over."""
@@ -63,7 +64,8 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
             repository, tag = layer_tag(image).split(":")
             api.commit(container, repository=repository, tag=tag, conf=config)
         finally:
-            api.remove_container(container, v=True, force=True)
+            with suppress(docker.errors.DockerException, OSError):  # what went wrong before says more
+                api.remove_container(container, v=True, force=True)
     yield ImageProgress(100.0, f"installed {len(requirements)} requirements")
 
 
@@ -113,6 +115,8 @@ def _follow(api: Any, container: str, requirements: Sequence[str], what: str) ->
         _wait(api, container)
     if state["ExitCode"]:
         told = " ".join(line.strip() for line in words if line.strip())[-1500:]
+        if state.get("OOMKilled") or was_cut_short(int(state["ExitCode"])):
+            raise RuntimeFault(f"{what} are not installed: the container was ended from outside, or by its engine")
         raise ImageUnavailable(f"{what} can't be installed: {told}")
 
 

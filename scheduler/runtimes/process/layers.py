@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO
 
 from schedulearn.scheduler.core.job_image import LAYERS, layer_tag
-from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import ImageProgress, StoredImage
-from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing
+from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import end_process
 
 _COMPLETE = "complete.json"  # written last
@@ -144,6 +144,8 @@ def _run(program: Path, *words: str) -> str:
         done = subprocess.run([str(program), *words], capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {error}") from error
+    if done.returncode < 0:
+        raise RuntimeFault(f"no environment was made over {program.parent.parent}: its maker was killed")
     if done.returncode != 0:
         told = (done.stderr or done.stdout).strip()[-_TAIL_BYTES:]
         raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {told}")
@@ -162,6 +164,8 @@ def _follow(
             if time.monotonic() > end:
                 raise ImageUnavailable(f"the requirements were not installed within {INSTALL_S:.0f} s") from None
             yield installing(requirements, _tail(output))
+    if was_cut_short(code):
+        raise RuntimeFault("the requirements are not installed: the installer was killed")
     if code != 0:
         raise ImageUnavailable(f"the requirements can't be installed: {' '.join(_tail(output))}")
 

@@ -16,7 +16,7 @@ from schedulearn.metrics.probe import nvml
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.core.job_image import layered
 from schedulearn.scheduler.core.states import TERMINAL
-from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError, StoreError
+from schedulearn.scheduler.errors import ObjectFault, RuntimeFault, SchedulearnError, StoreError
 from schedulearn.scheduler.hosts.embedded import HOST_ID
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.runtimes.contract import Runtime
@@ -195,7 +195,11 @@ def _on_host(
     for problem in runtime.survey().problems:
         yield Finding(problem.code, f"{host.id}: {problem.message}", "See docs/hosts.md.")
     for task in runtime.observe():
-        if task.task_id not in live:
+        if task.stuck:
+            address = "" if host.address.startswith("unix:///var/run/") else f"-H {host.address} "
+            advice = f"Remove it: docker {address}rm -f {task.task_id}. If that fails, restart Docker there."
+            yield Finding("containers", f"{host.id}: container {task.task_id} {task.stuck}", advice)
+        elif task.task_id not in live:
             what = f"{host.id}: container {task.task_id} ({task.state}) belongs to no task that should run"
             yield Finding("orphans", what, mend=partial(_remove, runtime, task.task_id))
     for kind, folders in {"checkpoints": runtime.checkpoints, "outputs": runtime.outputs}.items():
@@ -223,7 +227,12 @@ def _remove(runtime: Runtime, task_id: str) -> None:
 def _missing_images(host: HostToSee, runtime: Runtime, wanted: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
     for image, launcher, layer in wanted:
         name = layered(runtime.images.name_for(image, launcher), layer)
-        if not runtime.images.has(name):
+        try:
+            there = runtime.images.has(name)
+        except ObjectFault as fault:
+            yield Finding("images", f"{host.id}: the image {name} can't be looked for: {fault}", "See docs/hosts.md.")
+            continue
+        if not there:
             what = f"{host.id}: the image {name}, which unfinished jobs need, is not there"
             yield Finding("images", what, "It is fetched when such a job is to start there; nothing needs to be done.")
 

@@ -122,6 +122,10 @@ class RuntimeFault(SchedulearnError):
     http_status = 502
 
 
+class ObjectFault(RuntimeFault):
+    """An engine answered with an error: it is about what it was asked for, and says nothing of the rest."""
+
+
 class StartRefused(RuntimeFault):
     """The task can never start as it is: trying again won't help."""
 

@@ -108,3 +108,5 @@ class ObservedTask:
     """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
     blind: bool = False
     """It runs, and says that it can't reach its GPUs any more."""
+    stuck: str = ""
+    """Why the engine can neither tell of it nor remove it, of one in which nothing runs; empty: all is well."""

@@ -22,6 +22,7 @@ from sqlmodel import col
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.store import repository
@@ -204,7 +205,8 @@ class Checkpoints:
         for agent in self._agents().values():
             try:
                 for job_id in agent.runtime.checkpoints.jobs():
-                    agent.drop_checkpoints(job_id, partial(self._may_go, job_id, agent.host_id))
+                    with about_one(f"checkpoints of {job_id} on {agent.host_id}"):
+                        agent.drop_checkpoints(job_id, partial(self._may_go, job_id, agent.host_id))
             except RuntimeFault as fault:
                 log.debug("checkpoints on %s stay for now: %s", agent.host_id, fault)
         for job_id in self._copies.jobs():

@@ -23,6 +23,7 @@ from schedulearn.scheduler.core.job_image import NamesImage, layer_tag, split_la
 from schedulearn.scheduler.core.planning.shared_data import described, need_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.runtimes.contract import Disk, Stored
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
@@ -126,16 +127,18 @@ class Housekeeping:
         images = [Item(image.name, image.own_bytes, used.get(image.name)) for image in disk.images]
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
-            agent.forget_image(name)
+            with about_one(f"image {name} on {agent.host_id}"):
+                agent.forget_image(name)
         for job_id in self._jobs_to_drop(disk.checkpoints, self._settings.checkpoint_room):
             log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
-            agent.drop_checkpoints(job_id, lambda: True)
+            with about_one(f"checkpoints of {job_id} on {agent.host_id}"):
+                agent.drop_checkpoints(job_id, lambda: True)
         with self._db.read() as db:
             needed = needed_outputs(db)
         for job_id in self._jobs_to_drop(disk.outputs, self._settings.output_room, needed):
             log.info("the outputs of job %s go from %s: output_room is full", job_id, agent.host_id)
-            agent.drop_outputs(job_id, lambda: True)
-
+            with about_one(f"outputs of {job_id} on {agent.host_id}"):
+                agent.drop_outputs(job_id, lambda: True)
         self._tidy_data(agent, disk.data)
 
     def _forget_unfinished(self, agent: HostAgent) -> None:
@@ -145,7 +148,8 @@ class Housekeeping:
                 needed = data_of_jobs(db, agent.host_id, self._clock()).get(key, 0.0) is None
             if not needed:
                 log.info("%s goes from %s: its copy was cut, no job needs it", described(need_of(key)), agent.host_id)
-                agent.runtime.data.drop(key)
+                with about_one(f"{key} on {agent.host_id}"):
+                    agent.runtime.data.drop(key)
 
     def _tidy_data(self, agent: HostAgent, kept: Sequence[Stored]) -> None:
         with self._db.read() as db:
@@ -153,7 +157,8 @@ class Housekeeping:
         items = [Item(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
         for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
             log.info("%s goes from %s: data_room is full", described(need_of(key)), agent.host_id)
-            agent.forget_image(need_of(key))
+            with about_one(f"{key} on {agent.host_id}"):
+                agent.forget_image(need_of(key))
 
     def _jobs_to_drop(self, kept: Sequence[Stored], room: int, needed: Set[str] = frozenset()) -> list[str]:
         over = {**self._finished([stored.name for stored in kept]), **dict.fromkeys(needed)}

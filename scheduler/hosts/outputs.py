@@ -20,6 +20,7 @@ from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
 from schedulearn.scheduler.runtimes.stray import told
@@ -109,7 +110,8 @@ class Outputs:
         for agent in self._agents().values():
             try:
                 for job_id in agent.runtime.outputs.jobs():
-                    agent.drop_outputs(job_id, partial(self._may_go, job_id, agent.host_id))
+                    with about_one(f"outputs of {job_id} on {agent.host_id}"):
+                        agent.drop_outputs(job_id, partial(self._may_go, job_id, agent.host_id))
             except RuntimeFault as fault:
                 log.debug("outputs on %s stay for now: %s", agent.host_id, fault)
 

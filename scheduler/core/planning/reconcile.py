@@ -150,9 +150,10 @@ def action_key(action: Action) -> ActionKey:
 
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
     """Whether a host shows a container alive that the cluster state has given up, none of `live`. From then on
-    (`before`) nothing is placed there until all such containers are removed."""
+    (`before`) nothing is placed there until all such containers are removed, but those that an engine is stuck with."""
     dead = (TaskState.EXITED, TaskState.LOST)
-    return any(task.task_id not in live and (before or task.state not in dead) for task in observed)
+    given_up = [task for task in observed if task.task_id not in live and not task.stuck]
+    return any(before or task.state not in dead for task in given_up)
 
 
 def diff(

@@ -18,7 +18,7 @@ from docker import APIClient
 from docker.constants import MINIMUM_DOCKER_API_VERSION
 from docker.tls import TLSConfig
 
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.transport import Adapter, KeepAliveAdapter
 
 CONNECT_S = 5.0
@@ -71,11 +71,12 @@ class Engine:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Turns what the SDK and the network raise into RuntimeFault; other errors pass."""
+        """Turns what the SDK and the network raise into RuntimeFault, an engine's own answer into ObjectFault; other
+        errors pass."""
         try:
             yield
         except docker.errors.APIError as error:
-            raise RuntimeFault(f"the Docker Engine at {self.url} failed to {what}: {explain(error)}") from error
+            raise ObjectFault(f"the Docker Engine at {self.url} failed to {what}: {explain(error)}") from error
         except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
             raise RuntimeFault(f"the Docker Engine at {self.url} does not answer: {_plain(error)}") from error
 

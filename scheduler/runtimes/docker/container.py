@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -66,6 +67,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORKSPACE = "/workspace"
 """Where the code of a job is, if it brought some."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+DEAD = "is dead: Docker could not remove it"
 
 
 def create_arguments(
@@ -175,6 +177,9 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
             paused = status == "paused"
             return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
     started_at, finished_at = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
+    if state["Status"] == "dead" and (code or finished_at is None):
+        # The engine tried to remove it, which ended it; a code of 0 is the command's own.
+        return replace(stuck(task_id, container, DEAD), started_at=started_at, finished_at=finished_at)
     if started_at is not None and finished_at is not None:
         started_at = min(started_at, finished_at)  # an engine may note the end of a short command before its start
     return ObservedTask(
@@ -187,6 +192,18 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
         finished_at=finished_at,
         container=container,
     )
+
+
+def listed_task(task_id: str, container: str, status: str) -> ObservedTask:
+    """The task behind a row of the engine's list, of a container that can't be inspected."""
+    if status == "created":
+        return ObservedTask(task_id, TaskState.CREATED, container=container)
+    return ObservedTask(task_id, TaskState.RUNNING, paused=status == "paused", container=container)
+
+
+def stuck(task_id: str, container: str, why: str) -> ObservedTask:
+    """A task in which nothing runs, and of which the engine can't say more."""
+    return ObservedTask(task_id, TaskState.LOST, error=f"its container {why}", container=container, stuck=why)
 
 
 def failed_to_start(inspected: Mapping[str, Any]) -> bool:

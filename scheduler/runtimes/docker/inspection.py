@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +33,11 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
             found = engine.api.inspect_container(container)
             task = read_task(task_id, found)
             task = replace(task, image=_digest_of(engine, found))
-            if task.exit_code:
-                task = _explained(engine, container, task, has_real_gpus(found))
         except docker.errors.NotFound:
             return None
+        if task.exit_code:
+            with suppress(docker.errors.APIError):  # how it ended is known; its log can't be read
+                task = _explained(engine, container, task, has_real_gpus(found))
     return Inspected(found["State"]["Status"], task)
 
 
@@ -44,7 +46,7 @@ def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
     image = str(container["Image"])
     try:
         digests = [str(each) for each in engine.api.inspect_image(image).get("RepoDigests") or ()]
-    except docker.errors.NotFound:
+    except docker.errors.APIError:  # the image was removed, or its record is damaged
         return image
     repository, _ = parse_repository_tag(container["Config"]["Image"])
     return next((each for each in digests if each.startswith(f"{repository}@")), image)

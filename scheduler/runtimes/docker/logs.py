@@ -21,7 +21,7 @@ import docker.errors
 
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream
+from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, status_of
 from schedulearn.scheduler.runtimes.docker.container import has_real_gpus, says_blind
 from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
 
@@ -97,8 +97,10 @@ class Follower(threading.Thread):
                 with self._engine.stream("GET", path, params=parameters) as self._stream:
                     if not self._stopping.is_set():
                         copier.copy(self._watch(self._stream.frames()) if self._watched else self._stream.frames())
-            except docker.errors.NotFound:
-                return True  # removed by somebody: what we have is all there will be
+            except docker.errors.APIError as error:
+                if status_of(error) not in (404, 409):
+                    raise
+                return True  # removed by somebody, or dead: what we have is all there will be
             finally:
                 self._stream = None
         return not goes_on

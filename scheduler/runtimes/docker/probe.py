@@ -157,7 +157,10 @@ class ContainerProbe:
             api.start(container)
         except docker.errors.APIError as error:
             if status_of(error) == 409:
-                raise RuntimeFault(f"another probe was just made on {self._engine.url}: looking again") from error
+                raise RuntimeFault(
+                    f"the name {self._name} is taken on {self._engine.url}: looking again; if it stays so, "
+                    f"`docker rm -f {self._name}` there"
+                ) from error
             self._remove()
             raise
         return container

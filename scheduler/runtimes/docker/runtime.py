@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,8 +180,9 @@ class DockerRuntime:
             self._stopping.add(str(container["Id"]))
             self._set_paused(container, False)
             try:
-                self._engine.api.stop(container["Id"], timeout=0)
-                if container["State"]["Status"] != "created":
+                with suppress(docker.errors.APIError):  # what can't be stopped may be removed all the same
+                    self._engine.api.stop(container["Id"], timeout=0)
+                if container["State"]["Status"] not in ("created", "dead"):
                     self._complete_log(task_id, container["Id"])
                 self._engine.api.remove_container(container["Id"], v=True, force=True)
             except docker.errors.NotFound:
@@ -380,7 +381,16 @@ class DockerRuntime:
             found: Mapping[str, Any] = self._engine.api.inspect_container(task_id)
         except docker.errors.NotFound:
             return None
+        except docker.errors.APIError:
+            return self._listed(task_id)
         return found if (found["Config"].get("Labels") or {}).get(LABEL) == self._cluster_id else None
+
+    def _listed(self, task_id: str) -> Mapping[str, Any] | None:
+        """As `_find`, of a container that can't be inspected: what the engine's list says of it. Raises APIError."""
+        filters = {"label": f"{LABEL}={self._cluster_id}", "name": f"^/{task_id}$"}
+        for row in self._engine.api.containers(all=True, filters=filters):
+            return {"Id": row["Id"], "State": {"Status": row["State"]}, "Config": {"Labels": row["Labels"]}}
+        return None
 
     def _set_paused(self, container: Mapping[str, Any] | None, paused: bool) -> None:
         if container is None or container["State"]["Status"] != ("running" if paused else "paused"):

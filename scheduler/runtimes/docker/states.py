@@ -13,10 +13,13 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
+from schedulearn.scheduler.runtimes.docker.container import DEAD, listed_task, stuck
 
 _DIES_S = (0.05, 0.1, 0.2, 0.4)  # between looks at a container that has died and is still shown as running
 _DEATH, _BIRTH = "die", "start"
+PATIENCE_S = 60.0
+"""For so long a container that has ended may fail to be inspected before it is given up."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,9 @@ class ContainerStates:
         self._changed: dict[str, str] = {}  # container -> its last event since it was inspected
         self._missed = True
         self._stuck = False
-        """A container could not be inspected in this round: one that hangs must not make its whole host look dead."""
+        """The engine left a question open in this round: one that hangs must not make its whole host look dead."""
+        self._refused: dict[str, float] = {}
+        """Containers about which the engine answers with errors -> since when, by the monotonic clock."""
 
     def changed(self, container: str, event: str) -> None:
         """An event spoke of this container."""
@@ -63,7 +68,8 @@ class ContainerStates:
 
     def look(self, task_id: str, container: str, listed: str) -> ObservedTask | None:
         """The task as it is now, or as it was known last where the engine does not answer for it; `listed` is the
-        status that the engine's list shows. None: it is gone. Raises RuntimeFault if nothing was known of it."""
+        status that the engine's list shows. None: it is gone. Raises RuntimeFault if the engine does not answer, and
+        nothing was known of it."""
         with self._lock:
             event = self._changed.pop(container, None)
         known = self._known.get(container)
@@ -72,6 +78,9 @@ class ContainerStates:
             return known.task
         try:
             found = self._ask(task_id, container, died=event == _DEATH)
+        except ObjectFault as fault:
+            self._put_back(container, event)
+            return self._as_listed(task_id, container, listed, fault)
         except RuntimeFault:
             self._put_back(container, event)
             if known is None:
@@ -79,6 +88,7 @@ class ContainerStates:
             self._stuck = True
             return known.task
         self._known.pop(container, None)
+        self._refused.pop(container, None)
         if found is None:
             return None
         if found.task.state is not TaskState.CREATED:
@@ -88,8 +98,19 @@ class ContainerStates:
     def keep(self, containers: Set[str]) -> None:
         """Forgets all others."""
         self._known = {container: known for container, known in self._known.items() if container in containers}
+        self._refused = {container: since for container, since in self._refused.items() if container in containers}
         with self._lock:
             self._changed = {container: event for container, event in self._changed.items() if container in containers}
+
+    def _as_listed(self, task_id: str, container: str, listed: str, fault: ObjectFault) -> ObservedTask:
+        """One that the engine can't inspect: as it was known, until it has ended for good by the list."""
+        if listed == "dead":
+            return stuck(task_id, container, DEAD)
+        since = self._refused.setdefault(container, time.monotonic())
+        if listed == "exited" and time.monotonic() - since >= PATIENCE_S:
+            return stuck(task_id, container, f"has ended, and can't be inspected: {fault}")
+        known = self._known.get(container)
+        return known.task if known is not None else listed_task(task_id, container, listed)
 
     def _ask(self, task_id: str, container: str, *, died: bool) -> Inspected | None:
         found = self._inspect(task_id, container)

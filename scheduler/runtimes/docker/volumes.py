@@ -8,6 +8,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -104,7 +105,8 @@ class SdkVolume:
                     api.put_archive(helper, SDK_PATH, sdk_archive())
                     api.put_archive(helper, SDK_PATH, _archive(tarfile.TarInfo(_COMPLETE)))
             finally:
-                api.remove_container(helper, force=True)
+                with suppress(docker.errors.APIError):  # it keeps nobody from using the volume
+                    api.remove_container(helper, force=True)
             self._known = True
 
     @staticmethod

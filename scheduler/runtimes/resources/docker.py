@@ -10,7 +10,7 @@ from typing import Any
 import docker.errors
 
 from schedulearn.metrics.probe.machine import MachineCounters, read_machine
-from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 
 
@@ -29,10 +29,8 @@ class DockerResources:
                 try:
                     # The engine answers at once: it does not wait a second for another look.
                     stats = self._engine.api.stats(task_id, stream=False, one_shot=True)
-                except docker.errors.APIError as error:
-                    if status_of(error) in (404, 409):
-                        continue  # it has just ended
-                    raise
+                except docker.errors.APIError:
+                    continue  # it has just ended, or can't be looked at
             if (counters := read_stats(task_id, stats)) is not None:
                 yield counters
 

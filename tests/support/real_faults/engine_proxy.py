@@ -6,6 +6,7 @@ of another one."""
 from __future__ import annotations
 
 import random
+import re
 import select
 import socket
 import threading
@@ -70,6 +71,10 @@ class EngineProxy:
     """The chance that a request goes wrong."""
     events: str = ""
     """`dropped` or `doubled`."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """`METHOD regular expression` of paths -> status with which the engine seems to answer these."""
+    dead: str = ""
+    """Id of a container that the engine shows as dead."""
     count: int = 0
     """Requests that changed something, so far."""
     kill_at: dict[int, str] = field(default_factory=dict)
@@ -145,6 +150,10 @@ class EngineProxy:
                 self._connections.discard(client)
 
     def _answer(self, client: socket.socket, request: Request) -> None:
+        for pattern, status in self.errors.items():
+            if re.search(pattern, f"{request.method} {request.path}"):
+                client.sendall(_problem("it is damaged", status))
+                return
         if request.is_stream:
             self._pass_on(client, request)
             return
@@ -193,7 +202,18 @@ class EngineProxy:
         """The whole answer of the engine."""
         with self._dial() as upstream:
             upstream.sendall(request.alone())
-            return b"".join(iter(lambda: upstream.recv(1 << 16), b""))
+            return self._with_dead(b"".join(iter(lambda: upstream.recv(1 << 16), b"")))
+
+    def _with_dead(self, answer: bytes) -> bytes:
+        """Of the same length, in lists and in what is told of the one container."""
+        at = answer.find(self.dead.encode()) if self.dead else -1
+        if at < 0:
+            return answer
+
+        def die(match: re.Match[bytes]) -> bytes:
+            return (match[1] + b'"dead"').ljust(len(match[0]))
+
+        return answer[:at] + re.sub(rb'("(?:State|Status)":)"[a-z]+"', die, answer[at:], count=1)
 
     def _dial(self) -> socket.socket:
         upstream = socket.socket(socket.AF_UNIX)
@@ -255,7 +275,7 @@ def _read(client: socket.socket) -> Request | None:
     return Request(head + b"\r\n\r\n", body)
 
 
-def _problem(words: str) -> bytes:
+def _problem(words: str, status: int = 500) -> bytes:
     body = f'{{"message": "{words}"}}'.encode()
-    head = f"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    head = f"HTTP/1.1 {status} Error\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from schedulearn.scheduler.runtimes.docker.volumes import VolumeKind
 _HELPER = "schedulearn.look"
 """Label of a container that was made to look into a volume; its value is the volume's name."""
 _MAKER = "schedulearn.look.maker"
+_IMAGES = 5  # tried one after another to look into a volume with
 
 
 class JobVolumes:
@@ -108,16 +109,30 @@ class JobVolumes:
         images = api.images(quiet=True)
         if not images:
             raise RuntimeFault(f"the engine at {self._engine.url} has no image to look into a volume with")
-        container = api.create_container(
-            images[0],
-            ["true"],
-            labels={**self._labels, _HELPER: self._kind.volume(job_id), _MAKER: self._maker},
-            host_config=api.create_host_config(mounts=[self._kind.mount(job_id, self._labels)]),
-        )["Id"]
+        container = self._create_helper(job_id, images)
         try:
             yield container
         finally:
-            self._remove_container(container)
+            with suppress(docker.errors.APIError):  # it stays, and the next one tries again
+                self._remove_container(container)
+
+    def _create_helper(self, job_id: str, images: list[str]) -> str:
+        """Of the first of some images that the engine can use."""
+        api = self._engine.api
+        for left, image in enumerate(images[:_IMAGES], start=1 - len(images[:_IMAGES])):
+            try:
+                made = api.create_container(
+                    image,
+                    ["true"],
+                    labels={**self._labels, _HELPER: self._kind.volume(job_id), _MAKER: self._maker},
+                    host_config=api.create_host_config(mounts=[self._kind.mount(job_id, self._labels)]),
+                )
+            except docker.errors.APIError:
+                if not left:
+                    raise
+            else:
+                return str(made["Id"])
+        raise AssertionError(images)
 
     def _running(self, job_id: str) -> str | None:
         """The id of a running container of the job that has the volume, and writes no folder of the host: an engine
@@ -146,7 +161,8 @@ class JobVolumes:
         filters = {"label": [self._filter, f"{_HELPER}={self._kind.volume(job_id)}"]}
         for row in self._engine.api.containers(all=True, filters=filters):
             if not left_only or row["Labels"].get(_MAKER) != self._maker:
-                self._remove_container(row["Id"])
+                with suppress(docker.errors.APIError):  # a dead one stays, and says itself whether the volume can go
+                    self._remove_container(row["Id"])
 
     def _remove_container(self, container: str) -> None:
         try:

@@ -1,0 +1,20 @@
+"""Errors about one object of many on a host."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedulearn.scheduler.errors import ObjectFault
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def about_one(what: str) -> Iterator[None]:
+    """Let the others have their turn where the engine answers with an error about this one."""
+    try:
+        yield
+    except ObjectFault as fault:
+        log.warning("%s: left for later: %s", what, fault)

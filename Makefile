@@ -49,7 +49,7 @@ $(VENV)/.page: $(PAGE) scripts/build-ui.sh | $(if $(NODE),,$(VENV)/.server)
 ui: $(VENV)/.page
 
 run: at-once
-	@exec $(BIN)/schedulearn serve $(ARGS)
+	@exec scripts/serve.sh $(BIN)/schedulearn $(ARGS)
 
 demo: at-once
 	@exec scripts/demo.sh $(BIN)/schedulearn $(ARGS)

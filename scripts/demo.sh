@@ -31,4 +31,4 @@ pass_on() { # what the service says, which tells where it is
     esac
   done
 }
-exec "$schedulearn" serve "$@" > >(pass_on)
+exec scripts/serve.sh "$schedulearn" "$@" > >(pass_on)

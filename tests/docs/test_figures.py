@@ -1,0 +1,67 @@
+"""Figures in the docs are those that the command beside them prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from schedulearn.api.cli import cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def block(page: str, heading: str) -> str:
+    """The part of a page under a heading."""
+    text = (ROOT / "docs" / page).read_text()
+    return text.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+
+
+def command(text: str) -> list[str]:
+    """The words of the first call of `simulate` in a page, without the program's name."""
+    [call] = re.findall(r"^    schedulearn (simulate (?:.*\\\n)*.*)", text, re.M)
+    return shlex.split(call.replace("\\\n", " "))
+
+
+def simulated(words: list[str], *more: str) -> dict[str, dict[str, Any]]:
+    done = CliRunner().invoke(cli, [*words, *more, "--json"])
+    assert done.exit_code == 0, done.output
+    return {each["metric"]: each["summary"] for each in json.loads(done.stdout)["policies"]}
+
+
+def table(text: str) -> list[list[str]]:
+    """Cells of the first table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines[2:]]
+
+
+def slower(seconds: float, than: float) -> str:
+    percent = round(100 * (seconds / than - 1))
+    return f"{percent} % slower" if percent else "the same"
+
+
+def test_the_figures_of_the_thesiss_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = block("simulator.md", "## The thesis's scenario")
+    words = command(text)
+    unknown, declared = simulated(words), simulated(words, "--lengths", "declared")
+    base = unknown["thesis-default"]["mean_jct"]
+    rows = []
+    for metric, found in unknown.items():
+        against = "" if metric == "thesis-default" else slower(found["mean_jct"], base)
+        known = declared[metric]
+        rows.append(
+            [
+                f"`{metric}`", f"{found['mean_jct']:.0f}", against, f"{found['makespan']:.0f}",
+                f"{found['host_hours']:.3f}", f"{known['mean_jct']:.0f}, {known['host_hours']:.3f}",
+            ]
+        )  # fmt: skip
+    assert table(text) == rows
+    more = unknown["thesis-speed"]["host_hours"] / unknown["thesis-default"]["host_hours"]
+    [told] = re.findall(r"most of such a batch is wasted: (\d+) % more host-hours", text)
+    assert int(told) == round(100 * more - 100)

@@ -54,7 +54,7 @@ from schedulearn.api.routes.people import groups, quotas, secrets, sessions, tok
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
-from schedulearn.api.tls.certificates import fingerprint_of
+from schedulearn.api.tls.fingerprints import fingerprint_for_workers
 from schedulearn.api.turns import Turns
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
@@ -119,7 +119,7 @@ def create_app(
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings, app.state.port_sessions = settings, PortSessions()
-    app.state.fingerprint = fingerprint_of(report_certificate) if report_certificate else None
+    app.state.fingerprint = fingerprint_for_workers(report_certificate) if report_certificate else None
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (

@@ -7,7 +7,6 @@ for ten years.
 from __future__ import annotations
 
 import base64
-import hashlib
 import ipaddress
 import logging
 import os
@@ -25,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from schedulearn.api.reach import bridge_address
 from schedulearn.api.settings import Settings
+from schedulearn.api.tls.fingerprints import fingerprint_of
 from schedulearn.scheduler.errors import InvalidError
 
 log = logging.getLogger(__name__)
@@ -36,15 +36,6 @@ _AGAIN = timedelta(days=30)
 """So long before the end of the own one the next start makes another."""
 
 _Stamp = tuple[tuple[int, int, int], ...]
-
-
-def fingerprint_of(for_workers: str) -> str:
-    """Return the fingerprint of a certificate given as `Certificate.for_workers`."""
-    return _fingerprint(base64.b64decode(for_workers))
-
-
-def _fingerprint(der: bytes) -> str:
-    return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 class Certificate:
@@ -65,8 +56,8 @@ class Certificate:
 
     @property
     def fingerprint(self) -> str:
-        """As clients take it in place of a file: what `openssl x509 -fingerprint -sha256` shows."""
-        return _fingerprint(self._der())
+        """As clients take it in place of a file."""
+        return fingerprint_of(self._der())
 
     @property
     def name(self) -> str | None:

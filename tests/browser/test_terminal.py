@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import uuid
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_a_shell_is_typed_into_resized_and_ended(service: Service, page: Page) -
     assert_clean(watch)
 
 
-@pytest.mark.parametrize("how", ["close the tab", "leave the tab of the job", "reload"])
+@pytest.mark.parametrize("how", ["close the tab", "leave the job", "reload"])
 def test_going_leaves_no_process(service: Service, page: Page, how: str) -> None:
     job = service.submit_shell("sleep 1000")
     service.wait(job, "running")
@@ -89,9 +90,32 @@ def test_going_leaves_no_process(service: Service, page: Page, how: str) -> None
         case "reload":
             page.reload()
         case _:
-            page.get_by_role("tab", name="Log").click()
+            page.get_by_role("navigation").get_by_role("link", name="Jobs").click()
     wait_for(lambda: not running(f"sleep {mark}"), what="their end")
     assert service.job(job)["state"] == "running"
+
+
+def test_a_shell_goes_on_while_the_log_is_looked_at_and_a_key_leaves_it(service: Service, page: Page) -> None:
+    job = service.submit_shell("sleep 1000")
+    service.wait(job, "running")
+    watch = open_page(page, service, f"/ui/jobs/{job}")
+    open_shell(page)
+    page.keyboard.type("mine=$((6*7)); stty size\n")
+    expect(page.locator(".xterm-rows")).to_contain_text(re.compile(r"\d+ \d\d"))
+    page.keyboard.press("Tab")
+    expect(page.locator(".xterm-helper-textarea")).to_be_focused()
+    page.keyboard.press("F6")
+    expect(page.get_by_role("tab", name="Terminal")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Files")).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".xterm-rows")).to_be_hidden()
+    page.get_by_role("tab", name="Terminal").click()
+    page.locator(".xterm-screen").click()
+    page.keyboard.press("Control+c")
+    page.keyboard.type('echo "still $mine"; [ "$(stty size | cut -d" " -f2)" -gt 20 ] && echo as" "wide\n')
+    screen_shows(page, "still 42")
+    screen_shows(page, "as wide")
+    assert_clean(watch)
 
 
 def test_a_job_that_does_not_run_says_so(service: Service, page: Page) -> None:

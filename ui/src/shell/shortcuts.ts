@@ -23,6 +23,7 @@ export const OTHER_KEYS = [
   { keys: "Enter", does: "open the job" },
   { keys: "Ctrl+Enter", does: "submit what is filled in" },
   { keys: "Ctrl+K", does: "find jobs, hosts, screens, actions" },
+  { keys: "F6", does: "leave a terminal" },
 ];
 
 const PAUSE_MS = 1_500;

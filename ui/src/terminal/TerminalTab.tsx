@@ -11,7 +11,7 @@ import { Connection } from "./connection";
 import { withNonce } from "./styles";
 import classes from "./TerminalTab.module.css";
 
-/** A shell in a running job. It ends with this tab. */
+/** A shell in a running job. It ends with the job's screen. */
 export default function TerminalTab({ job }: { job: JobDetail }) {
   const ranks = job.tasks
     .filter((task) => task.state === "running")
@@ -64,7 +64,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
         <Text size="sm" c="dimmed" role="status">
           {ended ||
             (isOpen
-              ? "It ends with this tab, with all that was started in it."
+              ? "F6 leaves it. It ends when you leave this job's screen, with all that was started in it."
               : "It runs in the job's container, with its files, variables and GPUs. The job's events say who opened it.")}
         </Text>
       </div>
@@ -72,6 +72,9 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
     </Panel>
   );
 }
+
+/** Where the focus goes from the shell: every other key is the shell's. */
+const SELECTED = "[role=tab][aria-selected=true]";
 
 interface ShellProps {
   jobId: string;
@@ -108,9 +111,18 @@ function Shell({ jobId, rank, onEnd }: ShellProps) {
         onEnd(how);
       },
     });
+    terminal.attachCustomKeyEventHandler((event) => {
+      if (event.key !== "F6") return true;
+      event.preventDefault(); // else browsers go to the address
+      if (event.type === "keydown")
+        here.closest("[role=tabpanel]")?.parentElement?.querySelector<HTMLElement>(SELECTED)?.focus();
+      return false;
+    });
     terminal.onData((text) => connection.write(text));
     terminal.onResize(() => connection.resize(size()));
-    const watch = new ResizeObserver(() => fit.fit());
+    const watch = new ResizeObserver(() => {
+      if (here.clientWidth > 0) fit.fit(); // while another tab is shown it has no size
+    });
     watch.observe(here);
     return () => {
       watch.disconnect();

@@ -7,6 +7,7 @@ import { keys } from "../api/keys";
 import { usersQuery } from "../api/queries";
 import type { NewToken, Role, WhoAmI } from "../api/types";
 import { FormDialog } from "../components/FormDialog";
+import { When } from "../format/Elapsed";
 import { whyNot } from "../may/may";
 import { CopyButton } from "../shell/CopyButton";
 import { Icon } from "../shell/Icon";
@@ -136,10 +137,8 @@ function Shown({ token, onClose }: { token: NewToken; onClose: () => void }) {
       closeOnClickOutside={false}
     >
       <Text size="sm" mb="sm">
-        Copy it now: it is shown this once, and only its hash is kept. It is {token.owner}'s, as {token.role}
-        {token.expires_at
-          ? `, until ${new Date(token.expires_at).toLocaleDateString()}.`
-          : ", until it is revoked."}
+        Copy it now: it is shown this once, and only its hash is kept. It is {token.owner}'s, as {token.role},
+        until {token.expires_at ? <When at={token.expires_at} /> : "it is revoked"}.
       </Text>
       <code className={classes.secret} data-testid="token">
         {token.token}

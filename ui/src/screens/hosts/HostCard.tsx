@@ -64,45 +64,55 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
       </div>
       {host.state === "parked" && (
         <p className={classes.cordoned}>
-          <Icon name="pause" size={14} /> Parked: it is off until the policy wants it.
+          <Icon name="pause" size={14} />
+          <span>Parked: it is off until the policy wants it.</span>
         </p>
       )}
       {host.state === "emptying" && (
         <p className={classes.cordoned}>
-          <Icon name="pause" size={14} /> To be parked: elastic jobs leave, no others come.
+          <Icon name="pause" size={14} />
+          <span>To be parked: elastic jobs leave, no others come.</span>
         </p>
       )}
       {!host.reachable && host.state !== "parked" && (
         <p className={classes.trouble}>
-          <Icon name="alert" size={14} /> Not reachable
-          {host.lost_at && (
-            <>
-              {" "}
-              (lost <When at={host.lost_at} />)
-            </>
-          )}
-          {host.error && `: ${host.error}`}. It is tried again and again.
+          <Icon name="alert" size={14} />
+          <span>
+            Not reachable
+            {host.lost_at && (
+              <>
+                {" "}
+                (lost <When at={host.lost_at} />)
+              </>
+            )}
+            {host.error && `: ${host.error}`}. It is tried again and again.
+          </span>
         </p>
       )}
       {host.state === "cordoned" && (
         <p className={classes.cordoned}>
-          <Icon name="pause" size={14} /> Cordoned: its jobs go on, no others come.
+          <Icon name="pause" size={14} />
+          <span>Cordoned: its jobs go on, no others come.</span>
         </p>
       )}
       {host.state === "draining" && (
         <p className={classes.cordoned}>
-          <Icon name="pause" size={14} /> Draining: its jobs leave
-          {host.drain_until && (
-            <>
-              ; what is left is stopped: <When at={host.drain_until} />
-            </>
-          )}
-          .
+          <Icon name="pause" size={14} />
+          <span>
+            Draining: its jobs leave
+            {host.drain_until && (
+              <>
+                ; what is left is stopped: <When at={host.drain_until} />
+              </>
+            )}
+            .
+          </span>
         </p>
       )}
       {host.problems.map((problem) => (
         <p key={problem.code} className={classes.cordoned}>
-          <Icon name="alert" size={14} /> {problem.message}
+          <Icon name="alert" size={14} />
+          <span>{problem.message}</span>
         </p>
       ))}
       {host.gpus.length === 0 && (

@@ -1,5 +1,6 @@
 import { Progress, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { useLocation, useParams, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
@@ -61,6 +62,9 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
   const { hash, key } = useLocation();
   const given = address.get("tab") ?? "";
   const tab = Object.hasOwn(TABS, given) ? given : "log";
+  // A shell goes on while another tab is looked at.
+  const [shells, setShells] = useState(false);
+  if (tab === "terminal" && !shells) setShells(true);
   return (
     <>
       <Now job={job} />
@@ -72,6 +76,7 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
           value={tab}
           onChange={(next) => setAddress(next === "log" ? {} : { tab: next ?? "" }, { replace: true })}
           keepMounted={false}
+          keepMountedMode="display-none"
         >
           <Tabs.List>
             {Object.entries(TABS).map(([name, text]) => (
@@ -100,7 +105,7 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
               <Files id={job.id} />
             </Part>
           </Tabs.Panel>
-          <Tabs.Panel value="terminal">
+          <Tabs.Panel value="terminal" keepMounted={shells}>
             <Part what="part" fallback={<Loading />}>
               <TerminalTab job={job} />
             </Part>

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from schedulearn.scheduler.core.command import SETUP_FAILED
+from schedulearn.worker.supervisor import ALONE
 
 FAILED = 1
 """With which launchers end when a worker fails."""
@@ -23,6 +24,12 @@ _GPU_MEMORY = re.compile(rb"schedulearn: (out of memory on the GPU[^\n]*)")
 _FRAMEWORK_MEMORY = re.compile(rb"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory|OOM when allocating tensor")
 _SETUP = re.compile(rb"(?:^|\n)" + SETUP_FAILED.encode() + rb" \d+\s*\Z")
 
+TRAINED_ALONE = (
+    "Warning: its workers never joined a process group, so each one did the whole work for itself. Call hvd.init() "
+    "with horovod, torch.distributed.init_process_group() with torchrun, or use schedulearn.worker: see "
+    "docs/adapt-your-script.md. If the script shares its work by rank on its own, this is fine."
+)
+
 
 def why_failed(tail: bytes) -> str:
     """What the end of a failed program's output says of the cause; empty: nothing that we know."""
@@ -33,6 +40,11 @@ def why_failed(tail: bytes) -> str:
     if _FRAMEWORK_MEMORY.search(tail):
         return "out of memory on the GPU: a smaller batch may fit"
     return ""
+
+
+def why_alone(tail: bytes) -> str:
+    """A warning for a program that completed, if its workers say that they never joined each other; else empty."""
+    return TRAINED_ALONE if tail.rstrip().endswith(ALONE) else ""
 
 
 def command_exit_code(code: int, tail: bytes) -> int:

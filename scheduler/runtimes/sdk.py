@@ -26,7 +26,10 @@ _SERVICE_ONLY = ("schedulearn/policy.py",)
 def sdk_files() -> Mapping[str, bytes]:
     """Path -> content of each file, as a package `schedulearn` of its own."""
     try:
-        return package_files(PACKAGES)
+        files = package_files(PACKAGES)
+        # Python looks for it by this name; it starts schedulearn.worker.joining.
+        files["sitecustomize.py"] = files.pop("schedulearn/worker/sitecustomize.py")
+        return files
     except ModuleNotFoundError as error:
         raise StartRefused(f"the package {error.name} is not installed: reinstall schedulearn") from error
 

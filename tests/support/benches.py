@@ -27,8 +27,8 @@ from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 ROOT = Path(__file__).parents[2]
 LOG_CAP = 64 << 10
 IMAGE = "schedulearn-test/tools:2"
-PYTHON_IMAGE = "schedulearn-test/python:1"
-"""`IMAGE`, with what test_grace.py needs beside it."""
+PYTHON_IMAGE = "schedulearn-test/python:2"
+"""`IMAGE`, with what test_supervisor.py needs beside it."""
 SHELL_LESS_IMAGE = "schedulearn-test/no-shell:1"
 TOOLS = ("sh", "env", "sleep", "head", "tr", "seq", "cat", "true", "mkdir", "ln")
 DEADLINE_S = 30.0
@@ -205,7 +205,8 @@ def tools_image(tools: Sequence[str] = TOOLS, python: bool = False) -> bytes:
 
 def add_python(archive: tarfile.TarFile) -> None:
     """This machine's interpreter, with as much of its library as a small script needs."""
-    show = "import os, signal, sys, time, typing; print(*{getattr(m, '__file__', '') for m in sys.modules.values()})"
+    needed = "site, __future__, importlib.machinery, functools, signal, sys, time, typing"
+    show = f"import {needed}; print(*{{getattr(m, '__file__', '') for m in sys.modules.values()}})"
     python = os.path.realpath(sys.executable)
     libraries = subprocess.run(["ldd", python], capture_output=True, text=True, check=True).stdout
     modules = subprocess.run([python, "-I", "-S", "-c", show], capture_output=True, text=True, check=True).stdout

@@ -20,6 +20,9 @@ LOOK_S = 0.1
 READ_S = 1.0
 """For which readers may read on when what they read has ended."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+JOINING = "SCHEDULEARN_JOINING"
+"""Variable with the folder in which workers note whether they joined a process group (joining.py)."""
+ALONE = b"schedulearn: WARNING: its workers worked each for itself: none joined a process group"
 _RESTORED = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, and a program that it starts inherits that
 _PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT")
 
@@ -70,6 +73,15 @@ class Stop:
                 self._told_groups.add(other)
                 _send(os.killpg, other)
         return bool(left)
+
+
+def worked_alone(folder: str) -> bool:
+    """Whether workers of a job ended without having joined each other."""
+    try:
+        notes = os.listdir(folder)
+    except OSError:
+        return False
+    return "alone" in notes and "joined" not in notes
 
 
 def processes() -> List[Process]:
@@ -160,6 +172,7 @@ def _exists(send: Callable[[int, int], None], target: int) -> bool:
 
 
 def main(command: List[str]) -> int:
+    notes = _folder_for_notes()
     passed_on = {getattr(signal, name) for name in _PASSED_ON}
     signals = {signal.SIGTERM, signal.SIGCHLD} | passed_on
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -184,7 +197,21 @@ def main(command: List[str]) -> int:
             status = code if ended else None
         looks = 0 if stop is not None and stop.goes_on() else looks + 1
         if status is not None and (stop is None or looks > 1 or not _exists(os.kill, -1)):
+            if status == 0 and notes and worked_alone(notes):
+                os.write(2, ALONE + b"\n")
             return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _folder_for_notes() -> Optional[str]:
+    for parent in ("/tmp", "/dev/shm"):  # noqa: S108 - of a container
+        folder = f"{parent}/.schedulearn-joining"
+        try:
+            os.mkdir(folder, 0o700)
+        except OSError:
+            continue
+        os.environ[JOINING] = folder
+        return folder
+    return None
 
 
 def _become(command: List[str], signals: Set[signal.Signals]) -> None:

@@ -84,7 +84,8 @@ def _completed(job: Job, ending: _Ending) -> JobMoved | None:
     if ending.code != 0:
         return None
     changes = JobChanges(exit_code=0, pull_percent=None)
-    return JobMoved(job, Reason.COMPLETED, "The command ended with exit code 0.", changes)
+    message = " ".join(filter(None, ("The command ended with exit code 0.", ending.error)))
+    return JobMoved(job, Reason.COMPLETED, message, changes)
 
 
 def _refused(job: Job, ending: _Ending) -> JobMoved | None:

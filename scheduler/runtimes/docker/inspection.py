@@ -21,7 +21,7 @@ from schedulearn.scheduler.runtimes.docker.container import (
     why_not_run,
 )
 from schedulearn.scheduler.runtimes.docker.states import Inspected
-from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code, why_failed
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code, why_alone, why_failed
 
 _LAST_WORDS = 40  # lines, where a program that failed says why
 
@@ -35,9 +35,11 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
             task = replace(task, image=_digest_of(engine, found))
         except docker.errors.NotFound:
             return None
-        if task.exit_code:
-            with suppress(docker.errors.APIError):  # how it ended is known; its log can't be read
+        with suppress(docker.errors.APIError):  # how it ended is known; its log can't be read
+            if task.exit_code:
                 task = _explained(engine, container, task, has_real_gpus(found))
+            elif task.exit_code == 0 and not task.error:
+                task = replace(task, error=why_alone(engine.api.logs(container, tail=1)))
     return Inspected(found["State"]["Status"], task)
 
 

@@ -10,6 +10,7 @@ Files of a task's directory, and who writes them:
     lock         keeper   held for its whole life: there is one keeper at most
     keeper.json  keeper   its own identity
     pid.json     keeper   the command's identity. Written before the command may begin: without it, nothing ever ran
+    joining/     workers  whether they joined each other
     exit.json    keeper   how the command ended; the last word (the service writes it where the keeper was killed)
 """
 
@@ -25,12 +26,14 @@ from typing import Any
 
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
+from schedulearn.worker.supervisor import ALONE, Stop, descendants, worked_alone
 from schedulearn.worker.supervisor import LOOK_S as STOPPING_LOOK_S
-from schedulearn.worker.supervisor import Stop, descendants
 
 PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+NOTES = "joining"
+"""The folder in which workers note whether they joined each other."""
 DEFAULT_GRACE = 10.0
 DRAIN_S = 5.0
 LOOK_S = 5.0
@@ -94,6 +97,8 @@ class Keeper:
         self._kill_rest()
         self._drain(output)
         code = os.waitstatus_to_exitcode(self._status or 0)
+        if code == 0 and worked_alone(self._file(NOTES)):
+            _append(self._log, ALONE + b"\n")
         self._end({"exit_code": code if code >= 0 else 128 - code, "started_at": self._started_at})
 
     def _start(self, spec: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:

@@ -24,14 +24,14 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRe
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
-from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_failed
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_alone, why_failed
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process.boot import program
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
 from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
-from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
+from schedulearn.scheduler.runtimes.process.keeper import BUSY, NOTES, RUNS
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.process.shared_data import DataOnDisk
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
@@ -39,6 +39,7 @@ from schedulearn.scheduler.runtimes.resources.process import LocalResources
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.scheduler.runtimes.terminals.process import LocalTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
+from schedulearn.worker.supervisor import JOINING
 
 # What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
 PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -267,6 +268,7 @@ class ProcessRuntime:
     def _prepare(self, task: TaskSpec, directory: Path, prefix: Path) -> None:
         work = directory / "work"
         directory.mkdir(exist_ok=True)
+        (directory / NOTES).mkdir(exist_ok=True)
         self._log_store.path(task.task_id).mkdir(exist_ok=True)
         if task.code:
             unpack_code(Path(task.code), work)
@@ -282,7 +284,11 @@ class ProcessRuntime:
         }
         base.setdefault("LANG", "C.UTF-8")
         kept = (str(folders.make(task.job_id)) for folders in (self.checkpoints, self.outputs))
-        env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), *kept), MARK: str(directory)}
+        env = {
+            **complete_env(task, base, str(unpack_sdk(self._sdk)), *kept),
+            MARK: str(directory),
+            JOINING: str(directory / NOTES),
+        }
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
 
@@ -326,7 +332,7 @@ class ProcessRuntime:
 
     def _ended(self, task_id: str, record: dict[str, Any]) -> ObservedTask:
         lost, code = record.get("lost", False), record.get("exit_code")
-        tail = self._log_store.tail(task_id, TAIL_BYTES) if code else b""
+        tail = b"" if code is None else self._log_store.tail(task_id, TAIL_BYTES)
         if code == FAILED:
             code = command_exit_code(FAILED, tail)
         why = "its keeper process was killed, or the machine restarted" if lost else record.get("error", "")
@@ -336,7 +342,7 @@ class ProcessRuntime:
             exit_code=code,
             started_at=record.get("started_at"),
             finished_at=record.get("finished_at"),
-            error=why or why_failed(tail),
+            error=why or (why_failed(tail) if code else why_alone(tail)),
         )
 
     def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:

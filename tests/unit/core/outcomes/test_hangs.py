@@ -198,6 +198,12 @@ def test_a_job_that_is_ended_because_it_hangs_says_so_however_it_stops(code: int
         assert again.reason is Reason.COMPLETED
 
 
+def test_a_completed_job_carries_the_warning_of_its_task() -> None:
+    results = [Result(Reason.COMPLETED, 0), Result(Reason.COMPLETED, 0, "Warning: its workers trained alone.")]
+    moved = conclude(job_record(status="running"), results, 100.0, 50.0)
+    assert moved.message == "The command ended with exit code 0. Warning: its workers trained alone."
+
+
 def exits(*tries: tuple[int, float], limit: int = 3, restarts: int = 100) -> list[Reason]:
     """What becomes of a job whose command ends like this, one try after another."""
     job, found = job_record(max_restarts=restarts), []

@@ -1,4 +1,4 @@
-"""The grace period belongs to everything that a task started, not to its first process alone."""
+"""What holds of everything that a task started: its grace period, and whether its workers joined each other."""
 
 from __future__ import annotations
 
@@ -191,3 +191,11 @@ def test_a_persons_terminal_does_not_hold_up_a_stop(images: str, tmp_path: Path)
     assert took < GRACE_S / 2
     terminal.close()
     bench.close()
+
+
+@pytest.mark.parametrize(("script", "warns"), [("pass", True), ("import sys; sys.exit(2)", False)])
+def test_workers_that_never_joined_are_warned_of(bench: Bench, script: str, warns: bool) -> None:
+    python = sys.executable if bench.kind == "process" else "python3"
+    task = bench.wait_for_end(bench.start(Program((python, "-c", script)), env={"WORLD_SIZE": "2", "RANK": "0"}))
+    assert ("never joined a process group" in task.error) == warns
+    assert (b"none joined a process group" in bench.read(task.task_id, follow=True)) == warns

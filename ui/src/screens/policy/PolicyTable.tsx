@@ -4,7 +4,7 @@ import { Fragment, type ReactNode, useState } from "react";
 import { comparisonQuery } from "../../api/policyQueries";
 import type { ComparedPolicy, Policy } from "../../api/types";
 import { clock } from "../../format/clock";
-import { amount, count } from "../../format/number";
+import { amount, count, plural } from "../../format/number";
 import { duration, when } from "../../format/time";
 import { Icon } from "../../shell/Icon";
 import { ReadError } from "../../shell/Loaded";
@@ -95,19 +95,23 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
                 <Fragment key={group.map(keyOf).join()}>
                   <Table.Tr data-chosen={chosen} onClick={() => !chosen && choose()}>
                     <Table.Td>
-                      {group.map((each, position) => (
-                        <span className={classes.policy} key={keyOf(each)}>
-                          <Radio
-                            size="xs"
-                            name="policy"
-                            label={nameOf(each)}
-                            checked={keyOf(each) === keyOf(draft)}
-                            onClick={(event) => event.stopPropagation()}
-                            onChange={() => choose(each)}
-                          />
-                          {index === 0 && position === 0 && <span className={classes.inForce}>in force</span>}
-                        </span>
-                      ))}
+                      <span className={classes.group}>
+                        {group.map((each, position) => (
+                          <span className={classes.policy} key={keyOf(each)}>
+                            <Radio
+                              size="xs"
+                              name="policy"
+                              label={nameOf(each)}
+                              checked={keyOf(each) === keyOf(draft)}
+                              onClick={(event) => event.stopPropagation()}
+                              onChange={() => choose(each)}
+                            />
+                            {index === 0 && position === 0 && (
+                              <span className={classes.inForce}>in force</span>
+                            )}
+                          </span>
+                        ))}
+                      </span>
                     </Table.Td>
                     <Figures found={first && found.get(keyOf(first))} best={best} />
                   </Table.Tr>
@@ -132,7 +136,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
 
 /** How many jobs are counted, and why others are not. */
 const leftOut = (jobs: number, out: number) =>
-  out ? `${jobs - out} jobs; ${out} that can't run here are left out` : "the jobs that there are";
+  out ? `${plural(jobs - out, "job")}, without ${out} that can't run here` : "the jobs that there are";
 
 function Figures({
   found,

@@ -9,13 +9,67 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from schedulearn.scheduler.errors import InvalidError
 
-_TRANSLATED = IPv6Network("64:ff9b::/96")  # to IPv4, by the network
-
 Address = IPv4Address | IPv6Address
+
+# Tables of our own: what the standard library calls global differs from version to version.
+_IPV4_REFUSED = tuple(
+    IPv4Network(each)
+    for each in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carrier-grade NAT
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+)
+_IPV6_INTERNET = IPv6Network("2000::/3")
+"""The only block of IPv6 that is routed on the internet."""
+_IPV6_REFUSED = tuple(
+    IPv6Network(each)
+    for each in (
+        "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarks
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+    )
+)
+_EMBEDS_IPV4 = (
+    (IPv6Network("::ffff:0:0/96"), 0),  # mapped
+    (IPv6Network("::ffff:0:0:0/96"), 0),  # translated by SIIT
+    (IPv6Network("64:ff9b::/96"), 0),  # translated by NAT64
+    (IPv6Network("2002::/16"), 80),  # 6to4
+)
+"""Blocks of IPv6 whose addresses stand for one of IPv4, and how many bits follow it."""
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""The third quarter of an address that has one of IPv4 as its last."""
+_METADATA = frozenset(
+    ip_address(each)
+    for each in (
+        "169.254.169.254",  # most clouds
+        "169.254.170.2",  # AWS, containers
+        "169.254.170.23",  # AWS, containers
+        "fd00:ec2::254",  # AWS
+        "fd00:ec2::23",  # AWS, containers
+        "fd20:ce::254",  # Google
+        "100.100.100.200",  # Alibaba
+        "192.0.0.192",  # Oracle
+        "168.63.129.16",  # Azure, in a public block
+    )
+)
+"""Services of clouds that give away the credentials of a machine to all that it runs."""
 
 
 class TargetRefused(OSError):
@@ -42,25 +96,39 @@ class WebhookTargets:
         return addresses
 
     def _check(self, text: str, port: int) -> None:
-        address = _meant(ip_address(text.partition("%")[0]))
+        given = ip_address(text.partition("%")[0])
+        address = _meant(given)
         if port == self._own_port and _is_ours(address):
             raise TargetRefused("it leads to this service itself")
-        if address.is_global and not address.is_multicast:
+        if address in _METADATA:
+            raise TargetRefused(f"it leads to {address}, the metadata service of a cloud")
+        if _is_on_internet(address) or any(each in network for network in self._networks for each in (given, address)):
             return
-        if not any(address in network for network in self._networks):
-            raise TargetRefused(
-                f"it leads to {address}, which is not on the internet: an operator may allow that by the setting "
-                "`webhook_networks`"
-            )
+        raise TargetRefused(
+            f"it leads to {address}, which is not on the internet: an operator may allow that by the setting "
+            "`webhook_networks`"
+        )
+
+
+def _is_on_internet(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _IPV4_REFUSED)
+    return address in _IPV6_INTERNET and not any(address in network for network in _IPV6_REFUSED)
 
 
 def _meant(address: Address) -> Address:
-    """The address of version 4 that one of version 6 stands for, or that one."""
+    """Return the IPv4 address that an IPv6 address stands for, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
-    if address in _TRANSLATED:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    value = int(address)
+    for network, bits_after in _EMBEDS_IPV4:
+        if address in network:
+            return IPv4Address(value >> bits_after & 0xFFFFFFFF)
+    if value >> 32 == 0 and value > 1:  # "IPv4-compatible", but neither `::` nor `::1`
+        return IPv4Address(value)
+    if value >> 32 & 0xFFFFFFFF in _ISATAP:
+        return IPv4Address(value & 0xFFFFFFFF)
+    return address
 
 
 def _is_ours(address: Address) -> bool:

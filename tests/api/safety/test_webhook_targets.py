@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,9 +19,21 @@ from schedulearn.scheduler.errors import InvalidError
 
 PRIVATE = [
     "127.0.0.1", "127.8.8.8", "localhost", "0.0.0.0", "[::1]", "[::]", "10.0.0.1", "172.16.3.4", "192.168.1.1",
-    "100.64.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255",
-    "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[2002:7f00:1::]", "[64:ff9b::a00:1]", "2130706433",
-    "0x7f.1", "127.1",
+    "100.64.0.1", "169.254.1.1", "[fe80::1]", "[fd00::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255",
+    "[::ffff:127.0.0.1]", "[2002:7f00:1::]", "[64:ff9b::a00:1]", "2130706433", "0x7f.1", "127.1",
+    "192.0.0.8", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.51.100.7", "203.0.113.7", "240.0.0.1",
+    "[64:ff9b:1::808:808]", "[64:ff9b:1:7f00:0:1::]", "[fec0::1]", "[::127.0.0.1]", "[::10.0.0.1]",
+    "[::ffff:0:10.0.0.1]", "[2001::1]", "[2001:0:808:808::1]", "[2001:2::1]", "[2001:10::1]", "[2001:20::1]",
+    "[2001:db8::1]", "[3fff::1]", "[100::1]", "[5f00::1]", "[4000::1]", "[2606:4700::5efe:10.0.0.1]",
+    "[2606:4700::200:5efe:192.168.0.1]",
+]  # fmt: skip
+METADATA = [
+    "169.254.169.254", "[::ffff:169.254.169.254]", "[::169.254.169.254]", "[2002:a9fe:a9fe::]", "[fd00:ec2::254]",
+    "168.63.129.16", "100.100.100.200", "[64:ff9b::a9fe:a9fe]",
+]  # fmt: skip
+INTERNET = [
+    "192.0.43.8", "8.8.8.8", "100.128.0.1", "172.32.0.1", "[2606:4700::1111]", "[2001:4860:4860::8888]",
+    "[64:ff9b::808:808]", "[::ffff:8.8.8.8]", "[2002:808:808::]",
 ]  # fmt: skip
 
 
@@ -65,8 +78,36 @@ def test_no_webhook_leads_off_the_internet(host: str) -> None:
         post(targets, f"http://{host}:9/hook", b"{}", {})
 
 
+@pytest.mark.parametrize("version", ["all global", "all private"])
+def test_the_tables_are_our_own(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions of Python differ in what they call global: none of that counts."""
+    for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
+        for name in ("is_global", "is_private", "is_multicast", "is_reserved", "is_link_local", "is_loopback"):
+            value = (name == "is_global") == (version == "all global")
+            monkeypatch.setattr(kind, name, property(lambda self, value=value: value))
+    for host in INTERNET:
+        assert WebhookTargets().addresses(host, 443)
+    for host in PRIVATE:
+        with pytest.raises(TargetRefused):
+            WebhookTargets().addresses(host, 443)
+
+
+@pytest.mark.parametrize("host", METADATA)
+def test_no_setting_opens_the_metadata_service_of_a_cloud(host: str) -> None:
+    with pytest.raises(TargetRefused, match="metadata service"):
+        WebhookTargets(["0.0.0.0/0", "::/0"]).addresses(host, 80)
+
+
+def test_an_address_in_another_form_is_allowed_where_its_own_is() -> None:
+    allowed = WebhookTargets(["10.1.0.0/16"])
+    assert allowed.addresses("[64:ff9b::a01:203]", 443)
+    with pytest.raises(TargetRefused):
+        allowed.addresses("[64:ff9b::a02:203]", 443)
+
+
 def test_an_address_on_the_internet_is_free_and_a_network_of_the_settings_too() -> None:
-    assert WebhookTargets().addresses("192.0.43.8", 443) == ["192.0.43.8"]
+    for host in INTERNET:
+        assert WebhookTargets().addresses(host, 443)
     assert WebhookTargets(["10.1.0.0/16"]).addresses("10.1.2.3", 443) == ["10.1.2.3"]
     with pytest.raises(TargetRefused):
         WebhookTargets(["10.1.0.0/16"]).addresses("10.2.2.3", 443)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import cast
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from sqlalchemy import select
 from sqlmodel import col
@@ -156,7 +156,11 @@ def create_app(
     return _AsOpened(LastResort(proxy)) if settings.public_url_has_tls else LastResort(proxy)
 
 
-async def healthz() -> Health:
+async def healthz(request: Request) -> Health:
+    """Answers 200 once jobs are scheduled, and 503 with a code while they can't be stored or scheduled."""
+    cluster: Cluster = request.app.state.cluster
+    if (trouble := cluster.trouble) is not None:
+        raise trouble
     return Health(status="ok", version=schedulearn.__version__)
 
 

@@ -30,7 +30,7 @@ from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
-from schedulearn.scheduler.errors import InUseError, StoreError
+from schedulearn.scheduler.errors import InUseError, SchedulearnError, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
@@ -130,13 +130,13 @@ class Cluster:
 
     def _open_database(self, on_commit: Callable[[], None] | None) -> None:
         close_to_others(self.data_dir)
-        self._locks = [lock_data_folder(self.data_dir)]
         url = self.settings.database_url
+        self._locks = [lock_data_folder(self.data_dir, url)]
         try:
             if url is not None:
                 self._locks += lock_database(url, self.data_dir)
             new_id = identity.new_id(self.data_dir, url)
-            self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end)
+            self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end, on_lost=_end_without_files)
         except BaseException:
             self._unlock()
             raise
@@ -283,6 +283,11 @@ class Cluster:
         low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
         return ClusterUtility(self.loop.utility, low, high)
 
+    @property
+    def trouble(self) -> SchedulearnError | None:
+        """Return what keeps jobs from being stored or scheduled."""
+        return self.db.trouble or self.loop.trouble
+
     def _deleted(self, tasks: Sequence[str]) -> None:
         self.job_logs.forget(tasks)
         self.checkpoints.sweep_soon()
@@ -350,10 +355,20 @@ def _end() -> None:
     os._exit(1)
 
 
-def lock_data_folder(data_dir: Path) -> IO[str]:
+def _end_without_files(why: str) -> None:
+    """Likewise. The database's last connection must not remove files that another process may have by now."""
+    logging.shutdown()
+    os._exit(1)
+
+
+def lock_data_folder(data_dir: Path, url: str | None = None) -> IO[str]:
     """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
-    another holds it."""
-    return _locked(data_dir / "schedulearn.lock", f"{data_dir}: stop it, or choose another --data")
+    another holds it. Services on one PostgreSQL (`url`) share it: the database says which of them works, and a service
+    that hangs keeps its locks of files for ever."""
+    path, what = data_dir / "schedulearn.lock", f"{data_dir}: stop it, or choose another --data"
+    if url is None or url.startswith("sqlite"):
+        return _locked(path, what)
+    return _locked(path, what, shared_by=make_url(url).set(password=None, query={}).render_as_string())
 
 
 def lock_database(url: str, data_dir: Path) -> list[IO[str]]:
@@ -368,7 +383,8 @@ def lock_database(url: str, data_dir: Path) -> list[IO[str]]:
     return [_locked(lock, f"the database {file}: stop it, or choose another database_url")]
 
 
-def _locked(path: Path, what: str) -> IO[str]:
+def _locked(path: Path, what: str, shared_by: str = "") -> IO[str]:
+    """`shared_by`: whoever says the same may hold it too."""
     try:
         handle = path.open("a+")
     except OSError as error:
@@ -377,10 +393,23 @@ def _locked(path: Path, what: str) -> IO[str]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         handle.seek(0)
-        owner = handle.read().strip()
+        owner, _, shares = handle.read().strip().partition("\n")
+        if shared_by == shares != "" and _is_taken(handle, fcntl.LOCK_SH):
+            return handle
         handle.close()
         raise InUseError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
     handle.truncate(0)
-    handle.write(str(os.getpid()))
+    handle.write(f"{os.getpid()}\n{shared_by}" if shared_by else str(os.getpid()))
     handle.flush()
+    if shared_by and not _is_taken(handle, fcntl.LOCK_SH):  # between the two somebody may take it
+        handle.close()
+        raise InUseError(f"another Schedulearn uses {what}")
     return handle
+
+
+def _is_taken(handle: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

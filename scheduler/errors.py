@@ -115,6 +115,39 @@ class InUseError(StoreError):
     code = "in_use"
 
 
+class UnwritableError(StoreError):
+    """The last write failed. Passes by itself once a write succeeds."""
+
+    code = "database_unwritable"
+
+
+class DatabaseLostError(StoreError):
+    """The files of the database were removed, replaced or overwritten while the service used them."""
+
+    code = "database_lost"
+
+
+class StartingError(SchedulearnError):
+    """Nothing has been scheduled since the start of the service."""
+
+    code = "starting"
+    http_status = 503
+
+
+class StalledError(SchedulearnError):
+    """The scheduling cycle is overdue."""
+
+    code = "scheduling_stalled"
+    http_status = 503
+
+
+class FailingError(SchedulearnError):
+    """Scheduling cycles fail, one after another."""
+
+    code = "scheduling_failed"
+    http_status = 503
+
+
 class RuntimeFault(SchedulearnError):
     """An engine did not do what it was asked. Passing, unless it is a subclass that says otherwise."""
 

@@ -45,6 +45,7 @@ from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
 from schedulearn.scheduler.core.wanted_types import plan_by_type
+from schedulearn.scheduler.errors import FailingError, SchedulearnError, StalledError, StartingError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -61,6 +62,9 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 log = logging.getLogger(__name__)
 
 _RESYNC_S = 10.0  # between turns at most while something runs
+_RETRY_S = 5.0  # until the next turn, at most, after one that failed
+_FAILED_TURNS = 2  # in a row, after which the loop counts as failing
+_LATE_S = 10.0  # that a turn may be overdue, or `interval` where that is longer; then the loop counts as stalled
 
 
 @dataclass
@@ -150,6 +154,10 @@ class SchedulerLoop:
         self._rest_s = settings.interval
         self._hurried = False
         """There was more to start than one turn should."""
+        self._turned_at: float | None = None
+        """When the last whole turn ended, by the monotonic clock; None: none has."""
+        self._failures = 0
+        """Turns in a row that failed."""
         self._thread = Background("scheduler-loop", lambda: self._run() if db.leads else LEADS_AGAIN_S, wake=wake)
 
     def start(self) -> None:
@@ -161,14 +169,31 @@ class SchedulerLoop:
     def close(self) -> None:
         self._thread.close(timeout=30)
 
+    @property
+    def trouble(self) -> SchedulearnError | None:
+        """Return what keeps jobs from being scheduled. Its text has no details: anybody may ask for it."""
+        if self._failures >= _FAILED_TURNS:
+            return FailingError(f"the last {self._failures} scheduling cycles failed: see the log of the service")
+        if self._turned_at is None:
+            return StartingError("the first scheduling cycle has not ended yet")
+        since = self._monotonic() - self._turned_at
+        if since > self._rest_s + max(_LATE_S, self.interval_s):
+            return StalledError(f"the last scheduling cycle ended {since:.0f} s ago: see the log of the service")
+        return None
+
     def _run(self) -> float:
-        began = time.monotonic()
+        began, is_first = time.monotonic(), self._turned_at is None
         try:
             self.turn()
         except Exception:
             log.exception("a turn of the scheduling loop failed; the next one starts afresh")
+            self._failures += 1
+            return min(self._rest_s, _RETRY_S)
+        self._failures, self._turned_at = 0, self._monotonic()
         if self._hurried:
             return 0.0
+        if is_first:  # it took longer than others: it loads what they find loaded
+            return self._rest_s
         # Leave the processor to others for much longer than we had it: with long queues turns take a while.
         self._thread.rest(min(2.0, max(0.005, 5 * (time.monotonic() - began))))
         return self._rest_s
@@ -228,6 +253,7 @@ class SchedulerLoop:
             self.job_env,
             self._code_path,
         )
+        self.db.confirm_lead()  # a service that slept since may have been replaced
         actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import queue
 import threading
 import time
@@ -22,7 +23,7 @@ from sqlalchemy import Engine, inspect, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
-from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.errors import DatabaseLostError, StoreError, UnwritableError
 from schedulearn.scheduler.store import history, models, moved_outputs, sweeps, webhooks
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
@@ -70,14 +71,24 @@ class Writing(Protocol):
     def begin(self) -> Connection: ...
     def claim(self, connection: Connection) -> None: ...
     def resume(self) -> Connection: ...
-    def beat(self, connection: Connection) -> None: ...
+    def beat(self, connection: Connection) -> None:
+        """Raises DatabaseError where the connection is lost, StoreError where files are."""
+
+    def check_kept(self) -> None:
+        """Raises DatabaseLostError if what was committed would be gone with this process."""
+
+    def rescue(self) -> str:
+        """Save what would be gone, and return what to do."""
+
     def confirm(self, since: float) -> None: ...
     def leave(self, connection: Connection) -> None: ...
+    def close(self) -> None: ...
 
 
 class Database:
     """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit.
-    `on_deposed` likewise, once another service has taken the database over: this one must end.
+    `on_deposed` likewise, once another service has taken the database over: this one must end. `on_lost` likewise, with
+    the reason, once files of the database are gone: nothing is written any more, and this service must end.
     Raises StoreError, and InUseError while another service has it."""
 
     def __init__(
@@ -85,6 +96,7 @@ class Database:
         url: str,
         after_commit: Callable[[], None] = lambda: None,
         on_deposed: Callable[[], None] = lambda: None,
+        on_lost: Callable[[str], None] = lambda why: None,
     ) -> None:
         self.engine = _engine(url)
         self._views = make_views(_engine(url))
@@ -98,6 +110,12 @@ class Database:
             raise
         self._queue: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
         self._closed = False
+        self._on_lost = on_lost
+        self._lost: DatabaseLostError | None = None
+        self._failed = False
+        """Whether the last write failed, or there is no connection."""
+        self._unwritable: UnwritableError | None = None
+        """Found by a look at the files."""
         self._writer = threading.Thread(target=self._write_forever, args=(connection,), name=sqlite.WRITER, daemon=True)
         self._writer.start()
 
@@ -124,6 +142,18 @@ class Database:
     def leads(self) -> bool:
         """Whether this service may act on its hosts: no other one can be at work with this database."""
         return self._writing.leads
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Return why nothing can be written, as of the last try. Its text has no details: anybody may ask for it."""
+        if self._lost is None and self._failed:
+            return UnwritableError("the last write to the database failed: see the log of the service")
+        return self._lost or self._unwritable
+
+    def confirm_lead(self) -> None:
+        """Raise StoreError unless no other service can be at work. Asks a database server, and waits for it."""
+        if not self._is_file:
+            self.write(lambda conn: None)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -163,6 +193,8 @@ class Database:
         the context of its caller, so that events know for whom it is made (`people/acting.py`).
         """
         future: Future[T] = Future()
+        if self._lost is not None:
+            raise self._lost
         if self._closed:
             raise StoreError("the database is closed: the service is stopping")
         self._queue.put((change, future, copy_context()))
@@ -180,16 +212,23 @@ class Database:
             self._writer.join()
             self.engine.dispose()
             self._views.dispose()
+            self._writing.close()
 
     def _write_forever(self, connection: Connection | None) -> None:
-        going_on = True
+        going_on, beat_at = True, time.monotonic()
         while going_on:
             group, going_on = self._next_group()
             began = time.monotonic()
+            if self._lost is not None:
+                _refuse(group, self._lost)
+                continue
             connection = connection or self._connected(group)
             if connection is None:
                 continue
-            if self._commit(connection, group) if group else self._beat(connection):
+            done = not group or self._commit(connection, group)
+            if done and (not group or began - beat_at > (self._writing.beat_s or math.inf)):
+                done, beat_at = self._beat(connection), began
+            if done:
                 self._writing.confirm(began)
             else:
                 # SQLite may have ended the transaction by itself: what state this connection is in is anybody's guess.
@@ -221,16 +260,44 @@ class Database:
         try:
             return self._writing.resume()
         except (DatabaseError, StoreError) as error:
+            self._note(error)
             _refuse(group, error)
             return None
 
     def _beat(self, connection: Connection) -> bool:
+        """Look after the database while nothing is written; False if the connection is lost. What failed before is
+        tried again."""
         try:
             self._writing.beat(connection)
+        except DatabaseLostError as error:
+            self._lose(error)
+            return True
+        except UnwritableError as error:
+            if self._unwritable is None:
+                log.error("%s", error)
+            self._unwritable = error
+            return True
         except DatabaseError as error:
             log.warning("the connection to the database was lost: %s", cause(error))
+            self._note(error)
             return False
-        return True
+        self._unwritable = None
+        return not self._failed or self._commit(connection, [(_try, Future(), copy_context())])
+
+    def _note(self, error: Exception | None) -> None:
+        """Whether the last write failed, and why."""
+        if error is not None and not self._failed:
+            log.error("the database can't be written: %s", cause(error))
+        elif error is None and self._failed:
+            log.warning("the database can be written again")
+        self._failed = error is not None
+
+    def _lose(self, error: DatabaseLostError) -> None:
+        """No further change is acknowledged: it would be gone with this process."""
+        self._lost = error
+        why = f"{error}. {self._writing.rescue()}"
+        log.critical("%s", why)
+        self._on_lost(why)
 
     def _commit(self, connection: Connection, group: list[_Queued]) -> bool:
         """Runs and commits a group; False if the database failed, and then nothing of the group happened."""
@@ -245,13 +312,25 @@ class Database:
                         if isinstance(error, DatabaseError) and not isinstance(error, _REFUSED):
                             raise
                         future.set_exception(error)
+            self._writing.check_kept()
+        except DatabaseLostError as error:
+            self._lose(error)
+            _refuse(group, error)
+            return True
         except Exception as error:
+            self._note(error)
             _refuse(group, error)
             return False
+        self._note(None)
         for future, result in done:
             future.set_result(result)
         self.after_commit()
         return True
+
+
+def _try(connection: Connection) -> None:
+    """Write something that changes nothing."""
+    connection.execute(text("UPDATE meta SET value = value WHERE key = 'cluster_id'"))
 
 
 @contextmanager

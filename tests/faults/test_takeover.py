@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,8 +15,9 @@ from typing import Any
 import httpx
 import pytest
 from clusters import wait_for
-from services import COMMAND, Service
+from services import COMMAND, IMAGE, Service
 
+JOB = {"name": "job", "type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 1}
 ENDED = ("succeeded", "failed", "cancelled", "timeout")
 
 
@@ -125,6 +127,40 @@ def test_a_service_that_lost_its_database_to_another_one_ends(
         first.process.send_signal(signal.SIGCONT)
         wait_for(lambda: first.process.poll() == 1, seconds=120, what="its end")
         assert "another service has taken the database over" in first.log()
+
+
+def test_a_service_that_is_stopped_is_replaced_and_changes_nothing_when_it_goes_on(
+    pair: tuple[Service, Service], tmp_path: Path
+) -> None:
+    """In real time: its system answers for it, so only the silence of its session tells. Takes `HANG_S` and more."""
+    first, second = pair
+    stop = tmp_path / "stop"
+    running = first.submit_shell(f"while [ ! -e {stop} ]; do sleep 0.1; done")
+    first.wait(running, "running")
+    assert first.process is not None
+    first.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as user:
+        # The system takes the connection and the request: the service finds them when it goes on.
+        late = user.submit(lambda: httpx.post(f"{first.url}/api/v1/jobs", json={**JOB, "name": "late"}, timeout=120))
+        wait_for(lambda: answer(second) == 200, seconds=60, what="the second one's turn")
+        second.wait_ready()
+        assert time.monotonic() - began < 60
+        job = second.submit_shell("true", name="theirs")
+        second.wait(job, "succeeded")
+        first.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: first.process.poll() == 1, seconds=120, what="its end")
+        try:
+            assert late.result(120).status_code == 503
+        except httpx.TransportError:
+            pass  # it ended before it answered
+    assert "another service has taken the database over" in first.log()
+    assert second.job(running)["state"] == "running"
+    stop.touch()
+    ended = second.wait(running, *ENDED)
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
+    assert {row["name"] for row in second.call("GET", "/api/v1/jobs")["items"]} == {"job", "theirs"}
+    assert second.stop().code == 0
 
 
 def test_a_service_with_another_data_folder_is_refused(pair: tuple[Service, Service], tmp_path: Path) -> None:

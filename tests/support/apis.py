@@ -123,6 +123,7 @@ def serve_api(
     headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
     # Advice takes many seconds where the machine is busy.
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as http:
+        wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
         yield Api(http, runtime, directory)
     server.should_exit = True
     thread.join(timeout=15)

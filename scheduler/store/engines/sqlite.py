@@ -16,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store.engines.causes import cause, name_of
+from schedulearn.scheduler.store.engines.database_files import DatabaseFiles
 
 WRITER = "store-writer"
 """The thread that writes."""
@@ -81,26 +82,42 @@ def close_to_others(engine: Engine) -> None:
 class FileWriting:
     """Who may write is settled by locks of files, which `cluster.py` holds."""
 
-    beat_s: float | None = None
+    beat_s: float | None = 1.0
     leads = True
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._files: DatabaseFiles | None = None
 
     def begin(self) -> Connection:
         return self._engine.connect()
 
     def claim(self, connection: Connection) -> None:
-        pass
+        file = self._engine.url.database
+        if file and file != ":memory:":
+            self._files = DatabaseFiles(Path(file))
 
     def resume(self) -> Connection:
         return self._engine.connect()
 
     def beat(self, connection: Connection) -> None:
-        pass
+        if self._files is not None:
+            self._files.check()
+            self._files.check_writable()
+
+    def check_kept(self) -> None:
+        if self._files is not None:
+            self._files.check()
+
+    def rescue(self) -> str:
+        return self._files.rescue() if self._files is not None else ""
 
     def confirm(self, since: float) -> None:
         pass
 
     def leave(self, connection: Connection) -> None:
         pass
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()

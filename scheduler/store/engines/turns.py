@@ -27,6 +27,10 @@ LEAD_S = 2.0
 """So long after its session was last seen alive a service may act."""
 GRACE_S = 3.0
 """So long a service waits after one that did not say that it stopped: longer than that one may act."""
+HANG_S = 10.0
+"""Seconds without a word by the session of a service, after which that service counts as hanging."""
+LOOK_S = 1.5
+"""Between two looks at a session that seems to hang: the server's clock may have been set. Several beats."""
 
 _TRY = text("SELECT pg_try_advisory_lock(:key)")
 _SESSION = text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
@@ -37,6 +41,10 @@ _HOLDER = """
     ) AND (classid::bigint << 32) + objid::bigint = :key AND objsubid = 1
 """
 _WHO = text(f"SELECT client_addr, backend_start {_HOLDER}")
+_SILENT = text(f"""SELECT pid, backend_start, state_change {_HOLDER}
+    AND (state <> 'active' OR wait_event_type = 'Client')
+    AND clock_timestamp() - state_change > make_interval(secs => :seconds)
+""")
 _END = text(f"SELECT pg_terminate_backend(pid) {_HOLDER} AND pid = :pid AND backend_start = :since")
 _WRITER = text("SELECT value FROM meta WHERE key = 'writer'")
 _FORGET = text("DELETE FROM meta WHERE key = 'writer'")
@@ -68,7 +76,7 @@ class LockedWriting:
     def begin(self) -> Connection:
         """The session by which to write. Raises InUseError while another service has the lock."""
         connection = self._engine.connect()
-        if not self._take(connection):
+        if not self._take(connection) and not self._replace(connection):
             found = connection.execute(_WHO, {"key": KEY}).first()
             connection.close()
             where = "" if found is None or found.client_addr is None else f" at {found.client_addr}"
@@ -109,6 +117,15 @@ class LockedWriting:
         connection.execute(text("SELECT 1"))
         connection.commit()
 
+    def check_kept(self) -> None:
+        """The server answers for what it committed."""
+
+    def rescue(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
     def confirm(self, since: float) -> None:
         """The session was alive at a time after `since`."""
         self._seen_at = since
@@ -117,6 +134,28 @@ class LockedWriting:
         """The next service need not wait."""
         connection.execute(_FORGET)
         connection.commit()
+
+    def _replace(self, connection: Connection) -> bool:
+        """Take the lock from a service that hangs: stopped, or on a machine that is frozen. The end of its session is
+        its fence: the server commits nothing more of it, whenever it wakes up."""
+        hangs = self._silent(connection)
+        if hangs is None:
+            return False
+        time.sleep(LOOK_S)
+        if self._silent(connection) != hangs:
+            return False
+        log.warning("the service that holds the database has been silent for %g s: its session is ended", HANG_S)
+        for _ in range(20):
+            if self._take(connection, **hangs):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _silent(self, connection: Connection) -> dict[str, object] | None:
+        """Return the session that has the lock, if it has said nothing for `HANG_S`."""
+        found = connection.execute(_SILENT, {"key": KEY, "seconds": HANG_S}).mappings().first()
+        connection.commit()
+        return None if found is None else dict(found)
 
     def _take(self, connection: Connection, **before: object) -> bool:
         """`before`: our session of before, of whose end the server may not know yet."""

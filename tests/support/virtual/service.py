@@ -22,6 +22,7 @@ from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import db as store
+from schedulearn.scheduler.store.engines import sqlite
 from virtual.effects import SideEffects
 from virtual.engine import VirtualEngine
 from virtual.time import VirtualPool, VirtualTime
@@ -67,7 +68,11 @@ class VirtualService:
             for engine in others
         ]
         # Nobody asks for less than all jobs here: the engine of those who do is the same one.
-        with patch.object(store, "_engine", _one_engine), patch.object(store, "make_views", lambda engine: engine):
+        with (
+            patch.object(store, "_engine", _one_engine),
+            patch.object(store, "make_views", lambda engine: engine),
+            patch.object(sqlite.FileWriting, "beat_s", None),  # real time; what it tries would count as a side effect
+        ):
             self.cluster = Cluster(
                 directory,
                 ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S, idle_after=IDLE_S),

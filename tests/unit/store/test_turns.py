@@ -9,10 +9,11 @@ from clusters import wait_for
 from sqlalchemy import insert, text
 from sqlalchemy.exc import DatabaseError
 
-from schedulearn.scheduler.errors import InUseError, StoreError
+from schedulearn.scheduler.errors import InUseError, StoreError, UnwritableError
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.engines import turns
 from schedulearn.scheduler.store.engines.turns import LockedWriting
 from schedulearn.scheduler.store.models import Meta
 
@@ -112,6 +113,78 @@ def test_whoever_lost_the_database_to_another_one_never_writes_again(postgres: A
         assert repository.meta(db, "theirs") == "v"
     put(second, "again")
     second.close()
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_one_that_hangs_is_replaced_and_what_it_writes_then_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch, at_work: bool
+) -> None:
+    """Its sessions live on: the system of a process that is stopped answers for it."""
+    monkeypatch.setattr(turns, "HANG_S", 1.0)
+    monkeypatch.setattr(turns, "LOOK_S", 0.3)
+    monkeypatch.setattr(turns, "GRACE_S", 2.5)
+    deposed, gate = threading.Event(), threading.Event()
+    first = Database(url, on_deposed=deposed.set)
+    if at_work:  # it stops in the midst of a change, of which the server has one half
+        half = insert(Meta).values(key="half", value="v")
+        held = first.submit(lambda db: (db.execute(half), gate.wait(60)))
+    else:
+        monkeypatch.setattr(LockedWriting, "beat", lambda self, connection: gate.wait(60))
+        held = None
+    second: list[Database] = []
+
+    def is_second() -> bool:
+        try:
+            second.append(Database(url))
+        except InUseError:
+            return False
+        return True
+
+    wait_for(is_second, seconds=30, pause=0.2, what="the second one's turn")
+    monkeypatch.undo()
+    gate.set()
+    if held is not None:
+        with pytest.raises(StoreError):
+            held.result(60)
+    for key in ("ours", "ours too"):
+        with pytest.raises(StoreError):
+            put(first, key)
+    with pytest.raises(StoreError):
+        first.confirm_lead()
+    assert deposed.wait(60)
+    first.close()
+    with second[0].read() as db:
+        assert {repository.meta(db, key) for key in ("half", "ours", "ours too")} == {None}
+    put(second[0], "theirs")
+    second[0].close()
+
+
+def test_one_that_is_busy_does_not_hang(postgres: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "HANG_S", 0.5)
+    monkeypatch.setattr(turns, "LOOK_S", 0.3)
+    first = Database(url)
+    slow = first.submit(lambda db: db.execute(text("SELECT pg_sleep(2)")))
+    refused = 0
+    while not slow.done():
+        with pytest.raises(InUseError):
+            Database(url)
+        refused += 1
+    assert refused
+    slow.result()
+    put(first, "k")
+    first.close()
+
+
+def test_trouble_with_the_server_is_told_until_it_is_over(postgres: Any, url: str) -> None:
+    database = Database(url)
+    assert database.trouble is None
+    postgres.stop()
+    try:
+        wait_for(lambda: isinstance(database.trouble, UnwritableError), what="the trouble")  # nobody writes
+    finally:
+        postgres.start()
+    wait_for(lambda: database.trouble is None, what="its end")
+    database.close()
 
 
 def test_its_own_session_of_before_is_ended_where_the_server_does_not_know_that_it_is_lost(url: str) -> None:

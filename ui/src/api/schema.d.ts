@@ -1785,7 +1785,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Healthz */
+        /**
+         * Healthz
+         * @description Answers 200 once jobs are scheduled, and 503 with a code while they can't be stored or scheduled.
+         */
         get: operations["healthz_healthz_get"];
         put?: never;
         post?: never;

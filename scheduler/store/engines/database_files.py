@@ -1,0 +1,94 @@
+"""Files of an SQLite database, watched while they are open.
+
+A file that is removed or replaced stays open: SQLite goes on writing to it, and all of that is gone with the process.
+So each commit is acknowledged only after the files were found in place, and what is open is copied to a new file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from schedulearn.scheduler.errors import DatabaseLostError, UnwritableError
+from schedulearn.scheduler.private_files import close_path
+
+_MAGIC = b"SQLite format 3\0"
+
+_Identity = tuple[int, int]
+
+
+class DatabaseFiles:
+    """The database file and its write-ahead log, as they were when this was made. Close it after all connections."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.resolve()
+        self._wal = Path(f"{self._file}-wal")
+        # The last connection that closes removes the log: this one stays, so nobody but a stranger does.
+        self._open = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None)
+        self._open.execute("PRAGMA journal_mode = WAL").fetchall()
+        self._open.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        self._descriptor = os.open(self._file, os.O_RDONLY)
+        self._identities = {path: _identity(path) for path in (self._file, self._wal)}
+
+    def close(self) -> None:
+        self._open.close()
+        os.close(self._descriptor)  # not before: it takes SQLite's locks on this file along
+
+    def check(self) -> None:
+        """Raise DatabaseLostError if another process would not find what was committed."""
+        for path, identity in self._identities.items():
+            found = _identity(path)
+            if found != identity:
+                what = "replaced" if found is not None else "removed"
+                raise DatabaseLostError(f"{path.name} was {what} while the service used it")
+        if os.pread(self._descriptor, len(_MAGIC), 0) != _MAGIC:
+            raise DatabaseLostError(f"{self._file.name} was overwritten while the service used it")
+
+    def check_writable(self) -> None:
+        """Raise UnwritableError for a file that became read-only or immutable: open ones can be written for a while."""
+        for path in (self._file, self._wal):
+            if not os.access(path, os.W_OK):
+                raise UnwritableError(f"{path.name} can't be written: it is read-only or immutable")
+
+    def rescue(self) -> str:
+        """Copy what is open to a new file, in place of the lost one unless another file is there. Return what to do."""
+        copy = self._file.with_name(f"{self._file.name}.rescued")
+        try:
+            copy.unlink(missing_ok=True)
+            with closing(sqlite3.connect(copy)) as target:
+                self._open.backup(target)
+                [found] = target.execute("PRAGMA quick_check(1)").fetchone()
+            close_path(copy)
+            if found != "ok":
+                copy.unlink()
+                return f"What is open is damaged ({found}): restore the last backup, see `schedulearn restore --help`."
+            if _identity(self._file) in (None, self._identities[self._file]):
+                for suffix in ("-wal", "-shm"):
+                    Path(f"{self._file}{suffix}").unlink(missing_ok=True)
+                os.replace(copy, self._file)
+                _flush(self._file.parent)
+                return "Nothing was lost: all that was stored is in a new file of this name. Start the service again."
+        except (sqlite3.Error, OSError) as error:
+            return f"What is open can't be copied ({error}): restore the last backup, see `schedulearn restore --help`."
+        return (
+            f"All that was stored is in {copy}. {self._file} is somebody else's file: keep one of the two under that "
+            f"name, remove {self._wal.name} and {self._file.name}-shm, and start the service again."
+        )
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -125,6 +125,7 @@ class CodeStore:
     @contextmanager
     def partial(self) -> Iterator[IO[bytes]]:
         """A private file beside the archives that is gone afterwards. Raises NoSpaceError where the disk is full."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
         with (
             full_disk_told(self.folder),
             tempfile.NamedTemporaryFile(prefix=_PARTIAL, dir=self.folder, delete=False) as file,

@@ -42,6 +42,9 @@ class Written(NamedTuple):
     second: int
 
 
+_REMOVED = b"schedulearn: the log up to here was removed, with its folder\n"
+
+
 class LogStore:
     """All logs below `root`. Readers and one writer a task may be in different processes; each `LogStore` is only a
     view of the disk, cheap to make and safe to share between threads.
@@ -216,6 +219,7 @@ class LogWriter:
         """Adds `data`, which was written in this second; starts new segments and drops the oldest as needed. Raises
         OSError when the disk does; what was written until then stays."""
         view = memoryview(data)
+        self._find_again()
         while view:
             if self._length >= self._segment_bytes:
                 self._roll()
@@ -253,6 +257,7 @@ class LogWriter:
     def close(self) -> None:
         """Marks the log as complete and lets go of it. Closing again does nothing."""
         if self._fd >= 0:
+            self._find_again()
             (self._directory / _END).touch()
         self.abandon()
 
@@ -262,6 +267,22 @@ class LogWriter:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._times_fd = self._lock = -1
+
+    def _find_again(self) -> None:
+        """Go on in a new folder if somebody removed this one: nobody could read what is written there."""
+        if os.fstat(self._lock).st_nlink:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._open(self.size)
+            self._length += os.write(self._fd, _REMOVED)
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(self._lock)
+        self._lock = lock
 
     def _open(self, start: int) -> None:
         """Makes the segment of this start the current one; the old one stays current when this fails."""

@@ -39,6 +39,10 @@ DRAIN_S = 5.0
 LOOK_S = 5.0
 RECORD_ATTEMPTS = 60_000
 """A week: a disk may stay full over a weekend, and what was trained until then must count."""
+LOG_ATTEMPTS = 10
+"""Of those, after which the end of the task is recorded without that of its log."""
+RECORD_STOP_S = 5.0
+"""The same for a task that was told to stop: somebody waits for it."""
 _READ = 1 << 16
 
 # What the keeper answers to the service, which waits for it: one line on stdout.
@@ -207,17 +211,33 @@ class Keeper:
 
     def _end(self, record: dict[str, Any]) -> None:
         """The log first: whoever sees the task ended may read all of it."""
+        give_up_at: float | None = None
         for attempt in range(RECORD_ATTEMPTS):
+            if give_up_at is None and (self._stop_asked or self._deadline is not None):
+                give_up_at = time.monotonic() + RECORD_STOP_S
             try:
-                self._log.close()
+                self._end_log(attempt)
                 procfs.write_json(self._file("exit.json"), {**record, "finished_at": time.time()})
                 return
             except OSError as error:  # most likely a full disk, which may pass
-                if self._is_forgotten():
-                    return
+                if self._is_forgotten() or (give_up_at is not None and time.monotonic() > give_up_at):
+                    return  # the service finds that nobody holds the task, and records that it was lost
                 if attempt == 0:
                     _tell(f"can't record the end of the task: {error}")
-                time.sleep(min(10, 1 + attempt // 30))
+                self._rest(min(10, 1 + attempt // 30))
+
+    def _end_log(self, attempt: int) -> None:
+        try:
+            self._log.close()
+        except OSError:
+            if attempt < LOG_ATTEMPTS:
+                raise
+            self._log.abandon()
+
+    def _rest(self, seconds: float) -> None:
+        """Until the time is over, or a signal comes."""
+        if select.select([self._signals], [], [], 1.0 if self._deadline is not None else seconds)[0]:
+            os.read(self._signals, _READ)
 
     def _file(self, name: str) -> str:
         return os.path.join(self._directory, name)

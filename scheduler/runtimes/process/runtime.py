@@ -7,6 +7,7 @@ are held says it all, so any number of crashes of the service neither lose nor d
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import select
@@ -45,6 +46,8 @@ from schedulearn.worker.supervisor import JOINING
 PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MARK = "SCHEDULEARN_TASK_DIR"  # in the environment of all that a task starts: how leftovers are found
+log = logging.getLogger(__name__)
+
 START_S = 30.0
 KILL_S = 10.0
 _TRASH = ".trash-"
@@ -95,6 +98,7 @@ class ProcessRuntime:
         )
 
     def observe(self) -> Sequence[ObservedTask]:
+        self._make_folders()
         return [task for name in self._names() if (task := self._observe(name)) is not None]
 
     def disk(self) -> Disk:
@@ -267,6 +271,7 @@ class ProcessRuntime:
 
     def _prepare(self, task: TaskSpec, directory: Path, prefix: Path) -> None:
         work = directory / "work"
+        self._make_folders()
         directory.mkdir(exist_ok=True)
         (directory / NOTES).mkdir(exist_ok=True)
         self._log_store.path(task.task_id).mkdir(exist_ok=True)
@@ -402,7 +407,17 @@ class ProcessRuntime:
                 self.remove(name)
 
     def _names(self) -> list[str]:
-        return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))
+        try:
+            return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))
+        except FileNotFoundError:
+            return []  # the next look makes it again
+
+    def _make_folders(self) -> None:
+        """Somebody may have removed them while the service runs."""
+        for folder, lost in ((self._tasks, "Tasks that ran in it are lost."), (self._log_store.root, "Logs are lost.")):
+            if not folder.is_dir():
+                log.error("the folder %s was removed, and is made again. %s", folder, lost)
+                folder.mkdir(parents=True, exist_ok=True)
 
     def _directory(self, task_id: str) -> Path:
         return self._tasks / task_id

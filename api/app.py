@@ -94,6 +94,7 @@ def create_app(
         )
         app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
         known.open(cluster.db)
+        cluster.clock_watch.on_step = partial(known.open, cluster.db)  # sessions end later, or earlier
         cluster.start()
         try:
             host = cluster.host

@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.control.experiments.advisor import Advisor
 from schedulearn.scheduler.control.experiments.results import RunResults
 from schedulearn.scheduler.control.experiments.searcher import Searcher
@@ -120,7 +121,7 @@ class Cluster:
             data_sets=settings.data_sets.keys(),
             writable=settings.writable_data_sets,
             use_code=self.code.use,
-            quotas=QuotaBook(self.db, fair_share=settings.fair_share, clock=timing.clock),
+            quotas=QuotaBook(self.db, fair_share=settings.fair_share, timing=timing),
             check_secrets=self.secrets.check,
             clock=timing.clock,
         )
@@ -144,11 +145,17 @@ class Cluster:
         self._on_commit = on_commit
         self.db.after_commit = self._committed
         self.cluster_id = self.db.write(partial(identity.cluster_id, new=new_id))
+        self.clock_watch = ClockWatch(self.db, self._timing)
 
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
-        chosen, wake = self.settings, self._wake.set
+        chosen, wake, aged = self.settings, self._wake.set, self.clock_watch.aged
         docker = DockerHosts(self.data_dir, self.cluster_id)
-        self.resources = ResourceWatch(self.db, self._directory.watched, keep_days=chosen.keep_telemetry)
+        self.resources = ResourceWatch(
+            self.db,
+            self._directory.watched,
+            keep_days=chosen.keep_telemetry,
+            aged=aged(chosen.keep_telemetry * DAY_S),
+        )
         self.monitor = Monitor(
             self.db,
             self._directory.tasks_on,
@@ -156,13 +163,18 @@ class Cluster:
             keep_days=chosen.keep_telemetry,
             utility=self.utility,
             hear_machine=self.resources.hear_machine,
+            aged=aged(chosen.keep_telemetry * DAY_S),
         )
         copies = Copies(self.data_dir / "checkpoint-copies", chosen.checkpoint_copies)
         every_s = min(COPY_S, chosen.checkpoint_interval)
-        self.checkpoints = Checkpoints(self.db, self._directory.agents, copies, chosen.keep_checkpoints, every_s)
-        self.outputs = Outputs(self.db, self._directory.agents, chosen.keep_outputs * DAY_S)
+        keep_s = chosen.keep_checkpoints
+        self.checkpoints = Checkpoints(
+            self.db, self._directory.agents, copies, keep_s, every_s, self._timing.clock, aged(keep_s)
+        )
+        keep_s = chosen.keep_outputs * DAY_S
+        self.outputs = Outputs(self.db, self._directory.agents, keep_s, self._timing.clock, aged(keep_s))
         self.files = JobFiles(self.db, self._directory.agents)
-        self.terminals = JobTerminals(self.db, self._directory.agents, self._timing.clock)
+        self.terminals = JobTerminals(self.db, self._directory.agents, self._timing)
         self.kept_outputs = KeptOutputs(self.db, self.data.store, self.files)
         self.fleet = Fleet(
             self.db,
@@ -229,6 +241,7 @@ class Cluster:
             unused_since=self.terminals.unused_since,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization, self.resources).record,
             memory_of=self.resources.memory,
+            follow_clock=self.clock_watch.look,
             timing=self._timing,
         )
         self.forecaster = Forecaster(

@@ -314,14 +314,14 @@ class Forecaster:
             return max(self._every_s, 10 * (time.monotonic() - began)) if self.update() else _LOOK_S
         except Exception as error:
             self._tell(error)
-            if self._clock() - self.etas.at > KEPT_S:
+            if abs(self._clock() - self.etas.at) > KEPT_S:
                 self.etas = Etas()
             return STALE_S
 
     def update(self) -> bool:
         """Predicts anew; False if nothing has changed since the last time."""
         seen = self._changes()
-        if seen == self._seen and self._clock() - self.etas.at < STALE_S:
+        if seen == self._seen and abs(self._clock() - self.etas.at) < STALE_S:
             return False
         state = self._state()
         if state.jobs:

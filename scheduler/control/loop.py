@@ -99,6 +99,7 @@ class SchedulerLoop:
         unused_since: UnusedSince = always_used,
         record_results: Callable[[float], None] = lambda now: None,
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
+        follow_clock: Callable[[], None] = lambda: None,
         timing: Timing = MACHINE,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -119,6 +120,7 @@ class SchedulerLoop:
         self._unused_since = unused_since
         self._record_results = record_results
         self._memory_of = memory_of
+        self._follow_clock = follow_clock
         self.interval_s = settings.interval
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
@@ -200,6 +202,7 @@ class SchedulerLoop:
 
     def turn(self) -> None:
         """One turn: see what runs, decide, apply, and begin what follows from it."""
+        self._follow_clock()
         now = self.clock()
         self._hurried = False
         self.agents = self._agents_now()  # the same for the whole turn, like what they observe

@@ -124,8 +124,10 @@ class Checkpoints:
         keep_s: float,
         every_s: float = COPY_S,
         clock: Callable[[], float] = time.time,
+        aged: Callable[[], float] | None = None,
     ) -> None:
-        """`every_s`: between looks at what is to be copied."""
+        """`every_s`: between looks at what is to be copied. `aged`: the clock by which they get old; None: the same."""
+        self._aged = aged or clock
         self._every_s = every_s
         self._db = db
         self._agents = agents
@@ -233,7 +235,7 @@ class Checkpoints:
         if row is None:
             return True
         if row.finished_at is not None:
-            return row.finished_at + self._keep_s < self._clock()
+            return row.finished_at + self._keep_s < self._aged()
         with self._db.read() as db:
             here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
         return row.checkpoint_host not in (None, host_id) and not here

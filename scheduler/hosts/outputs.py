@@ -49,7 +49,10 @@ class Outputs:
         agents: Callable[[], Mapping[str, HostAgent]],
         keep_s: float,
         clock: Callable[[], float] = time.time,
+        aged: Callable[[], float] | None = None,
     ) -> None:
+        """`aged`: the clock by which they get old; None: the same."""
+        self._aged = aged or clock
         self._db = db
         self._agents = agents
         self._keep_s = keep_s
@@ -120,7 +123,7 @@ class Outputs:
             row = db.execute(select(col(Job.finished_at)).where(col(Job.id) == job_id)).one_or_none()
             if row is None:
                 return True
-            if row.finished_at is not None and row.finished_at + self._keep_s < self._clock():
+            if row.finished_at is not None and row.finished_at + self._keep_s < self._aged():
                 return job_id not in needed_outputs(db)
             here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
             return not here and are_left_over(db, job_id, host_id)

@@ -85,7 +85,7 @@ class SilenceWatch:
         with self._db.read() as conn:
             jobs = _running_jobs(conn)
             self._told = _told_before(conn) if self._told is None else _unfinished(conn, self._told)
-        self._seen_since = {job.id: self._seen_since.get(job.id, now) for job in jobs}
+        self._seen_since = {job.id: min(now, self._seen_since.get(job.id, now)) for job in jobs}
         self.silent = silent_jobs(jobs, self._seen_since, now, self._after_s, self._url)
         heard = self._told & {
             job.id for job in jobs if job.reported_at is not None and now - job.reported_at < self._after_s

@@ -59,7 +59,10 @@ class Monitor:
         utility: Callable[[], ClusterUtility],
         clock: Callable[[], float] = time.time,
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
+        aged: Callable[[], float] | None = None,
     ) -> None:
+        """`aged`: the clock by which readings get old; None: `clock`."""
+        self._aged = aged or clock
         self.telemetry = Telemetry()
         self._db = db
         self._tasks_on = tasks_on
@@ -203,6 +206,7 @@ class Monitor:
         averages, measured = self.telemetry.minute(minute), self._utility()
         since, self._energy_until = self._energy_until, now
         peaks = self._gpu_memory.take()
+        last = min(minute, int(self._aged() // 60)) - self._keep_minutes
 
         def joules(uuid: str, begin: float, end: float) -> float:
             return 0.0 if uuid in self._simulated_uuids else self.telemetry.joules(uuid, begin, end)
@@ -214,8 +218,8 @@ class Monitor:
             if measured.utility is not None:
                 history.add_minute(conn, minute, measured.utility, measured.low, measured.high)
             if minute % _DROP_EVERY == 0:
-                store.drop_minutes(conn, minute - self._keep_minutes)
-                history.drop_minutes(conn, minute - self._keep_minutes)
+                store.drop_minutes(conn, last)
+                history.drop_minutes(conn, last)
             return store.add_energy(conn, joules, since, now, self._energy_of)
 
         self._energy_of = self._db.write(change)

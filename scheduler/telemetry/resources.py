@@ -110,7 +110,10 @@ class ResourceWatch:
         keep_days: float,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        aged: Callable[[], float] | None = None,
     ) -> None:
+        """`aged`: the clock by which readings get old; None: `clock`."""
+        self._aged = aged or clock
         self._db = db
         self._hosts = hosts
         self._keep_minutes = int(keep_days * 24 * 60)
@@ -295,10 +298,12 @@ class ResourceWatch:
             self._tasks = {key: each for key, each in self._tasks.items() if now - each.at <= KEPT_S}
             self._machines = {key: each for key, each in self._machines.items() if now - each.at <= KEPT_S}
 
+        last = min(minute, int(self._aged() // 60)) - self._keep_minutes
+
         def change(db: Connection) -> None:
             store.add_minute(db, minute, tasks, hosts)
             if minute % _DROP_EVERY == 0:
-                store.drop_minutes(db, minute - self._keep_minutes)
+                store.drop_minutes(db, last)
 
         if tasks or hosts or minute % _DROP_EVERY == 0:
             self._db.write(change)

@@ -104,17 +104,33 @@ def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Ev
         case TaskState.EXITED:
             outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
             error = seen.error or (_out_of_memory(evidence.memory_of(task.id)) if seen.oom_killed else "")
-            return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at, seen.image)
+            return TaskEnded(task, outcome, seen.exit_code, error, *_times(task, seen, evidence.now), seen.image)
         case TaskState.LOST:
-            return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at, seen.image)
+            return TaskEnded(task, Reason.LOST, None, seen.error, *_times(task, seen, evidence.now), seen.image)
         case TaskState.RUNNING:
             if task.wanted:
-                return TaskStarted(task, seen.started_at or evidence.now, seen.image)
+                return TaskStarted(task, _within(seen.started_at, task, evidence.now), seen.image)
             if seen.paused and task.paused_at is None:
                 return TaskPaused(task, observation.at)
             return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
         case TaskState.CREATED:
             return _refused(task, evidence)
+
+
+def _times(task: Task, seen: ObservedTask, now: float) -> tuple[float | None, float | None]:
+    """When a task started and ended. Its host has a clock of its own, and each may have been set meanwhile: a task runs
+    neither before it was made nor after it was seen, and a start that is stored is right."""
+    if seen.started_at is None or seen.finished_at is None:
+        return task.started_at or seen.started_at, seen.finished_at
+    if task.started_at is not None:
+        return task.started_at, max(task.started_at, _within(seen.finished_at, task, now))
+    ran = min(max(0.0, seen.finished_at - seen.started_at), max(0.0, now - task.created_at))
+    started = min(_within(seen.started_at, task, now), now - ran)
+    return started, started + ran
+
+
+def _within(at: float | None, task: Task, now: float) -> float:
+    return now if at is None else min(now, max(at, task.created_at))
 
 
 def _out_of_memory(seen: MemorySeen | None) -> str:

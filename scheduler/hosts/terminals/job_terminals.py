@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
+from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.states import TaskStatus
 from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFault
@@ -56,17 +56,18 @@ class JobTerminals:
         self,
         db: Database,
         agents: Callable[[], Mapping[str, HostAgent]],
-        clock: Callable[[], float] = time.time,
+        timing: Timing = MACHINE,
     ) -> None:
         self._db = db
         self._agents = agents
-        self._clock = clock
+        self._clock = timing.clock
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
         self._connected: Counter[str] = Counter()
         self._left: OrderedDict[str, float] = OrderedDict()
         """Job -> when somebody last disconnected, of those to which nobody is connected."""
-        self._began = clock()
+        self._monotonic = timing.monotonic
+        self._began = timing.monotonic()
         self._told: dict[tuple[str, int, str], float] = {}
         """Job, port and who connected -> when an event told so: a browser makes many connections."""
 
@@ -104,7 +105,7 @@ class JobTerminals:
         with self._lock:
             if self._open[job_id] or self._connected[job_id]:
                 return None
-            return self._left.get(job_id, self._began)
+            return self._clock() - (self._monotonic() - self._left.get(job_id, self._began))
 
     def _is_new(self, who: tuple[str, int, str]) -> bool:
         now = self._clock()
@@ -178,7 +179,7 @@ class JobTerminals:
             counts[job_id] -= 1
             if counts[job_id] <= 0:
                 del counts[job_id]
-            self._left[job_id] = self._clock()
+            self._left[job_id] = self._monotonic()
             self._left.move_to_end(job_id)
             if len(self._left) > _TOLD:
                 self._left.popitem(last=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Holder, Quota, Quotas
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.accounting.usage import usage
@@ -30,14 +30,15 @@ _REMEMBERED_S = 4 * _HALF_LIFE_S
 class QuotaBook:
     """`fair_share`: whether plans share the cluster fairly between users."""
 
-    def __init__(self, db: Database, *, fair_share: bool = False, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, *, fair_share: bool = False, timing: Timing = MACHINE) -> None:
         self._db = db
         self._fair_share = fair_share
-        self._clock = clock
+        self._clock = timing.clock
+        self._monotonic = timing.monotonic
         self._lock = threading.Lock()
         self._sent: dict[Holder, deque[float]] = {}
         """When each user and each group with a bound has submitted jobs, within the last minute."""
-        self._summed_at = -_FRESH_S
+        self._summed_at = float("-inf")
         self._used: Mapping[str, float] = {}
         self._decayed: Mapping[str, float] = {}
         self._set = self._load()
@@ -66,7 +67,7 @@ class QuotaBook:
         quotas = self._set
         if not self._fair_share and all(bounds.gpu_hours is None for bounds in quotas.all_bounds):
             return quotas
-        if self._clock() - self._summed_at >= _FRESH_S:
+        if self._monotonic() - self._summed_at >= _FRESH_S:
             self._sum_up(self._clock())
         return replace(quotas, used_hours=self._used, decayed_hours=self._decayed if self._fair_share else None)
 
@@ -74,7 +75,7 @@ class QuotaBook:
         with self._db.read() as conn:
             self._used = used_hours(conn, now)
             self._decayed = decayed_hours(conn, now) if self._fair_share else {}
-        self._summed_at = now
+        self._summed_at = self._monotonic()
 
     def note_submission(self, by_user: Mapping[str, int]) -> None:
         """Counts jobs that are about to be stored, all or none. Raises QuotaError if they are too many for this minute:
@@ -82,7 +83,7 @@ class QuotaBook:
         bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
         if not bounds:
             return
-        now = self._clock()
+        now = self._monotonic()
         with self._lock:
             self._check_submissions(bounds, now)
             for holder, jobs, _ in bounds:

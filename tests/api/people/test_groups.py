@@ -10,6 +10,7 @@ import pytest
 from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
 from clusters import wait_for
 
+from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -76,7 +77,7 @@ def test_jobs_that_wait_are_counted_for_the_group_and_for_each_user(api: Api) ->
 
 def test_submissions_of_a_group_within_a_minute(tmp_path: Path) -> None:
     db, now = Database(sqlite_url(tmp_path)), [1000.0]
-    book = QuotaBook(db, clock=lambda: now[0])
+    book = QuotaBook(db, timing=Timing(lambda: now[0], lambda: now[0]))
     book.change(lambda conn: groups.set_group(conn, "g", Bounds(submissions=3), 0.0))
     for user in ("ada", "ben"):
         book.change(lambda conn, user=user: groups.add_member(conn, "g", user, 0.0))

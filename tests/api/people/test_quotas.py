@@ -10,6 +10,7 @@ import pytest
 from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
 from clusters import wait_for
 
+from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.planning.quotas import Quota
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -108,7 +109,7 @@ def test_submissions_a_minute(api: Api) -> None:
 
 def test_the_minute_slides(tmp_path: Path) -> None:
     db, now = Database(sqlite_url(tmp_path)), [1000.0]
-    book = QuotaBook(db, clock=lambda: now[0])
+    book = QuotaBook(db, timing=Timing(lambda: now[0], lambda: now[0]))
     book.change(lambda conn: store.set_quota(conn, "ada", Quota(submissions=2), 0.0))
     book.note_submission({"ada": 1})
     now[0] += 40

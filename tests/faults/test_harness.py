@@ -13,6 +13,7 @@ from virtual.invariants import Broken
 from virtual.runs import FaultRun
 
 from schedulearn.scheduler.control import host_actions
+from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.core.outcomes import retries
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
@@ -32,8 +33,9 @@ def _no_removal(patch: Patch) -> None:
 
 
 def _waits_for_the_clock(patch: Patch) -> None:
-    """A clock that was set back an hour is waited for."""
+    """A clock that was set back an hour is waited for: there are two guards."""
     patch.setattr(retries, "MOST_S", 1e9)
+    patch.setattr(ClockWatch, "look", lambda self: None)
 
 
 def _starts_whatever_runs(patch: Patch) -> None:

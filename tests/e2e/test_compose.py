@@ -115,6 +115,10 @@ def test_under_compose_jobs_report_and_grow_outlive_the_service_and_are_uninstal
         seconds=60,
         what="ready",
     )
+    [size] = project.docker("image", "inspect", "--format", "{{.Size}}", "schedulearn/server")
+    assert int(size) < 600e6, "the docker command without the engine that Debian ships with it"
+    project.run("exec", "-T", "schedulearn", "docker", "--version")
+    project.run("exec", "-T", "schedulearn", "ssh", "-V")
     [page] = re.findall(r"Schedulearn is ready: (\S+)/ui/", log)
     assert page == f"http://127.0.0.1:{project.port}"
     assert "`docker compose exec -T schedulearn cat /data/token` shows it" in log

@@ -65,3 +65,19 @@ def test_the_figures_of_the_thesiss_scenario(monkeypatch: pytest.MonkeyPatch) ->
     more = unknown["thesis-speed"]["host_hours"] / unknown["thesis-default"]["host_hours"]
     [told] = re.findall(r"most of such a batch is wasted: (\d+) % more host-hours", text)
     assert int(told) == round(100 * more - 100)
+
+
+def test_the_policies_that_are_compared_on_polluxs_first_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that know no goodput, which are fast to play; 6 s of processor time, on one of the three traces."""
+    monkeypatch.chdir(ROOT)
+    names = ("afs-l", "elastic-fifo", "ffdl", "tiresias")
+    trace = ["simulate", "bench/data/workloads/workload-1.csv", "--hosts", "16", "--gpus", "4"]
+    done = CliRunner().invoke(cli, [*trace, "--policy", ",".join(names), "--json"])
+    assert done.exit_code == 0, done.output
+    found = {each["policy"]: each["summary"] for each in json.loads(done.stdout)["policies"]}
+    text = (ROOT / "docs/policies.md").read_text()
+    shown = {row[0].strip("`"): row[1:4] for row in table(text[text.index("| policy | 1: mean JCT s |") :])}
+    assert {name: shown[name] for name in names} == {
+        name: [f"{one['mean_jct']:.0f}", f"{one['host_hours']:.1f}", f"{one['mean_unfairness']:.2f}"]
+        for name, one in found.items()
+    }

@@ -15,6 +15,7 @@ export function HostAccount({ name, ...ids }: { name: string } & HostIds) {
   const change = useMutation({ mutationFn: setIds, ...usePeopleChange(() => setOpened(false)) });
   const wanted = idsOf(text);
   const faults = faultsOf(change.error);
+  const shown = shownIds(ids) || "nobody";
   const open = () => {
     change.reset();
     setText(shownIds(ids));
@@ -22,8 +23,13 @@ export function HostAccount({ name, ...ids }: { name: string } & HostIds) {
   };
   return (
     <>
-      <Button size="xs" variant="default" aria-label={`Account of ${name} on the hosts`} onClick={open}>
-        {shownIds(ids) || "nobody"}
+      <Button
+        size="xs"
+        variant="default"
+        aria-label={`${shown}: account of ${name} on the hosts`}
+        onClick={open}
+      >
+        {shown}
       </Button>
       <FormDialog
         title={`Account of ${name} on the hosts`}

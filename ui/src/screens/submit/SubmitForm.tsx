@@ -144,7 +144,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
       >
         <Stack gap="md">
           {whyNot !== null && (
-            <Alert color="yellow" variant="light" icon={<Icon name="alert" />} title="You can't submit jobs">
+            <Alert variant="light" icon={<Icon name="alert" />} title="You can't submit jobs">
               {whyNot}. An admin of this service can change that.
             </Alert>
           )}

@@ -335,6 +335,7 @@ class SchedulerLoop:
             looked_at=self._monitor.looked_at,
             memory_of=self._memory_of,
             unused_since=self._unused_since,
+            told_to_pause={task_id for agent in self.agents.values() for task_id in agent.told_to_pause},
         )
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
         self._awaits_gpus = outcomes.awaits_gpus

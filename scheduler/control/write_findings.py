@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.outcomes.findings import (
     Finding,
     JobMoved,
@@ -29,8 +30,10 @@ def write_findings(conn: Connection, findings: Sequence[Finding], now: float) ->
         match finding:
             case TaskStarted(task, started_at, image):
                 repository.mark_running(conn, task, started_at, image)
-            case TaskPaused(task, at):
+            case TaskPaused(task, at, by_others):
                 repository.mark_paused(conn, task, at)
+                if by_others:
+                    _tell_pause(conn, task, now)
             case TaskResumed(task, at):
                 repository.mark_resumed(conn, task, at)
             case TaskEnded(task, outcome, exit_code, error, started_at, finished_at, image):
@@ -40,6 +43,16 @@ def write_findings(conn: Connection, findings: Sequence[Finding], now: float) ->
                 )  # fmt: skip
             case JobMoved():
                 _move(conn, finding, now)
+
+
+def _tell_pause(conn: Connection, task: Task, now: float) -> None:
+    message = (
+        f"{task.id} on {task.host_id} was paused by somebody else (docker pause, SIGSTOP), and goes on. "
+        "To keep a job from running, cancel it, or drain its host."
+    )
+    repository.add_event(
+        conn, now, "job.paused", code="paused_by_others", message=message, job_id=task.job_id, host_id=task.host_id
+    )
 
 
 def evict(conn: Connection, leaving: Sequence[Eviction], now: float) -> None:

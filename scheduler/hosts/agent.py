@@ -112,6 +112,7 @@ class HostAgent:
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
+        self._told_to_pause: set[str] = set()
         self._starts = Starts()
         self._images = HostImages(timing.clock)
         self._checkpoints = HostCheckpoints()
@@ -242,6 +243,12 @@ class HostAgent:
         """Starts that failed for good since the last call, by task id."""
         return self._starts.take_refusals()
 
+    @property
+    def told_to_pause(self) -> Set[str]:
+        """Tasks that were to be paused, of those that are live."""
+        with self._lock:
+            return frozenset(self._told_to_pause)
+
     def start_trouble(self, task_id: str) -> Trouble:
         """What kept a task from being started."""
         return self._retries.trouble(TaskStart(task_id))
@@ -251,6 +258,8 @@ class HostAgent:
         of this host that have not ended; what is known of others is forgotten."""
         live = {task_id for ids in waiting_for.values() for task_id in ids}
         self._starts.keep_only(live)
+        with self._lock:
+            self._told_to_pause &= live
         self._checkpoints.keep_only(live)
         for action in actions:
             waiting = tuple(waiting_for.get(action.image, ())) if isinstance(action, LookForImage) else ()
@@ -266,6 +275,8 @@ class HostAgent:
             if done or too_soon or key in self._under_way or self._stopping:
                 return
             self._under_way.add(key)
+            if isinstance(action, PauseTask):
+                self._told_to_pause.add(action.task_id)
             if isinstance(action, StartTask):
                 self._starts.begin(action.spec.task_id)
             if isinstance(action, FetchImage):

@@ -11,11 +11,13 @@ from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
+from schedulearn.scheduler.core.outcomes import task_outcomes
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, RuntimeFault, StartRefused, StoreError
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 
 def test_a_job_is_placed_runs_and_succeeds_and_gives_its_gpus_back(tmp_path: Path) -> None:
@@ -287,6 +289,43 @@ def test_rigid_jobs_take_turns_on_a_gpu_and_one_that_ends_leaves_it_to_the_other
         for _ in jobs:
             c.runtime.finish(wait_for(awake, seconds=30)[0])
         assert [c.wait(job, "succeeded").restarts for job in jobs] == [0, 0]
+        assert "job.paused" not in {kind for job in jobs for kind in c.events(job)}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pause_that_nobody_here_asked_for_is_told_and_undone(
+    tmp_path: Path, restarted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_outcomes, "INHERITED_S", 0.0)
+    runtime = FakeRuntime("local")
+    with FakeCluster(tmp_path, gpus=2, runtime=runtime) as c:
+        [job] = c.submit(spec(gpus=2))
+        c.wait(job, "running")
+        if not restarted:
+            _pause_and_see(c, job)
+    if restarted:
+        with FakeCluster(tmp_path, gpus=2, runtime=runtime) as c:
+            _pause_and_see(c, job)
+
+
+def _pause_and_see(c: FakeCluster, job: str) -> None:
+    for times in (1, 2):
+        c.runtime.pause(c.task(job))
+        c.poke()
+        wait_for(lambda: c.events(job).count("job.paused") == times)  # noqa: B023
+        wait_for(lambda: not any(task.paused for task in c.runtime.observe()))
+        wait_for(lambda: c.poke() and _paused_at(c, job) is None)
+    with c.cluster.db.read() as db:
+        [event, _] = [e for e in repository.list_events(db, job_id=job) if e.kind == "job.paused"]
+    assert (event.code, event.host_id) == ("paused_by_others", "local")
+    assert f"{c.task(job)} on local was paused by somebody else" in event.message
+    assert (c.state(job), c.job(job).attempt) == ("running", 1)
+
+
+def _paused_at(c: FakeCluster, job: str) -> float | None:
+    with c.cluster.db.read() as db:
+        [task] = tasks_of(db, [job])
+    return task.paused_at
 
 
 def test_paused_jobs_go_on_one_after_the_other_when_the_policy_knows_no_turns(tmp_path: Path) -> None:

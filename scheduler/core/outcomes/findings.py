@@ -46,6 +46,8 @@ class TaskStarted:
 class TaskPaused:
     task: Task
     at: float
+    by_others: bool = False
+    """Nobody here asked for it."""
 
 
 @dataclass(frozen=True)

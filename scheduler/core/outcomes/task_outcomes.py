@@ -19,6 +19,8 @@ LOOK_AT_MOST_S = 5.0
 OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
 MAX_BLIND = 2
 """How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
+INHERITED_S = 30.0
+"""For so long after the service's start a pause may be one that the service of before asked for."""
 SETTLE_S = 3.0
 """For so long after the service's start, a container that the service of before asked for may still appear."""
 
@@ -70,6 +72,8 @@ class Evidence:
     memory_of: Callable[[str], MemorySeen | None] = nobody_measures
     """Task -> the most memory that it was seen with, and what it may have."""
     unused_since: UnusedSince = always_used
+    told_to_pause: Set[str] = frozenset()
+    """Tasks that this service has paused since it started."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Ev
             if task.wanted:
                 return TaskStarted(task, _within(seen.started_at, task, evidence.now), seen.image)
             if seen.paused and task.paused_at is None:
-                return TaskPaused(task, observation.at)
+                return TaskPaused(task, observation.at, _paused_by_others(task, evidence))
             return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
         case TaskState.CREATED:
             return _refused(task, evidence)
@@ -131,6 +135,12 @@ def _times(task: Task, seen: ObservedTask, now: float) -> tuple[float | None, fl
 
 def _within(at: float | None, task: Task, now: float) -> float:
     return now if at is None else min(now, max(at, task.created_at))
+
+
+def _paused_by_others(task: Task, evidence: Evidence) -> bool:
+    """Right after the start it may have been the service of before."""
+    settling = task.id in evidence.inherited and evidence.now - evidence.service_started < INHERITED_S
+    return task.id not in evidence.told_to_pause and not settling
 
 
 def _out_of_memory(seen: MemorySeen | None) -> str:

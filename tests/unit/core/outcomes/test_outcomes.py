@@ -1,3 +1,5 @@
+from collections.abc import Set
+
 import pytest
 from builders import job_record, observed, task_record
 
@@ -30,11 +32,16 @@ def look(
     ended: list[Task] | None = None,
     maybe_starting: frozenset[str] = frozenset(),
     settled_at: float = 0.0,
+    service_started: float = 0.0,
+    told_to_pause: Set[str] = frozenset(),
 ) -> list[Finding]:
     """The host was asked at 1 s of the monotonic clock; all tasks were there when the service started."""
     observations = {} if seen is None else {"h1": Observation(seen, NOW, maybe_starting, asked_at=1.0)}
     inherited = {task.id for task in tasks}
-    evidence = Evidence(NOW, 0.0, observations, refusals or {}, inherited=inherited, settled_at=settled_at)
+    evidence = Evidence(
+        NOW, service_started, observations, refusals or {}, inherited=inherited, settled_at=settled_at,
+        told_to_pause=told_to_pause,
+    )  # fmt: skip
     return list(outcomes_of({job.id: job}, tasks, {job.id: ended or []}, evidence).findings)
 
 
@@ -51,7 +58,10 @@ def test_a_running_container_makes_its_job_run() -> None:
 
 def test_pauses_are_written_down_and_do_not_count_as_run_time() -> None:
     task = task_record(started_at=900.0, paused_seconds=30.0)
-    assert look(job_record(), [task], [observed(task.id, paused=True)]) == [TaskPaused(task, NOW)]
+    seen = [observed(task.id, paused=True)]
+    assert look(job_record(), [task], seen, told_to_pause={task.id}) == [TaskPaused(task, NOW)]
+    assert look(job_record(), [task], seen) == [TaskPaused(task, NOW, by_others=True)]
+    assert look(job_record(), [task], seen, service_started=NOW - 5.0) == [TaskPaused(task, NOW)]
     assert run_seconds(task, NOW) == 70.0
     paused = task_record(started_at=900.0, paused_seconds=30.0, paused_at=950.0)
     assert look(job_record(), [paused], [observed(paused.id, paused=True)]) == []

@@ -33,7 +33,7 @@ from schedulearn.scheduler.core.sweeps import (
 )
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
-from schedulearn.scheduler.specs.sweep import SweepSpec, job_of, runs_of
+from schedulearn.scheduler.specs.sweep import Params, SweepSpec, job_of, runs_of
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people.quotas import room_to_wait
@@ -120,12 +120,7 @@ class Sweeps:
             sweep, now = store.get_sweep(conn, sweep_id), self._clock()
             if sweep.status.ended and sweep.status is not SweepStatus.CANCELLED:
                 raise ConflictError(f"sweep {sweep_id} has ended already: {sweep.status}")
-            for job in store.active_jobs(conn, sweep_id):
-                cancel_job(conn, job, now)
-            if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
-                reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
-                store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
-                _advance(sweep_id, now, NO_QUOTAS, conn)
+            cancel_sweep(conn, sweep_id, now)
             return make(conn, store.get_sweep(conn, sweep_id))
 
         return self._changed(change)
@@ -138,7 +133,7 @@ class Sweeps:
         with self._db.read() as conn:
             known = store.get_sweep(conn, sweep_id)
             [first] = store.list_runs(conn, sweep_id, "", limit=1)
-        self._check(job_of(known.name, known.spec["job"], first.number, first.params))
+        self._check(_job_of(known, first.number, first.params))
 
         def change(conn: Connection) -> A:
             sweep, now = store.get_sweep(conn, sweep_id), self._clock()
@@ -159,6 +154,22 @@ class Sweeps:
         answered = self._db.write(change)
         self._wake()
         return answered
+
+
+def _job_of(sweep: SweepRow, number: int, params: Params) -> JobSpec:
+    """Of one of its runs, for whom the sweep belongs to now: what was written may name somebody who was removed."""
+    return job_of(sweep.name, {**sweep.spec["job"], "user": sweep.user}, number, params)
+
+
+def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
+    """No further run starts, and those that wait or run are cancelled. Does nothing to one that ends already."""
+    sweep = store.get_sweep(conn, sweep_id)
+    for job in store.active_jobs(conn, sweep_id):
+        cancel_job(conn, job, now)
+    if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
+        reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
+        store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
+        _advance(sweep_id, now, NO_QUOTAS, conn)
 
 
 def advance_sweeps(db: Database, now: float, quotas: Quotas = NO_QUOTAS) -> bool:
@@ -194,7 +205,7 @@ def _advance(sweep_id: str, now: float, quotas: Quotas, conn: Connection) -> Non
 def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
     sweep = store.get_sweep(conn, sweep_id)
     runs = store.pending_runs(conn, sweep_id, count)
-    specs = [job_of(sweep.name, sweep.spec["job"], run.number, run.params) for run in runs]
+    specs = [_job_of(sweep, run.number, run.params) for run in runs]
     jobs = [
         {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
     ]

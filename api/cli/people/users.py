@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -141,14 +142,22 @@ def _ids_of(user: Mapping[str, Any]) -> str:
 
 @users.command("rm")
 @click.argument("name")
+@click.option("--jobs", type=click.Choice(["cancel", "keep"]), help="Jobs and sweeps that have not ended.")
+@click.option("--secrets", type=click.Choice(["remove", "keep"]), help="Kept ones are for their jobs that go on.")
+@click.option("--data", type=click.Choice(["remove", "keep"]), help="Their data sets and models.")
 @pass_session
-def remove(session: Session, name: str) -> None:
-    """Removes somebody, with all their tokens and sessions. Their jobs go on.
+def remove(session: Session, name: str, jobs: str | None, secrets: str | None, data: str | None) -> None:
+    """Removes somebody, with all their tokens and sessions. A new user of this name gets nothing of theirs.
 
     \b
-    Example:
+    Examples:
       schedulearn users rm ada
+      schedulearn users rm ada --jobs cancel --secrets remove --data keep
     """
-    session.client.remove_user(name)
+    if sys.stdin.isatty() and not session.as_json:
+        jobs = jobs or click.prompt("Their jobs that have not ended", type=click.Choice(["cancel", "keep"]))
+        secrets = secrets or click.prompt("Their secrets", type=click.Choice(["remove", "keep"]))
+        data = data or click.prompt("Their data sets and models", type=click.Choice(["remove", "keep"]))
+    session.client.remove_user(name, jobs=jobs, secrets=secrets, data=data)
     if not session.as_json:
         click.echo(f"{clean(name)} is removed, and all tokens of {clean(name)}")

@@ -33,9 +33,15 @@ class PeopleCalls(Asked[J, L, N, T]):
         """As whom on the hosts their jobs write folders; None: they write none."""
         return self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
 
-    def remove_user(self, name: str) -> N:
-        """Revokes their tokens; their jobs go on."""
-        return self._nothing("DELETE", f"users/{part(name)}")
+    def remove_user(
+        self, name: str, *, jobs: str | None = None, secrets: str | None = None, data: str | None = None
+    ) -> N:
+        """Revokes their tokens. `jobs`: cancel or keep; `secrets`, `data`: remove or keep. ConflictError says what they
+        have of which nothing was said."""
+        answers = {"jobs": jobs, "secrets": secrets, "data": data}
+        return self._nothing(
+            "DELETE", f"users/{part(name)}", params={key: value for key, value in answers.items() if value is not None}
+        )
 
     def quotas(self) -> J:
         """`{"items": [...]}`, with what each user has of it; the user `*` is everybody else."""

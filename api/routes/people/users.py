@@ -6,7 +6,7 @@ import os
 import time
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.routes.people.groups import GroupOut, groups_shown
 from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
+from schedulearn.scheduler.control.people import OfJobs, OfThings, remove_person
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.core.task import HIGHEST_ID, RunAs
@@ -75,6 +76,7 @@ class UserChange(Ids):
 
 
 class UserOut(AnswerModel):
+    id: int = Field(description="never given again, also not to a new user of the same name")
     name: str
     role: Role
     created_at: At
@@ -157,11 +159,24 @@ def change_user(request: Request, name: UserName, body: UserChange) -> Response:
     return credentials_of(request).change(cluster_of(request).db, change)
 
 
-@router.delete("/users/{name}", status_code=204, responses=problems(404))
-def remove_user(request: Request, name: UserName) -> Response:
-    """Revokes their tokens, and ends their sessions and streams. Their jobs go on."""
-    now = time.time()
-    credentials_of(request).change(cluster_of(request).db, lambda conn: accounts.remove_account(conn, name, now))
+@router.delete("/users/{name}", status_code=204, responses=problems(404, 409, 422))
+def remove_user(
+    request: Request,
+    name: UserName,
+    jobs: Annotated[OfJobs | None, Query(description="that have not ended, and sweeps")] = None,
+    secrets: Annotated[OfThings | None, Query(description="kept ones are for jobs of theirs that go on")] = None,
+    data: Annotated[OfThings | None, Query(description="data sets and models; admins may change kept ones")] = None,
+) -> Response:
+    """Revokes their tokens, and ends their sessions and streams. What is kept belongs to NAME~ID from then on, so that
+    a new user of the old name gets nothing of it. 409 says what they have of which the request says nothing."""
+    now, cluster = time.time(), cluster_of(request)
+
+    def change(conn: Connection) -> None:
+        remove_person(conn, name, jobs, secrets, data, now)
+
+    quotas_of(request).change(change)
+    credentials_of(request).open(cluster.db)
+    cluster.service.wake()
     return Response(status_code=204)
 
 

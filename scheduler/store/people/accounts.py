@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection
-from sqlmodel import col
+from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.accounting.usage import DeletedTask
+from schedulearn.scheduler.store.data.tables import DataVersion
+from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
+from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
+from schedulearn.scheduler.store.experiments.versions import ModelVersion
+from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.people.tables import Account as AccountTable
+from schedulearn.scheduler.store.people.tables import GroupMember, Quota, Secret
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
+from schedulearn.scheduler.store.sweeps import Sweep
+
+_RETIRED = "~"
+"""Before the id of a removed account, after its name: no account has it in its name."""
+_SHOWN = 80
+"""Characters of the name that stay."""
 
 
 class Account(NamedTuple):
+    id: int
     name: str
     role: Role
     created_at: float
@@ -25,7 +39,20 @@ class Account(NamedTuple):
     gids: list[int]
 
 
-_ACCOUNTS = select(*(col(getattr(AccountTable, name)) for name in Account._fields)).order_by(col(AccountTable.name))
+_ACCOUNTS = (
+    select(*(col(getattr(AccountTable, name)) for name in Account._fields))
+    .where(col(AccountTable.removed_at).is_(None))
+    .order_by(col(AccountTable.name))
+)
+_OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
+    *((model, "user", True) for model in (Job, Sweep, DataVersion, DeletedTask)),
+    *((model, "owner", True) for model in (LengthPrediction, PredictedMetric, ModelVersion)),
+    (Event, "actor", True),
+    (Secret, "owner", False),
+    (Quota, "user", False),
+    (GroupMember, "user", False),
+)
+"""Table, column with the name of whose a row is, and whether that may be one without an account, as a job's may."""
 
 
 def list_accounts(db: Connection) -> list[Account]:
@@ -34,7 +61,7 @@ def list_accounts(db: Connection) -> list[Account]:
 
 def has_accounts(db: Connection) -> bool:
     """Whether others than the service's own account may send jobs."""
-    return db.execute(select(col(AccountTable.name)).limit(1)).first() is not None
+    return db.execute(_ACCOUNTS.limit(1)).first() is not None
 
 
 def get_account(db: Connection, name: str) -> Account:
@@ -49,7 +76,9 @@ def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
     """Raises ConflictError if there is one of this name."""
     if db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).first() is not None:
         raise ConflictError(f"there is a user {name!r} already", field="name")
-    db.execute(insert(AccountTable).values(name=name, role=role, created_at=now))
+    _take_from_namesake(db, name)
+    highest = db.execute(select(func.max(col(AccountTable.id)))).scalar() or 0
+    db.execute(insert(AccountTable).values(name=name, id=highest + 1, role=role, created_at=now))
     repository.add_event(db, now, "user.created", code=role.value, message=f"User {name} was created, as {role}.")
     return get_account(db, name)
 
@@ -76,9 +105,35 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
     return get_account(db, name)
 
 
-def remove_account(db: Connection, name: str, now: float) -> None:
-    """With their tokens and sessions; their jobs go on. Raises NotFoundError."""
+def remove_account(db: Connection, name: str, now: float) -> str:
+    """With their tokens and sessions. What is theirs stays under a name that no account can have, which is returned:
+    whoever gets the old name next gets nothing of it. Raises NotFoundError."""
     get_account(db, name)
     remove_tokens_of(db, name, now)
-    db.execute(delete(AccountTable).where(col(AccountTable.name) == name))
-    repository.add_event(db, now, "user.removed", message=f"User {name} was removed, with all tokens.")
+    row = col(AccountTable.name) == name
+    retired = f"{name[:_SHOWN]}{_RETIRED}{db.execute(select(col(AccountTable.id)).where(row)).scalar_one()}"
+    db.execute(update(AccountTable).where(row).values(name=retired, removed_at=now))
+    for model, column, _ in _OWNED:
+        _rename(db, model, column, name, retired)
+    message = f"User {name} was removed, with all tokens. What is left of theirs belongs to {retired}."
+    repository.add_event(db, now, "user.removed", message=message)
+    return retired
+
+
+def _take_from_namesake(db: Connection, name: str) -> None:
+    """What came for an account of this name after it was removed: a request was under way. No secret is anybody's who
+    has no account."""
+    db.execute(delete(Secret).where(col(Secret.owner) == name))
+    before = select(col(AccountTable.name)).where(
+        col(AccountTable.removed_at).is_not(None),
+        col(AccountTable.name).startswith(f"{name[:_SHOWN]}{_RETIRED}", autoescape=True),
+    )
+    retired = db.execute(before.order_by(col(AccountTable.id).desc()).limit(1)).scalar()
+    if retired is not None:
+        for model, column, named in _OWNED:
+            if named:
+                _rename(db, model, column, name, retired)
+
+
+def _rename(db: Connection, model: type[SQLModel], column: str, name: str, to: str) -> None:
+    db.execute(update(model).where(col(getattr(model, column)) == name).values({column: to}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Integer, Text
+from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, Text
 from sqlmodel import Field, SQLModel
 
 from schedulearn.scheduler.core.people import Role
@@ -12,7 +12,13 @@ from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn
 class Account(SQLModel, table=True):
     """A person or program with a role. The service's own account is none of these: it is always an admin."""
 
+    __table_args__ = (Index("account_by_id", "id", unique=True),)
+
     name: str = Field(primary_key=True)
+    """Of one that was removed: no name that an account can have, see `accounts.retire`."""
+    id: int
+    """Never given again."""
+    removed_at: float | None = Field(default=None, sa_type=InstantColumn)
     role: Role = Field(sa_column=Column(EnumColumn(Role), nullable=False))
     created_at: float = Field(sa_type=InstantColumn)
     uid: int | None = None

@@ -318,6 +318,34 @@ def test_the_migration_to_jobs_without_gpus_keeps_what_refers_to_jobs_and_goes_b
     engine.dispose()
 
 
+def test_the_migration_to_accounts_with_ids_gives_a_namesake_nothing_of_who_was_removed(empty_url: str) -> None:
+    engine = store._engine(empty_url)
+    store.upgrade(engine, "0051")
+    secret = "INSERT INTO secret (owner, name, value, created_at, changed_at) VALUES ('{}', '{}', 'v', {}, 1)"
+    account = "INSERT INTO account (name, role, created_at) VALUES ('{}', 'user', {})"
+    event = "INSERT INTO event (at, kind, code, message, data) VALUES ({}, 'user.removed', '', '{}', '{{}}')"
+    said = "User {} was removed, with all tokens."
+    with engine.begin() as connection:
+        for row in (
+            # Ada was removed at 10, and there is another one since 20; Bea was removed; Eve is who she was.
+            account.format("eve", 5), account.format("ada", 20),
+            event.format(10, said.format("ada")), event.format(11, said.format("bea")),
+            secret.format("ada", "old", 9), secret.format("ada", "new", 21), secret.format("bea", "old", 9),
+            secret.format("eve", "old", 1), secret.format("", "old", 1),
+        ):  # fmt: skip
+            connection.execute(text(row))
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        owners = connection.execute(text("SELECT owner, name FROM secret ORDER BY owner, name")).all()
+        assert owners == [("", "old"), ("ada", "new"), ("ada~3", "old"), ("bea~4", "old"), ("eve", "old")]
+        ids = connection.execute(text("SELECT name, id, removed_at FROM account ORDER BY id")).all()
+        assert ids == [("eve", 1, None), ("ada", 2, None), ("ada~3", 3, 10.0), ("bea~4", 4, 11.0)]
+        connection.rollback()
+        store.downgrade(engine, "0051")
+        assert connection.execute(text("SELECT name FROM account ORDER BY name")).scalars().all() == ["ada", "eve"]
+    engine.dispose()
+
+
 def test_averages_are_kept_for_a_time_once_a_minute_and_go_with_their_host(database: Database) -> None:
     def rows(*minutes: int) -> list[gpus.MinuteAverages]:
         return [gpus.MinuteAverages(f"GPU-{gpu}", minute, power_w=1.0) for gpu in range(2) for minute in minutes]

@@ -12,6 +12,7 @@ import type {
   HostSpec,
   Job,
   JobSpec,
+  LeftBy,
   NewToken,
   Policy,
   PolicyChoice,
@@ -176,8 +177,8 @@ export function setIds({ name, ids }: { name: string; ids: HostIds }): Promise<U
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: ids }));
 }
 
-export async function removeUser(name: string): Promise<void> {
-  await unwrap(client.DELETE("/api/v1/users/{name}", { params: { path: { name } } }));
+export async function removeUser({ name, left }: { name: string; left: LeftBy }): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/users/{name}", { params: { path: { name }, query: left } }));
 }
 
 /** `user`: `*` for all who have none of their own. */

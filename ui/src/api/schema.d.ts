@@ -1681,7 +1681,8 @@ export interface paths {
         post?: never;
         /**
          * Remove User
-         * @description Revokes their tokens, and ends their sessions and streams. Their jobs go on.
+         * @description Revokes their tokens, and ends their sessions and streams. What is kept belongs to NAME~ID from then on, so that
+         *     a new user of the old name gets nothing of it. 409 says what they have of which the request says nothing.
          */
         delete: operations["remove_user_api_v1_users__name__delete"];
         options?: never;
@@ -4820,6 +4821,18 @@ export interface components {
             /** Passes */
             passes: number;
         };
+        /**
+         * OfJobs
+         * @description Those that have not ended, and sweeps.
+         * @enum {string}
+         */
+        OfJobs: "cancel" | "keep";
+        /**
+         * OfThings
+         * @description Secrets, or data sets and models.
+         * @enum {string}
+         */
+        OfThings: "remove" | "keep";
         /** OptionOut */
         OptionOut: {
             /**
@@ -7128,6 +7141,11 @@ export interface components {
             gid: number | null;
             /** Gids */
             gids: number[];
+            /**
+             * Id
+             * @description never given again, also not to a new user of the same name
+             */
+            id: number;
             /** Name */
             name: string;
             role: components["schemas"]["Role"];
@@ -12792,7 +12810,14 @@ export interface operations {
     };
     remove_user_api_v1_users__name__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description data sets and models; admins may change kept ones */
+                data?: components["schemas"]["OfThings"];
+                /** @description that have not ended, and sweeps */
+                jobs?: components["schemas"]["OfJobs"];
+                /** @description kept ones are for jobs of theirs that go on */
+                secrets?: components["schemas"]["OfThings"];
+            };
             header?: never;
             path: {
                 name: string;
@@ -12810,6 +12835,24 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

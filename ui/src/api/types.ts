@@ -51,6 +51,12 @@ export type CodeLimits = Schemas["CodeLimits"];
 export type StoredCode = Schemas["StoredCodeOut"];
 export type WhoAmI = Schemas["WhoAmI"];
 export type User = Schemas["UserOut"];
+/** What becomes of what a removed user has. */
+export type LeftBy = {
+  jobs: Schemas["OfJobs"];
+  secrets: Schemas["OfThings"];
+  data: Schemas["OfThings"];
+};
 export type HostIds = Pick<Schemas["UserChange"], "uid" | "gid" | "gids">;
 export type Role = User["role"];
 export type Permission = Schemas["Permission"];

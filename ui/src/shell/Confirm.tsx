@@ -16,7 +16,9 @@ interface Props {
 export function Confirm({ title, children, action, pending, onConfirm, onClose }: Props) {
   return (
     <Modal opened onClose={onClose} title={title} centered>
-      <Text size="sm">{children}</Text>
+      <Text size="sm" component="div">
+        {children}
+      </Text>
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
           Keep

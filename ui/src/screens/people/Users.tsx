@@ -12,11 +12,11 @@ import { FormDialog } from "../../components/FormDialog";
 import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
-import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { AddToken } from "../../tokens/AddToken";
 import { HostAccount } from "./HostAccount";
+import { RemoveUser } from "./RemoveUser";
 import { usePeopleChange } from "./usePeopleChange";
 
 const ROLES: Role[] = ["viewer", "user", "admin"];
@@ -82,15 +82,12 @@ export function Users({ me }: { me: WhoAmI }) {
         }
       </Loaded>
       {removing !== "" && (
-        <Confirm
-          title={`Remove ${removing}?`}
-          action="Remove the user"
+        <RemoveUser
+          name={removing}
           pending={remove.isPending}
-          onConfirm={() => remove.mutate(removing)}
+          onConfirm={(left) => remove.mutate({ name: removing, left })}
           onClose={() => setRemoving("")}
-        >
-          Their tokens are revoked and what they have open ends. Their jobs go on.
-        </Confirm>
+        />
       )}
     </Panel>
   );

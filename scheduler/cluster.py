@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import Connection, make_url
 
 from schedulearn.scheduler.background import MACHINE, Timing
-from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.code.store import CodeStore, check_room
 from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.control.experiments.advisor import Advisor
 from schedulearn.scheduler.control.experiments.results import RunResults
@@ -31,6 +31,7 @@ from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
+from schedulearn.scheduler.disk_room import give_reserve, is_low, take_reserve
 from schedulearn.scheduler.errors import InUseError, SchedulearnError, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
@@ -56,9 +57,11 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import gpus, hosts, identity
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
+from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
 from schedulearn.scheduler.telemetry.resources import ResourceWatch
 
@@ -123,6 +126,7 @@ class Cluster:
             use_code=self.code.use,
             quotas=QuotaBook(self.db, fair_share=settings.fair_share, timing=timing),
             check_secrets=self.secrets.check,
+            check_room=partial(check_room, data_dir),
             clock=timing.clock,
         )
         self.sweeps = Sweeps(self.db, self._wake.set, self.service.check, clock=timing.clock)
@@ -131,13 +135,21 @@ class Cluster:
 
     def _open_database(self, on_commit: Callable[[], None] | None) -> None:
         close_to_others(self.data_dir)
+        if is_low(self.data_dir):
+            give_reserve(self.data_dir)  # to start with
+        take_reserve(self.data_dir)
         url = self.settings.database_url
         self._locks = [lock_data_folder(self.data_dir, url)]
         try:
             if url is not None:
                 self._locks += lock_database(url, self.data_dir)
             new_id = identity.new_id(self.data_dir, url)
-            self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end, on_lost=_end_without_files)
+            self.db = Database(
+                url or sqlite_url(self.data_dir),
+                on_deposed=_end,
+                on_lost=_end_without_files,
+                make_room=partial(give_reserve, self.data_dir),
+            )
         except BaseException:
             self._unlock()
             raise
@@ -217,6 +229,7 @@ class Cluster:
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
         self.hangs = HangWatch(self.db, self.logs, self.utilization, chosen, self._timing.monotonic)
         self.service.on_delete = self._deleted
+        self.service.stop_now = self._stop_now
         self.housekeeping = Housekeeping(
             self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
         )
@@ -300,6 +313,13 @@ class Cluster:
     def trouble(self) -> SchedulearnError | None:
         """Return what keeps jobs from being stored or scheduled."""
         return self.db.trouble or self.loop.trouble
+
+    def _stop_now(self, conn: Connection, job: JobRow) -> bool:
+        agents = self._directory.agents()
+        tasks = [task for task in tasks_of(conn, [job.id], live=True) if task.host_id in agents]
+        for task in tasks:
+            agents[task.host_id].stop_task(task.id, job.grace_period)
+        return bool(tasks)
 
     def _deleted(self, tasks: Sequence[str]) -> None:
         self.job_logs.forget(tasks)

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 _OURS = (
-    "schedulearn.db", "schedulearn.lock", "cluster-id", "token", "secrets.key", "logs", "tasks", "checkpoints",
-    "checkpoint-copies", "sdk", "code", "layers", "data-sets", "shared-data", "tls",
+    "schedulearn.db", "schedulearn.lock", "reserve", "cluster-id", "token", "secrets.key", "logs", "tasks",
+    "checkpoints", "checkpoint-copies", "sdk", "code", "layers", "data-sets", "shared-data", "tls",
 )  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

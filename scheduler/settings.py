@@ -102,7 +102,8 @@ class ClusterSettings(BaseModel):
         default=0, description="room for outputs on each host; those of ended jobs go, oldest first; 0: no bound"
     )
     log_room: Size = Field(
-        default=0, description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound"
+        default=50 << 30,
+        description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound",
     )
     job_log_attempts: int = Field(
         default=50, ge=0, description="attempts of one job whose logs are kept: the first and the last ones; 0: all"
@@ -121,10 +122,10 @@ class ClusterSettings(BaseModel):
     data_limit: Size = Field(default=DATA_BYTES, description="of the files of one version of a data set")
     data_files: int = Field(default=DATA_FILES, ge=1, le=2_000_000, description="of one version of a data set")
     data_store: Size = Field(
-        default=0, description="room for data sets in the data folder; more is refused, nothing goes; 0: no bound"
+        default=1 << 40, description="room for data sets in the data folder; more is refused, nothing goes; 0: no bound"
     )
     data_per_user: Size = Field(
-        default=0,
+        default=400 << 30,
         description="of the data sets of one user, each version with all of its files; more is refused; 0: no bound",
     )
     data_room: Size = Field(

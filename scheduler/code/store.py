@@ -29,6 +29,7 @@ from schedulearn.scheduler.code.archive import (
     show_bytes,
     write_archive,
 )
+from schedulearn.scheduler.disk_room import is_low
 from schedulearn.scheduler.errors import InvalidError, NoSpaceError, TooLargeError
 
 _PARTIAL = ".partial-"
@@ -103,6 +104,7 @@ class CodeStore:
 
     def receive(self) -> Upload:
         """`with store.receive() as upload:`, then `write` and `finish`. Raises NoSpaceError."""
+        check_room(self.folder)
         return Upload(self)
 
     def keep(self, entries: Callable[[], list[Entry]], expected: str | None = None) -> StoredCode:
@@ -228,6 +230,12 @@ class Upload:
         self._file.flush()
         self._file.seek(0)
         return self._store.keep(lambda: read_entries(self._file, self._store.max_files), expected)
+
+
+def check_room(folder: Path) -> None:
+    """Raises NoSpaceError below the low-water mark."""
+    if is_low(folder):
+        raise NoSpaceError(f"the disk of {folder} is almost full: nothing more is taken until somebody makes room")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import threading
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
+from schedulearn.scheduler.background import call_later
 from schedulearn.scheduler.control.submission.inputs import has_inputs, pinned, settle_inputs
 from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
@@ -28,6 +30,8 @@ from schedulearn.scheduler.errors import (
     ForbiddenError,
     IdempotencyError,
     InvalidError,
+    SchedulearnError,
+    StoreError,
 )
 from schedulearn.scheduler.policies.registry import canonical_name, make_policy, policy_of
 from schedulearn.scheduler.specs.env_masking import check_no_mask
@@ -43,7 +47,10 @@ from schedulearn.scheduler.store.people.run_as import load_run_as, why_none
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.repository import JobRow
 
+log = logging.getLogger(__name__)
+
 DEFAULT_POLICY = "fifo"
+_RECORD_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,7 @@ class Service:
         use_code: Callable[[str], bool] = lambda digest: False,
         quotas: QuotaBook | None = None,
         check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
+        check_room: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
@@ -98,12 +106,17 @@ class Service:
         self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
         self._check_secrets = check_secrets
+        self._check_room = check_room
         self.db = db
         self.wake = wake
         self.clock = clock
         self.max_gpus_per_job = max_gpus_per_job
         self.on_delete: Callable[[Sequence[str]], None] = lambda tasks: None
         """Called with the tasks of each job that was deleted."""
+        self.stop_now: Callable[[Connection, JobRow], bool] = lambda conn, job: False
+        """Stops the containers of a job at once, without recording it; False: it has none."""
+        self._unrecorded: set[str] = set()
+        """Jobs that were stopped, and can't be recorded as cancelled yet."""
         self._submissions = SubmissionQueue(db, wake)
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
@@ -121,6 +134,7 @@ class Service:
         anything is stored: if it fails, nothing is. The same key with the same jobs gives the jobs of the first time,
         with other jobs IdempotencyError. `asked`: what the request said, where that is not what `specs` say: a branch
         names another commit now."""
+        self._check_room()
         for index, spec in enumerate(specs):
             try:
                 self.check(spec)
@@ -222,9 +236,41 @@ class Service:
             cancel_job(conn, job, self.clock())
             return make(conn, repository.get_job(conn, job_id))
 
-        answered = self.db.write(change)
+        try:
+            answered = self.db.write(change)
+        except StoreError as error:
+            return self._stop_unrecorded(job_id, change, make, error)
         self.wake()
         return answered
+
+    def _stop_unrecorded(self, job_id: str, change: Callable[[Connection], A], make: Answer[A], error: StoreError) -> A:
+        """Stop a job that can't be recorded as cancelled, as the disk is full. That is done once there is room. Raises
+        `error` for one that has nothing to stop."""
+        with self.db.read() as conn:
+            job = repository.get_job(conn, job_id)
+            if not self.stop_now(conn, job):
+                raise error
+            answered = make(conn, job)
+        log.warning("job %s is stopped, which is not recorded yet: %s", job_id, error)
+        if job_id not in self._unrecorded:
+            self._unrecorded.add(job_id)
+            self._record_later(job_id, change)
+        return answered
+
+    def _record_later(self, job_id: str, change: Callable[[Connection], object]) -> None:
+        def record() -> None:
+            try:
+                self.db.write(change)
+            except StoreError:
+                self._record_later(job_id, change)  # until there is room; a service that stops forgets it
+                return
+            except SchedulearnError:
+                pass  # it has ended meanwhile
+            self._unrecorded.discard(job_id)
+            self.wake()
+
+        if not self.db.closed:
+            call_later(_RECORD_S, record)
 
     def delete(self, job_id: str, answer: Answer[A] | None = None, *, shown: Callable[[str], bool]) -> A:
         """Deletes a job that has ended, with its rows; `on_delete` has the rest removed. `shown`: whether a host still

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from schedulearn.scheduler.code.archive import Kind, read_entries, show_bytes
-from schedulearn.scheduler.code.store import full_disk_told
+from schedulearn.scheduler.code.store import check_room, full_disk_told
 from schedulearn.scheduler.data.manifest import (
     BLOB,
     MAX_BYTES,
@@ -97,11 +97,13 @@ class DataStore:
         _check_blob(name)
         if not 0 <= size <= self.max_bytes:
             raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)", field="size")
+        check_room(self.folder)
         return BlobUpload(self, name, size, offset)
 
     def put_many(self, source: IO[bytes]) -> int:
         """Takes a tar file of which each file is named by its digest. The number of them. Raises InvalidError; what is
         right before the fault is kept."""
+        check_room(self.folder)
         ready: list[tuple[Path, str]] = []
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._incoming) as folder, full_disk_told(self.folder):
             for entry in read_entries(source, BATCH_FILES):
@@ -120,6 +122,7 @@ class DataStore:
 
     def add(self, pieces: Iterator[bytes]) -> Blob:
         """Stores content that is read here, whatever it is. Raises NoSpaceError."""
+        check_room(self.folder)
         size = 0
         digest = hashlib.sha256()
         with full_disk_told(self.folder), tempfile.TemporaryDirectory(prefix="batch-", dir=self._incoming) as folder:

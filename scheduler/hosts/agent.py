@@ -265,6 +265,10 @@ class HostAgent:
             waiting = tuple(waiting_for.get(action.image, ())) if isinstance(action, LookForImage) else ()
             self._begin(action, waiting)
 
+    def stop_task(self, task_id: str, grace_s: float) -> None:
+        """Begins to stop a task, whatever was decided before."""
+        self._begin(StopTask(task_id, grace_s))
+
     def _begin(self, action: Action, waiting: Sequence[str] = ()) -> None:
         """`waiting`: ids of tasks that wait for the image that the action looks for."""
         with self._lock:

@@ -21,6 +21,7 @@ from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.core.job_image import NamesImage, layer_tag, split_layered
 from schedulearn.scheduler.core.planning.shared_data import described, need_of
+from schedulearn.scheduler.disk_room import take_reserve
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.one_object import about_one
@@ -89,6 +90,7 @@ class Housekeeping:
 
     def tidy(self) -> None:
         """All of it once. A host that does not answer is left for the next time."""
+        take_reserve(self._logs.root.parent)
         for agent in self._agents().values():
             if agent.status.observation is None or self._thread.stopping:
                 continue

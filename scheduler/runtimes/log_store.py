@@ -10,6 +10,7 @@ that what follows from there was written then. There is one a second at most, an
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -19,6 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from schedulearn.scheduler.disk_room import is_low
 
 MIB = 1 << 20
 DEFAULT_CAP = 64 * MIB
@@ -218,6 +221,8 @@ class LogWriter:
     def append(self, data: bytes, second: float = UNKNOWN) -> None:
         """Adds `data`, which was written in this second; starts new segments and drops the oldest as needed. Raises
         OSError when the disk does; what was written until then stays."""
+        if is_low(self._directory):
+            raise OSError(errno.ENOSPC, "the disk is almost full: no more of the log is kept")
         view = memoryview(data)
         self._find_again()
         while view:

@@ -89,6 +89,7 @@ class Database:
     """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit.
     `on_deposed` likewise, once another service has taken the database over: this one must end. `on_lost` likewise, with
     the reason, once files of the database are gone: nothing is written any more, and this service must end.
+    `make_room` is called when the disk is full: True if it has room again.
     Raises StoreError, and InUseError while another service has it."""
 
     def __init__(
@@ -97,7 +98,9 @@ class Database:
         after_commit: Callable[[], None] = lambda: None,
         on_deposed: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda why: None,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.make_room = make_room
         self.engine = _engine(url)
         self._views = make_views(_engine(url))
         self.after_commit = after_commit
@@ -133,10 +136,16 @@ class Database:
                 with self.engine.connect() as mended:
                     mend_instants(mended)
                 self._writing.claim(connection)
+            if self._is_file:
+                sqlite.take_journal(self.engine)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     @property
     def leads(self) -> bool:
@@ -300,7 +309,21 @@ class Database:
         self._on_lost(why)
 
     def _commit(self, connection: Connection, group: list[_Queued]) -> bool:
-        """Runs and commits a group; False if the database failed, and then nothing of the group happened."""
+        """Runs and commits a group; False if the database failed, and then nothing of the group happened. One that the
+        disk has no room for is tried once more where `make_room` made some."""
+        error = self._tried(connection, group)
+        if error is not None and "full" in cause(error) and self.make_room():
+            error = self._tried(connection, [each for each in group if not each[1].done()])
+        if error is not None:
+            self._note(error)
+            _refuse(group, error)
+            return False
+        if self._lost is None:
+            self._note(None)
+            self.after_commit()
+        return True
+
+    def _tried(self, connection: Connection, group: list[_Queued]) -> Exception | None:
         done: list[tuple[Future[Any], Any]] = []
         try:
             with connection.begin():
@@ -316,16 +339,12 @@ class Database:
         except DatabaseLostError as error:
             self._lose(error)
             _refuse(group, error)
-            return True
+            return None
         except Exception as error:
-            self._note(error)
-            _refuse(group, error)
-            return False
-        self._note(None)
+            return error
         for future, result in done:
             future.set_result(result)
-        self.after_commit()
-        return True
+        return None
 
 
 def _try(connection: Connection) -> None:

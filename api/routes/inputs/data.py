@@ -29,6 +29,7 @@ from schedulearn.api.edge.bodies import Bound
 from schedulearn.api.large_bodies import body_as, check_keys, request_of
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.code.archive import Kind
+from schedulearn.scheduler.code.store import check_room
 from schedulearn.scheduler.data.manifest import BLOB, Item, manifest_of
 from schedulearn.scheduler.data.store import BATCH_BYTES, BATCH_FILES, DataStore
 from schedulearn.scheduler.errors import InvalidError, TooLargeError
@@ -182,6 +183,7 @@ async def send_content(
 async def send_many(request: Request) -> ContentReceived:
     """Takes a tar file of many small files, each named by the SHA-256 of its content: 2000 files and 64 MiB at most."""
     store = cluster_of(request).data.store
+    check_room(store.folder)
     async with _turns(request):
         with tempfile.TemporaryFile(dir=store.folder / "incoming") as file:
             await _receive(request, _bounded(file))

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,8 @@ class ProcessRuntime:
             else:
                 try:
                     if not asked:
-                        procfs.write_json(str(directory / "grace.json"), grace_s, durable=False)
+                        with suppress(OSError):  # a full disk: the keeper takes its usual one
+                            procfs.write_json(str(directory / "grace.json"), grace_s, durable=False)
                         signal.pidfd_send_signal(fd, signal.SIGTERM)
                         asked = True
                     poller = select.poll()
@@ -358,12 +360,14 @@ class ProcessRuntime:
         here = command.boot == procfs.boot_id()
         if here and not procfs.kill_all(lambda: self._family(task_id, command), timeout_s=2.0):
             return None
+        record = {"lost": True, "started_at": ran[3], "finished_at": time.time()}
         try:
             self._log_store.writer(task_id).close()
+            procfs.write_json(str(directory / "exit.json"), record)
         except BlockingIOError:
             return None
-        record = {"lost": True, "started_at": ran[3], "finished_at": time.time()}
-        procfs.write_json(str(directory / "exit.json"), record)
+        except OSError:
+            pass  # a full disk: it is written down once there is room, and no reason to see no task at all
         return record
 
     def _command(self, task_id: str) -> procfs.Identity | None:

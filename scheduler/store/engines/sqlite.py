@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
+from schedulearn.scheduler.disk_room import is_low
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store.engines.causes import cause, name_of
@@ -77,6 +80,19 @@ def close_to_others(engine: Engine) -> None:
     if file and file != ":memory:":
         for suffix in ("", "-wal", "-shm"):
             close_path(Path(file + suffix))
+
+
+_JOURNAL_BYTES = 8 << 20
+"""Of the write-ahead log, taken at the start: so much can be recorded when the disk is full. It does not grow again."""
+
+
+def take_journal(engine: Engine) -> None:
+    """Take the room of the write-ahead log now, unless the disk is short of it. What is behind its end is ignored."""
+    file = engine.url.database
+    if not file or is_low(Path(file).parent):
+        return
+    with suppress(OSError), open(f"{file}-wal", "r+b") as journal:
+        os.posix_fallocate(journal.fileno(), 0, _JOURNAL_BYTES)
 
 
 class FileWriting:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
@@ -44,7 +46,7 @@ def test_a_full_disk_refuses_jobs_and_reads_go_on(disk: SmallDisk) -> None:
         answers = [submit(service)]
         wait_for(lambda: answers.append(submit(service)) or answers[-1].status_code != 201, what="a full disk")
         refused = answers[-1]
-        assert (refused.status_code, refused.json()["code"]) == (503, "store"), refused.text
+        assert (refused.status_code, refused.json()["code"]) == (507, "no_space"), refused.text
         assert "full" in refused.json()["detail"], "it says what is wrong"
         assert service.job(first)["state"] == "succeeded"
         disk.empty()
@@ -52,6 +54,46 @@ def test_a_full_disk_refuses_jobs_and_reads_go_on(disk: SmallDisk) -> None:
         wait_for(lambda: not service.unfinished(), what="the end of all jobs")
         accepted = [answer for answer in answers if answer.status_code == 201]
         assert service.rows("SELECT count(*) FROM job")[0][0] == 1 + len(accepted) + 1
+
+
+def test_a_job_that_fills_the_disk_is_cancelled_and_the_service_stops_and_starts(disk: SmallDisk) -> None:
+    """The job writes on and on, and tries again when the disk is full: it takes whatever room there is."""
+    script = "while :; do cat /dev/zero >> ballast; sleep 0.01; echo full; done"
+    with Service(disk.folder) as service:
+        job = service.submit(f"sh -c {shlex.quote(script)}")
+        wait_for(lambda: os.statvfs(disk.folder).f_bavail == 0, what="a full disk")
+        time.sleep(1)
+        refused = submit(service)
+        assert (refused.status_code, refused.json()["code"]) == (507, "no_space"), refused.text
+        stopped = service.stop()
+        assert stopped.code == 0, stopped.errors
+        assert "Traceback" not in stopped.errors
+        service.start()
+        answer = service.http.post(f"/api/v1/jobs/{job}/cancel")
+        assert answer.status_code == 200, answer.text
+        service.wait(job, "cancelled")
+        assert submit(service).status_code == 507, "its files are still there"
+        with suppress(FileNotFoundError):  # what a job left in its own directory goes by itself
+            for ballast in disk.folder.rglob("ballast"):
+                ballast.unlink()
+        wait_for(lambda: submit(service).status_code == 201, what="room for jobs")
+        wait_for(lambda: not service.unfinished(), what="the end of all jobs")
+
+
+def test_below_the_low_water_mark_nothing_more_is_taken(disk: SmallDisk, tmp_path: Path) -> None:
+    with Service(disk.folder) as service:
+        talks = service.submit("sh -c 'while :; do echo some words; sleep 0.1; done'")
+        service.wait(talks, "running")
+        disk.fill()
+        kept = service.http.get(f"/api/v1/jobs/{talks}/logs").content
+        time.sleep(2)
+        assert len(service.http.get(f"/api/v1/jobs/{talks}/logs").content) <= len(kept) + 64
+        for path in ("/api/v1/code", "/api/v1/content"):
+            answer = service.http.post(path, content=b"x", headers={"content-type": "application/x-tar"})
+            assert (answer.status_code, answer.json()["code"]) == (507, "no_space"), answer.text
+        assert service.http.post(f"/api/v1/jobs/{talks}/cancel").status_code == 200
+        service.wait(talks, "cancelled")
+        disk.empty()
 
 
 def test_a_command_that_ends_while_the_disk_is_full_has_ended_once(disk: SmallDisk, tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def move_job(
     message = hide_in_text(message)
     status = reason.to_status()
     check_transition(job.status, status)
-    ended = {"finished_at": now} if status.terminal else {}
+    ended = {"finished_at": changes.get("finished_at", now)} if status.terminal else {}
     values = {
         "status": status.value,
         "reason": reason.value,

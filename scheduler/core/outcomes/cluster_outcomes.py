@@ -100,7 +100,7 @@ class _Attempt:
         if self._starts_over(evidence.now):
             steps.append(JobMoved(self.job, Reason(self.job.reason), self.job.message, stop_tasks=True))
         elif self.live and self._running == len(self.live) and self.job.status == JobStatus.STARTING:
-            changes = JobChanges(started_at=self.job.started_at or evidence.now, pull_percent=None)
+            changes = JobChanges(pull_percent=None, **self._times(JobStatus.RUNNING, evidence.now))
             return [JobMoved(self.job, Reason.CONTAINER_RUNNING, f"Running on {_places(self.live)}.", changes)]
         elif self._time_is_up(evidence.now):
             message = f"It has run for its max_duration of {self.job.max_duration:g} s."
@@ -134,9 +134,22 @@ class _Attempt:
         moved = conclude(self.job, self._results, evidence.now, ran_s, evidence.crash_limit)
         together = self._in_place and self._due > 1
         if moved.reason is Reason.COMPLETED and together and in_place.never_met(self.job, tasks):
-            changes = JobChanges(exit_code=0, pull_percent=None)
-            return JobMoved(self.job, Reason.COMMAND_FAILED, _NEVER_MET, changes)
-        return moved
+            moved = JobMoved(self.job, Reason.COMMAND_FAILED, _NEVER_MET, JobChanges(exit_code=0, pull_percent=None))
+        return replace(moved, changes={**moved.changes, **self._times(moved.reason.to_status(), evidence.now)})
+
+    def _times(self, status: JobStatus, now: float) -> JobChanges:
+        """When the job started and ended: as its tasks did, but never before it was submitted or after now."""
+        found = [finding for finding in self.findings if isinstance(finding, TaskStarted | TaskEnded)]
+        starts = [each.started_at for each in (*found, *self.live, *self._ended) if each.started_at is not None]
+        changes, earliest = JobChanges(), self.job.submitted_at
+        if starts:
+            earliest = self.job.started_at or min(max(min(starts), earliest), now)
+            changes["started_at"] = earliest
+        if status.terminal:
+            ends = [each.finished_at for each in (*found, *self._ended) if not isinstance(each, TaskStarted)]
+            known = [end for end in ends if end is not None]
+            changes["finished_at"] = min(max(*known, earliest), now) if known and len(known) == len(ends) else now
+        return changes
 
     def _on_workers(self) -> in_place.JobVerdict | None:
         """What follows where new workers ended too soon, or the first one has done the work."""

@@ -22,6 +22,8 @@ class JobChanges(TypedDict, total=False):
     last_exit: int | None
     exit_code: int | None
     started_at: float
+    finished_at: float
+    """Of one that ends; without it, now."""
     not_before: float
     pull_percent: float | None
     fetch_hosts: list[str]

@@ -2,6 +2,8 @@ from collections.abc import Set
 
 import pytest
 from builders import job_record, observed, task_record
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.cluster_state import Job, Task, run_seconds
 from schedulearn.scheduler.core.gang import MEET_S
@@ -54,6 +56,37 @@ def test_a_running_container_makes_its_job_run() -> None:
     findings = look(job_record(status="starting"), [task], [observed(task.id, started_at=990.0)])
     assert findings[0] == TaskStarted(task, 990.0)
     assert reasons(findings) == [Reason.CONTAINER_RUNNING]
+
+
+@given(
+    wait_s=st.floats(0, 100), run_s=st.floats(0, 100), late_s=st.floats(0, 100), ahead_s=st.floats(-50, 50),
+    seen_running=st.booleans(),
+)  # fmt: skip
+def test_a_job_has_the_times_of_its_task_whatever_its_hosts_clock(
+    wait_s: float, run_s: float, late_s: float, ahead_s: float, seen_running: bool
+) -> None:
+    """Seen while it runs, or only when it has ended; noticed late."""
+    submitted = NOW - late_s - run_s - wait_s
+    started, finished = (submitted + wait_s + ahead_s, submitted + wait_s + run_s + ahead_s)
+    job = job_record(status="starting", submitted_at=submitted, started_at=None)
+    task = task_record(state="wanted", started_at=None, created_at=submitted)
+    if seen_running:
+        found, moved = look(job, [task], [observed(task.id, started_at=started)])
+        assert isinstance(found, TaskStarted)
+        assert isinstance(moved, JobMoved)
+        job = job_record(status="running", submitted_at=submitted, started_at=moved.changes["started_at"])
+        task = task_record(started_at=found.started_at, created_at=submitted)
+    seen = observed(task.id, "exited", exit_code=0, started_at=started, finished_at=finished)
+    of_task, moved = look(job, [task], [seen])
+    assert isinstance(of_task, TaskEnded)
+    assert isinstance(moved, JobMoved)
+    began, ended = moved.changes["started_at"], moved.changes["finished_at"]
+    assert submitted <= began <= ended <= NOW
+    assert of_task.started_at is not None
+    assert of_task.finished_at is not None
+    assert (began - submitted) + (of_task.finished_at - of_task.started_at) <= ended - submitted + 1e-6
+    if ahead_s == 0:
+        assert (began, ended) == pytest.approx((started, finished))
 
 
 def test_pauses_are_written_down_and_do_not_count_as_run_time() -> None:

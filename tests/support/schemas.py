@@ -31,7 +31,7 @@ def faults(document: Mapping[str, Any], schema: Mapping[str, Any], value: object
         found = [faults(document, choice, value, where) for choice in schema["anyOf"]]
         return [] if [] in found else min(found, key=len)
     if unknown := schema.keys() - _SAYS_NOTHING - {"type", "properties", "required", "additionalProperties", "items",
-                                                   "enum", "const"}:  # fmt: skip
+                                                   "enum", "const", "propertyNames"}:  # fmt: skip
         raise AssertionError(f"{where}: this check does not know {unknown}")
     if "const" in schema and value != schema["const"]:
         return [f"{where}: {value!r} is not {schema['const']!r}"]
@@ -51,6 +51,7 @@ def _faults_of_object(
     properties, others = schema.get("properties", {}), schema.get("additionalProperties", "properties" not in schema)
     found = [f"{where}: {key} is missing" for key in schema.get("required", ()) if key not in value]
     for key, item in value.items():
+        found += faults(document, schema.get("propertyNames", {}), key, f"{where}: the name {key}")
         inner = properties.get(key, others)
         if inner is False:
             found.append(f"{where}: {key} is not described")

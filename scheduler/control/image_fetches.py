@@ -18,12 +18,15 @@ from schedulearn.scheduler.core.planning.image_fetching import (
     SOON_S,
     Decision,
     fetch_hosts,
+    how_long,
+    is_stalled,
     refused_fetches,
     seconds_left,
 )
 from schedulearn.scheduler.core.planning.shared_data import key_of_need
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.host_images import Fetch
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
@@ -181,7 +184,8 @@ def _tell(
         if slowest is None:
             continue
         percent, message = slowest.percent, slowest.message
-        if (percent is not None and percent != job.pull_percent) or (percent is None and message != job.message):
+        anew = percent is None or slowest.stalled
+        if (percent is not None and percent != job.pull_percent) or (anew and message != job.message):
             changes = JobChanges() if percent is None else JobChanges(pull_percent=percent)
             yield db.submit(partial(_move, job=job, message=message, now=now, changes=changes))
 
@@ -197,6 +201,7 @@ class _Fetch:
     percent: float | None
     """Whole per cent; None: it has to try again."""
     message: str
+    stalled: bool = False
 
 
 def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | None:
@@ -210,24 +215,17 @@ def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | N
                 if trouble := agent.image_trouble(need).why:
                     return _Fetch(None, f"{trouble} Trying again.")
             elif fetch.progress is not None:
-                found.append(_told_of(fetch.progress, fetch.began_at, _name_of(need, job), host_id))
+                found.append(_told_of(fetch, fetch.progress, _name_of(need, job), host_id, time.time()))
     return min(found, key=lambda fetch: fetch.percent or 0.0, default=None)
 
 
-def _told_of(progress: ImageProgress, began_at: float, what: str, host_id: str) -> _Fetch:
-    left = seconds_left(progress.percent, time.time() - began_at)
-    how_long = "it is too early to tell how long that takes" if left is None else f"about {_words(left)} left"
-    return _Fetch(float(int(progress.percent)), f"Fetching {what} on {host_id}: {progress.message}; {how_long}.")
+def _told_of(fetch: Fetch, progress: ImageProgress, what: str, host_id: str, now: float) -> _Fetch:
+    times = (progress.percent, fetch.advanced_at - fetch.began_at, now - fetch.advanced_at)
+    message = f"Fetching {what} on {host_id}: {progress.message}; {how_long(*times)}."
+    return _Fetch(float(int(progress.percent)), message, is_stalled(*times))
 
 
 def _name_of(need: str, job: Job) -> str:
     """The image as the job names it, data by where it will be."""
     key = key_of_need(need)
     return job.container_image if key is None else next(path for path, each in job.inputs.items() if each == key)
-
-
-def _words(seconds: float) -> str:
-    """One number: no estimate is good to two."""
-    if seconds < 90:
-        return f"{max(1.0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

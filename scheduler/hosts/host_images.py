@@ -18,6 +18,8 @@ class Fetch:
     began_at: float
     progress: ImageProgress | None = None
     """None: it waits for its turn, or has just begun."""
+    advanced_at: float = 0.0
+    """When its per cent changed last."""
 
 
 class NotWanted(Exception):
@@ -78,7 +80,10 @@ class HostImages:
         self._fetches[image] = Fetch(self._clock())
 
     def note_progress(self, image: str, progress: ImageProgress) -> None:
-        self._fetches[image] = replace(self._fetches[image], progress=progress)
+        fetch = self._fetches[image]
+        still = fetch.progress is not None and int(fetch.progress.percent) == int(progress.percent)
+        advanced_at = fetch.advanced_at if still else self._clock()
+        self._fetches[image] = replace(fetch, progress=progress, advanced_at=advanced_at)
 
     def note_fetch(self, image: str) -> None:
         """The fetch that is under way has succeeded."""

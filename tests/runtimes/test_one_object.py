@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.doctor import HostToSee, _on_host
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
-from schedulearn.scheduler.runtimes.docker import states
+from schedulearn.scheduler.runtimes.docker import logs, states
 
 pytestmark = pytest.mark.docker
 
@@ -83,6 +83,19 @@ def test_how_a_container_ended_is_known_without_its_log_and_its_image(
     renewed(bench)
     ends = {task.task_id: (task.state, task.exit_code) for task in bench.runtime.observe()}
     assert ends == {bad.task_id: (TaskState.EXITED, 3), good.task_id: (TaskState.EXITED, 0)}
+
+
+@pytest.mark.parametrize("status", [404, 409, 500])
+def test_a_log_that_the_engine_lost_says_that_it_is_missing(
+    bench: Bench, proxy: EngineProxy, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that had succeeded showed an empty log, as if it had written nothing."""
+    monkeypatch.setattr(logs, "_RETRY_S", (0.05,))
+    proxy.errors = {"GET .*/containers/.*/logs": status}
+    task = bench.start(shell("echo words"))
+    assert bench.wait_for_end(task).exit_code == 0
+    bench.wait_for_output(task, b"is missing: the engine lost it")
+    assert bench.read(task).count(b"[schedulearn]") == 1
 
 
 def test_a_dead_container_is_lost_alone_and_doctor_names_it(bench: Bench, proxy: EngineProxy) -> None:

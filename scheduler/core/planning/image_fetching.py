@@ -25,6 +25,8 @@ SOON_S = 60.0
 """Running jobs are not resized for GPUs that a job will have again so soon: each time costs them a restart."""
 _LITTLE = 3.0  # per cent, below which a fetch says nothing of how long it takes
 _SHORT_S = 5.0
+_STILL_S = 20.0
+"""Seconds without progress after which an estimate is no longer shown."""
 _ELSEWHERE = "Its image is on no host yet. It is being fetched for jobs before it."
 
 
@@ -211,3 +213,30 @@ def seconds_left(percent: float, elapsed_s: float) -> float | None:
     if percent < _LITTLE or elapsed_s < _SHORT_S:
         return None
     return elapsed_s * (100.0 - percent) / percent
+
+
+def is_stalled(percent: float, elapsed_s: float, still_s: float) -> bool:
+    """Tell whether a fetch has stood still for longer than was expected for all of the rest.
+
+    `elapsed_s`: seconds until its last progress; `still_s`: seconds since then.
+    """
+    return still_s > max(_STILL_S, 2 * (seconds_left(percent, elapsed_s) or 0.0))
+
+
+def how_long(percent: float, elapsed_s: float, still_s: float) -> str:
+    """Return in words what can be said of the rest of a fetch: a range, or that nothing can. As `is_stalled`."""
+    if is_stalled(percent, elapsed_s, still_s):
+        return f"no progress for {_words(max(step for step in _STEPS if step <= still_s))}, so its end can't be told"
+    left = seconds_left(percent, elapsed_s)
+    if left is None:
+        return "it is too early to tell how long that takes"
+    return f"about {_words(left / 2)} to {_words(left * 2)} left"
+
+
+_STEPS = (0, 20, 60, 120, 300, 600, 1200, 1800, *range(3600, 14 * 86_400, 3600))
+
+
+def _words(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

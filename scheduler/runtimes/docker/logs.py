@@ -19,9 +19,9 @@ from functools import lru_cache
 
 import docker.errors
 
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, status_of
+from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.container import has_real_gpus, says_blind
 from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
 
@@ -29,6 +29,8 @@ CURSOR = "cursor.json"
 SAVE_S = 1.0
 LAG_S = 10  # entries of the two streams are never further out of order than this
 _RETRY_S = (0.2, 1.0, 5.0)
+_PATIENCE = 8
+"""Tries after which a log that the engine can't show counts as lost, about half a minute."""
 
 Stamp = tuple[int, int]  # seconds since the epoch, nanoseconds
 
@@ -71,7 +73,12 @@ class Follower(threading.Thread):
                             copier.finish()
                             return
                         tries = 0
-                    except (RuntimeFault, OSError, ValueError):  # or a full disk, which may pass
+                    except (RuntimeFault, OSError, ValueError) as fault:  # or a full disk, which may pass
+                        if isinstance(fault, ObjectFault) and tries >= _PATIENCE:
+                            copier.rewind()
+                            copier.note(fault.detail)
+                            copier.finish()
+                            return
                         self._stopping.wait(_RETRY_S[min(tries, len(_RETRY_S) - 1)])
                         tries += 1
                         copier.rewind()
@@ -100,7 +107,9 @@ class Follower(threading.Thread):
             except docker.errors.APIError as error:
                 if status_of(error) not in (404, 409):
                     raise
-                return True  # removed by somebody, or dead: what we have is all there will be
+                # Removed by somebody, or dead: what we have is all there will be.
+                copier.note(explain(error))
+                return True
             finally:
                 self._stream = None
         return not goes_on
@@ -224,6 +233,11 @@ class Copier:
         # A stream that ended while we still skipped was cut off, and says nothing about where we are.
         if self._window.copied and not left:
             self._save(checksum(stamp, payload))
+
+    def note(self, why: str) -> None:
+        """Appends a line of our own, so that nobody takes what there is for all that was written."""
+        line = f"[schedulearn] The rest of this log is missing: the engine lost it ({why}).\n"
+        self._writer.append(line.encode())
 
     def finish(self) -> None:
         """All is copied: marks the log as complete."""

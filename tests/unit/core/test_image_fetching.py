@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.planning.image_fetching import (
     Decision,
     decide,
     fetch_hosts,
+    how_long,
     refused_fetches,
     seconds_left,
 )
@@ -201,3 +202,23 @@ def test_how_long_a_fetch_still_takes_is_told_only_once_it_has_got_somewhere() -
     assert seconds_left(1.0, 600.0) is None
     assert seconds_left(90.0, 1.0) is None
     assert math.isclose(seconds_left(100.0, 9.0) or 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("percent", "elapsed", "still", "says"),
+    [
+        (50.0, 60.0, 0.0, "about 30 s to 2 min left"),
+        (50.0, 60.0, 100.0, "about 30 s to 2 min left"),
+        (81.0, 64.0, 300.0, "no progress for 5 min, so its end can't be told"),
+        (81.0, 64.0, 310.0, "no progress for 5 min, so its end can't be told"),
+        (81.0, 64.0, 10_000.0, "no progress for 2.0 h, so its end can't be told"),
+        (100.0, 60.0, 21.0, "no progress for 20 s, so its end can't be told"),
+        (1.0, 3.0, 19.0, "it is too early to tell how long that takes"),
+        (1.0, 3.0, 90.0, "no progress for 60 s, so its end can't be told"),
+    ],
+)
+def test_no_estimate_is_shown_for_longer_than_it_could_hold(
+    percent: float, elapsed: float, still: float, says: str
+) -> None:
+    """A build showed "about 15 s left" for five minutes."""
+    assert how_long(percent, elapsed, still) == says

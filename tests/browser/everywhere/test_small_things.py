@@ -156,7 +156,7 @@ def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page:
                 assert lines == 1, f"at {width} px they stand on {lines} lines of /ui/{path}"
 
 
-@pytest.mark.parametrize("width", [768, 1024, 1240, 1280, 1320, 1440])
+@pytest.mark.parametrize("width", [768, 1024, 1240, 1265, 1280, 1320, 1393, 1440])
 def test_the_names_of_all_screens_are_in_sight(service: Service, page: Page, width: int) -> None:
     """With a policy whose name is long: it stands beside them."""
     service.call("PUT", "/api/v1/policy", {"algorithm": "goodput", "metric": "speed"})

@@ -147,3 +147,6 @@ class ClusterOut(AnswerModel):
         description="hosts that should be on; null: hosts are not parked, and the policy in force does not say"
     )
     scaling: ScalingOut | None = Field(description="null: no host is parked or woken")
+    disk_low: bool = Field(
+        description="the disk of the service's data is almost full: no jobs, code, data and log lines are taken"
+    )

@@ -24,6 +24,7 @@ from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.job_image import OLDEST_DRIVER, is_too_old
+from schedulearn.scheduler.disk_room import is_low
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
 from schedulearn.scheduler.specs.host import HostSpec
@@ -82,6 +83,7 @@ async def cluster_totals(request: Request) -> ClusterOut:
         utility_range=[low, high] if low is not None and high is not None else None,
         desired_hosts=cluster.loop.desired_hosts,
         scaling=ScalingOut.of(cluster.settings),
+        disk_low=is_low(cluster.data_dir),
     )
 
 

@@ -51,6 +51,7 @@ def started(
     key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
     if not (actor.is_admin and job.get("user")):
         job["user"] = actor.name
+    cluster.service.check_room()
     asked = sweep()
     return cluster.sweeps.start(
         settled_sweep(asked, cluster.code, cluster.settings.code_git_hosts),

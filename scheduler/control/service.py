@@ -106,7 +106,7 @@ class Service:
         self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
         self._check_secrets = check_secrets
-        self._check_room = check_room
+        self.check_room = check_room
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -134,7 +134,7 @@ class Service:
         anything is stored: if it fails, nothing is. The same key with the same jobs gives the jobs of the first time,
         with other jobs IdempotencyError. `asked`: what the request said, where that is not what `specs` say: a branch
         names another commit now."""
-        self._check_room()
+        self.check_room()
         for index, spec in enumerate(specs):
             try:
                 self.check(spec)

@@ -83,9 +83,8 @@ class QuotaBook:
         bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
         if not bounds:
             return
-        now = self._monotonic()
         with self._lock:
-            self._check_submissions(bounds, now)
+            now = self._check_submissions(bounds)
             for holder, jobs, _ in bounds:
                 self._sent[holder].extend([now] * jobs)
 
@@ -94,9 +93,11 @@ class QuotaBook:
         bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
         if bounds:
             with self._lock:
-                self._check_submissions(bounds, self._clock())
+                self._check_submissions(bounds)
 
-    def _check_submissions(self, bounds: Iterable[tuple[Holder, int, int]], now: float) -> None:
+    def _check_submissions(self, bounds: Iterable[tuple[Holder, int, int]]) -> float:
+        """The time of the check."""
+        now = self._monotonic()
         for holder, jobs, most in bounds:
             sent = self._sent.setdefault(holder, deque())
             while sent and sent[0] <= now - _MINUTE_S:
@@ -104,6 +105,7 @@ class QuotaBook:
             if len(sent) + jobs > most:
                 soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
                 raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
+        return now
 
     def bounds_waiting(self, users: Iterable[str]) -> bool:
         """Whether one of them, or a group of theirs, may have so many jobs waiting only."""

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from clusters import wait_for
 from real_faults.disks import SmallDisk, can_mount, locked, small_disk
-from services import Service, Stopped, run
+from services import IMAGE, Service, Stopped, run
 
 
 @pytest.fixture
@@ -91,9 +91,16 @@ def test_below_the_low_water_mark_nothing_more_is_taken(disk: SmallDisk, tmp_pat
         for path in ("/api/v1/code", "/api/v1/content"):
             answer = service.http.post(path, content=b"x", headers={"content-type": "application/x-tar"})
             assert (answer.status_code, answer.json()["code"]) == (507, "no_space"), answer.text
+        job = {"type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 0}
+        sweep = {"name": "s", "job": job, "list": [{"env.A": 1}]}
+        for path, body in (("jobs", {**job, "name": "j"}), ("sweeps", sweep)):
+            answer = service.http.post(f"/api/v1/{path}", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (507, "no_space"), answer.text
+        assert service.http.get("/api/v1/cluster").json()["disk_low"] is True
         assert service.http.post(f"/api/v1/jobs/{talks}/cancel").status_code == 200
         service.wait(talks, "cancelled")
         disk.empty()
+        assert service.http.get("/api/v1/cluster").json()["disk_low"] is False
 
 
 def test_a_command_that_ends_while_the_disk_is_full_has_ended_once(disk: SmallDisk, tmp_path: Path) -> None:

@@ -2207,6 +2207,11 @@ export interface components {
              */
             desired_hosts: number | null;
             /**
+             * Disk Low
+             * @description the disk of the service's data is almost full: no jobs, code, data and log lines are taken
+             */
+            disk_low: boolean;
+            /**
              * Failed 24H
              * @description jobs that failed, or ran out of their time, in the last 24 hours
              */

@@ -1,4 +1,6 @@
+import { useQuery } from "@tanstack/react-query";
 import type { Outage } from "../api/connection";
+import { clusterQuery } from "../api/queries";
 import { connection } from "../api/service";
 import { when } from "../format/time";
 import { useNow } from "../format/useNow";
@@ -21,6 +23,23 @@ export function OutageBanner({ outage }: { outage: Outage }) {
         <button type="button" className={classes.now} onClick={connection.retryNow}>
           Try now
         </button>
+      </div>
+    </div>
+  );
+}
+
+/** Tells on every screen that nothing more is taken, and who can do something about it. */
+export function DiskBanner() {
+  const { data } = useQuery({ ...clusterQuery, refetchInterval: 60_000 });
+  if (!data?.disk_low) return null;
+  return (
+    <div className={classes.banner} role="status" data-testid="disk-low">
+      <div className={classes.inner}>
+        <Icon name="alert" size={14} />
+        <span className={classes.text}>
+          The service's disk is almost full: no jobs, code, data and log lines are taken until an
+          administrator makes room.
+        </span>
       </div>
     </div>
   );

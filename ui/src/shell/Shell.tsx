@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, NavLink, useLocation } from "react-router";
 import { policyQuery } from "../api/policyQueries";
 import { LiveBadge } from "../live/LiveBadge";
-import { OutageBanner } from "../live/OutageBanner";
+import { DiskBanner, OutageBanner } from "../live/OutageBanner";
 import { useOutage } from "../live/useOutage";
 import { type WhyNot, whyNot } from "../may/may";
 import { useMe } from "../may/useMay";
@@ -67,7 +67,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <Account />
           </div>
         </div>
-        {outage && <OutageBanner outage={outage} />}
+        {outage ? <OutageBanner outage={outage} /> : <DiskBanner />}
       </header>
       <main id="main" className={classes.main} tabIndex={-1} data-old={outage !== null}>
         {children}

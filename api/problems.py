@@ -18,6 +18,7 @@ from starlette.routing import Match
 
 from schedulearn.api.answers.problem import FieldError, Problem
 from schedulearn.api.body_keys import keys_at
+from schedulearn.api.plain_errors import plain_message
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, QuotaError, SchedulearnError
 
@@ -118,7 +119,7 @@ def _validation_problem(found: Sequence[Mapping[str, Any]], kind: Any = None) ->
     errors = []
     for item in found[:_TOLD]:
         place = [part for part in item["loc"] if part != "body"]
-        message = str(item["msg"]).removeprefix("Value error, ")
+        message = plain_message(item)
         if item["type"] == "extra_forbidden" and place:
             message = f"there is no such key{did_you_mean(str(place[-1]), keys_at(kind, place[:-1]))}"
         where = ".".join(_short(str(part)) for part in place)

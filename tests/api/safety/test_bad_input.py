@@ -1,6 +1,7 @@
 """What bad input gets: a clear error that names the field, nothing lost, never a 500, never a half-made row."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,35 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
 def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with serve_api(tmp_path_factory.mktemp("bad")) as served:
         yield served
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        (
+            "POST",
+            "users",
+            {"name": "Jörg K"},
+            "name: must begin with a letter or a digit, and have only letters, digits",
+        ),
+        ("PUT", "groups/a b", {"members": []}, "and . _ @ - (no spaces or accents)"),
+        ("POST", "users", {"name": "x" * 101}, "name: must have at most 100 characters"),
+        (
+            "POST",
+            "jobs",
+            {**FIVE_KEYS, "container_image": "a b"},
+            "container_image: must begin with a letter",
+        ),
+        ("POST", "jobs", {**FIVE_KEYS, "priority": 101}, "priority: must be less than or equal to 100"),
+        ("POST", "jobs", {**FIVE_KEYS, "code": {"digest": "x"}}, "must be 'sha256:' and 64 hexadecimal digits"),
+        ("PUT", "secrets/a", {"value": "nul\0" * 9}, "value: must not have the character NUL"),
+    ],
+)
+def test_what_is_wrong_is_told_in_words(api: Api, method: str, path: str, body: Any, told: str) -> None:
+    answer = api.http.request(method, f"/api/v1/{path}", json=body)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert not re.search(r"pattern|should|[\^$]", answer.json()["detail"])
 
 
 def count(api: Api) -> int:

@@ -320,7 +320,9 @@ class OriginalJobDetail(JobDetail, OriginalKeys):
 class JobPage(AnswerModel):
     items: list[JobOut]
     next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
-    counts: dict[str, int] = Field(description="jobs in each state, over all pages")
+    counts: dict[str, int] = Field(
+        description="jobs in each state, over all pages; of those that meet all filters but `state`"
+    )
 
 
 class DeletedJob(AnswerModel):

@@ -56,7 +56,7 @@ from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.job_list import Sort
+from schedulearn.scheduler.store.job_list import JobFilter, Sort
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -249,7 +249,16 @@ def list_jobs(
     """Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says. A page ends early where its jobs
     have more than 4 MiB of text: `next` goes on."""
     cluster = cluster_of(request)
-    states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
+    states = [each.value for each in state or ()]
+    among = JobFilter(
+        user=user,
+        text=q,
+        labels=dict(map(_label, label or ())),
+        sweep=sweep,
+        host=host,
+        ended_since=ended_since.timestamp() if ended_since else None,
+        ended_until=ended_until.timestamp() if ended_until else None,
+    )
     now = time.time()
     with cluster.db.read() as db:
 
@@ -257,13 +266,7 @@ def list_jobs(
             return repository.list_jobs(
                 db,
                 states=states,
-                user=user,
-                text=q,
-                labels=labels,
-                sweep=sweep,
-                host=host,
-                ended_since=ended_since.timestamp() if ended_since else None,
-                ended_until=ended_until.timestamp() if ended_until else None,
+                among=among,
                 sort=sort,
                 now=now,
                 after=last,
@@ -272,7 +275,7 @@ def list_jobs(
             )
 
         items, more = page_of(cluster, db, rows_after, cursor, limit, actor_of(request))
-        return JobPage(items=items, next=items[-1].id if more else None, counts=repository.count_jobs(db))
+        return JobPage(items=items, next=items[-1].id if more else None, counts=repository.count_jobs(db, among))
 
 
 def _label(given: str) -> tuple[str, str]:

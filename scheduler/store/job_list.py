@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.store.columns import pairs_of
 from schedulearn.scheduler.store.models import Job, Profile, Task
 
 Sort = Literal[
@@ -34,6 +36,37 @@ def ended_between(since: float | None, until: float | None) -> ColumnElement[boo
         return after
     return and_(after, ended < until)
 
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Conditions that all jobs of a list meet; None and empty ones are not asked for. States are not among them."""
+
+    user: str | None = None
+    text: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sweep: str | None = None
+    host: str | None = None
+    ended_since: float | None = None
+    ended_until: float | None = None
+
+    def narrow(self, db: Connection, query: Select[Any]) -> Select[Any]:
+        """Return `query` without the jobs that don't meet the conditions."""
+        for column, asked in ((col(Job.user), self.user), (col(Job.sweep), self.sweep)):
+            if asked is not None:
+                query = query.where(column == asked)
+        if self.text:
+            query = query.where(or_(*(of.contains(self.text, autoescape=True) for of in (col(Job.name), col(Job.id)))))
+        for name, value in self.labels.items():
+            pair = pairs_of(db, col(Job.labels))
+            query = query.where(exists().where(pair.c.key == name, pair.c.value == value).select_from(pair))
+        if self.host is not None:
+            query = query.where(on_host(self.host))
+        if self.ended_since is not None or self.ended_until is not None:
+            query = query.where(ended_between(self.ended_since, self.ended_until))
+        return query
+
+
+ALL_JOBS = JobFilter()
 
 _KEYS: Mapping[str, SQLColumnExpression[Any]] = {
     "submitted": col(Job.id),  # which grows with each submission, and has an index

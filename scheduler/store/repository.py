@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Unpack, cast
 
-from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, not_, or_, select, update
+from sqlalchemy import Row, Select, Table, and_, bindparam, delete, func, insert, inspect, not_, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -19,8 +19,7 @@ from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.store.columns import pairs_of
-from schedulearn.scheduler.store.job_list import Sort, behind, ended_between, jobs_by, on_host
+from schedulearn.scheduler.store.job_list import ALL_JOBS, JobFilter, Sort, behind, jobs_by
 from schedulearn.scheduler.store.models import (
     Event,
     Gpu,
@@ -102,13 +101,7 @@ def list_jobs(
     db: Connection,
     *,
     states: Sequence[str] = (),
-    user: str | None = None,
-    text: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    sweep: str | None = None,
-    host: str | None = None,
-    ended_since: float | None = None,
-    ended_until: float | None = None,
+    among: JobFilter = ALL_JOBS,
     sort: Sort | None = None,
     now: float = 0.0,
     after: str | None = None,
@@ -116,37 +109,24 @@ def list_jobs(
     oldest_first: bool = False,
 ) -> list[JobRow]:
     """By time of submission, or by `sort`, for which durations go up to `now`; `after` is the id that the page before
-    ended with. A job must have all `labels`."""
+    ended with."""
     by: Sort = sort or ("submitted" if oldest_first else "-submitted")
     query = jobs_by(by)
     if states:
         query = query.where(col(Job.status).in_(states))
-    for column, asked in ((col(Job.user), user), (col(Job.sweep), sweep)):
-        if asked is not None:
-            query = query.where(column == asked)
-    if text:
-        query = query.where(
-            or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
-        )
-    for name, value in (labels or {}).items():
-        pair = pairs_of(db, col(Job.labels))
-        query = query.where(exists().where(pair.c.key == name, pair.c.value == value).select_from(pair))
-    if host is not None:
-        query = query.where(on_host(host))
-    if ended_since is not None or ended_until is not None:
-        query = query.where(ended_between(ended_since, ended_until))
+    query = among.narrow(db, query)
     if after is not None:
         get_job(db, after)  # of an unknown one it says so
         query = behind(query, db, by, after, now)
     return list(db.execute(query, {"most": limit, "now": now}))
 
 
-_COUNTS = select(col(Job.status), func.count()).group_by(col(Job.status))
+_COUNTS = cast(Select[Any], select(col(Job.status), func.count()).group_by(col(Job.status)))
 
 
-def count_jobs(db: Connection) -> dict[str, int]:
+def count_jobs(db: Connection, among: JobFilter = ALL_JOBS) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
-    found = dict(db.execute(_COUNTS).all())
+    found: dict[JobStatus, int] = {row[0]: row[1] for row in db.execute(among.narrow(db, _COUNTS))}
     return {status.value: found.get(status, 0) for status in JobStatus}
 
 

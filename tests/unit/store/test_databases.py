@@ -20,6 +20,7 @@ from schedulearn.scheduler.store.accounting import capacity
 from schedulearn.scheduler.store.accounting.deadlines import kept_deadlines
 from schedulearn.scheduler.store.columns import insert_rows
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_list import JobFilter
 from schedulearn.scheduler.store.models import Job, Meta, Metric, Task
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.resources import minutes
@@ -46,11 +47,15 @@ def names(database: Database, **asked: Any) -> list[str]:
         return [row.name for row in repository.list_jobs(db, **asked)]
 
 
+def named(text: str) -> JobFilter:
+    return JobFilter(text=text)
+
+
 def test_lists_are_searched_without_case_and_sorted_by_bytes(database: Database) -> None:
     add_jobs(database, {"name": "beta"}, {"name": "Alpha_1"}, {"name": "alpha%"}, {"name": "ähnlich"})
-    assert names(database, text="ALPHA") == ["alpha%", "Alpha_1"]
-    assert names(database, text="a_") == ["Alpha_1"]
-    assert names(database, text="%") == ["alpha%"]
+    assert names(database, among=named("ALPHA")) == ["alpha%", "Alpha_1"]
+    assert names(database, among=named("a_")) == ["Alpha_1"]
+    assert names(database, among=named("%")) == ["alpha%"]
     assert names(database, sort="name") == ["alpha%", "Alpha_1", "beta", "ähnlich"]
     found = names(database, sort="-name", limit=1)
     with database.read() as db:
@@ -62,14 +67,14 @@ def test_jobs_are_found_by_labels_of_any_name(database: Database) -> None:
     odd = {'a"b': "1", "$.x": "2", "": "é", "plain": "x"}
     add_jobs(database, {"name": "odd", "labels": odd}, {"name": "other", "labels": {"plain": "y"}})
     for name, value in odd.items():
-        assert names(database, labels={name: value}) == ["odd"]
-    assert names(database, labels={"plain": "1"}) == []
-    assert names(database, labels={**odd, "no": ""}) == []
+        assert names(database, among=JobFilter(labels={name: value})) == ["odd"]
+    assert names(database, among=JobFilter(labels={"plain": "1"})) == []
+    assert names(database, among=JobFilter(labels={**odd, "no": ""})) == []
 
 
 def test_no_user_has_a_nul_in_their_name(database: Database) -> None:
     add_jobs(database, {"name": "one"})
-    assert names(database, user="\0") == []
+    assert names(database, among=JobFilter(user="\0")) == []
 
 
 def test_an_engines_message_may_hold_a_nul(database: Database) -> None:

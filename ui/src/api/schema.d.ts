@@ -4132,7 +4132,7 @@ export interface components {
         JobPage: {
             /**
              * Counts
-             * @description jobs in each state, over all pages
+             * @description jobs in each state, over all pages; of those that meet all filters but `state`
              */
             counts: {
                 [key: string]: number;

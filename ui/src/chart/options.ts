@@ -4,7 +4,16 @@ import type { ChartProps, Marker, Series, View } from "./Chart";
 import type { Range } from "./group";
 import { paintOf } from "./look";
 import { logBounds, logTicks, roundScale, ticksOf, withEnds } from "./scale";
-import { labelsWithEnds, multiples, numberLabel, numberTicks, roomFor, timeTicks, widthOf } from "./ticks";
+import {
+  labelsWithEnds,
+  multiples,
+  numberLabel,
+  numberTicks,
+  roomFor,
+  timeTicks,
+  valueLabels,
+  widthOf,
+} from "./ticks";
 
 /** What may change without a new drawing: read while it draws. */
 export interface Live {
@@ -129,7 +138,7 @@ export function optionsOf(
         splits: (_, __, min, max) =>
           log ? logTicks(min, max, most) : ticksOf({ ...rounded(min, max), min, max }),
         filter: (_, ticks) => ticks,
-        values: (_, ticks) => ticks.map((tick) => live.current.format(tick)),
+        values: (_, ticks) => valueLabels(ticks, live.current.format),
       },
     ],
     series: [

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { labelsWithEnds, numberLabel, numberTicks, timeLabels, timeTicks } from "./ticks";
+import { labelsWithEnds, numberLabel, numberTicks, timeLabels, timeTicks, valueLabels } from "./ticks";
 
 const at = (day: number, hour: number) => new Date(2026, 10, day, hour).getTime() / 1000;
 
@@ -81,4 +81,14 @@ test("labels of numbers stand apart at any width, the first and the last among t
       expect(leastApart(ticks, labels, wide)).toBeGreaterThanOrEqual(10);
     }
   }
+});
+
+test("no two ticks of an axis have one label", () => {
+  const tenths = (value: number) => `${Number(value.toFixed(1))} cores`;
+  expect(valueLabels([0, 0.5, 1], tenths)).toEqual(["0 cores", "0.5 cores", "1 cores"]);
+  expect(valueLabels([0, 0.005, 0.01, 0.015, 0.02], tenths)).toEqual(
+    [0, 0.005, 0.01, 0.015, 0.02].map((value) => `${value} cores`),
+  );
+  const percent = (value: number) => `${Math.round(value)}%`;
+  expect(valueLabels([20, 20.25, 20.5], percent)).toEqual(["20%", "20.25%", "20.5%"]);
 });

@@ -53,6 +53,14 @@ export function numberLabel(tick: number, step: number): string {
   return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
 }
 
+/** Labels of an axis of values. Where `format` rounds two ticks to one label, their numbers get more digits. */
+export function valueLabels(ticks: readonly number[], format: (value: number) => string): string[] {
+  const labels = ticks.map(format);
+  if (new Set(labels).size === labels.length) return labels;
+  const step = Math.min(...ticks.slice(1).map((tick, index) => tick - (ticks[index] ?? 0)));
+  return labels.map((label, index) => label.replace(/-?\d[\d.,]*/, numberLabel(ticks[index] ?? 0, step)));
+}
+
 /**
  * Labels of a time axis' ticks (epoch seconds): the time of day, and the date where a day begins or ticks are days.
  * `both` joins the two.

@@ -84,11 +84,12 @@ test("the peak of memory is told with where it ends", () => {
   expect(memoryNote(resources(container(0, [])).series)).toBe("");
 });
 
-test("cores are told to a tenth", () => {
-  expect([0, 1, 0.96, 1.24, 12.6].map(cores)).toEqual([
+test("cores are told to a tenth, and below one to two digits that count", () => {
+  expect([0, 0.0123, 1, 0.96, 1.24, 12.6].map(cores)).toEqual([
     "0 cores",
+    "0.012 cores",
     "1 core",
-    "1 core",
+    "0.96 cores",
     "1.2 cores",
     "13 cores",
   ]);

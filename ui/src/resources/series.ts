@@ -20,7 +20,7 @@ export interface ResourceLines extends Lines {
 
 /** Cores that are busy: "0.4 cores". */
 export function cores(value: number): string {
-  const shown = value >= 10 ? Math.round(value) : Number(value.toFixed(1));
+  const shown = value >= 10 ? Math.round(value) : Number(value < 1 ? value.toPrecision(2) : value.toFixed(1));
   return `${shown} ${shown === 1 ? "core" : "cores"}`;
 }
 

@@ -22,6 +22,9 @@ SCREENS = {
     "events": "events", "people": "people", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
+NARROWEST = 320
+"""px, of WCAG's reflow."""
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
@@ -55,6 +58,11 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         assert faults(page) == [], (name, theme, width)
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, f"{name} is {over} px too wide for {width}"
+        if width < NARROWEST + 100:
+            page.set_viewport_size({"width": NARROWEST, "height": 800})
+            over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert over <= 0, f"{name} is {over} px too wide for {NARROWEST}"
+            page.set_viewport_size({"width": width, "height": 800})
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
     for screen, button in (
         ("settings", "Add a webhook"), ("settings", "Create a token"), ("people", "Add a user"),

@@ -236,6 +236,8 @@ def test_labels_never_touch_at_any_width(trained: tuple[Service, str], page: Pag
             )
             page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
             assert page.evaluate(COLLISIONS) == [], f"/ui/{path} at {width} px"
+            over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert over <= 0, f"/ui/{path} is {over} px too wide for {width}"
     assert_clean(watch)
 
 

@@ -108,6 +108,10 @@ def test_a_host_is_drained(service: Service, page: Page) -> None:
     tab_to(page, "Drain")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Keep")).to_be_focused()  # what changes nothing comes first
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(
+        re.compile(r"1 job leaves it:\s*holder.*: is stopped after 1 h and starts elsewhere")
+    )
     tab_to(page, "Drain the host")
     page.keyboard.press("Enter")
     expect(host).to_contain_text("Draining")

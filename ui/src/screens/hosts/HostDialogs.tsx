@@ -1,11 +1,16 @@
-import { Button, Group, Modal, NumberInput, Text } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { Button, Group, List, Modal, NumberInput, Text } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { Link } from "react-router";
 import { drainHost, removeHost } from "../../api/commands";
+import { holdersQuery } from "../../api/queries";
 import type { Host } from "../../api/types";
 import { plural } from "../../format/number";
 import { Confirm } from "../../shell/Confirm";
+import { fateOf, jobsOn } from "./drain";
 import { useAfterChange } from "./useAfterChange";
+
+const NAMED = 6;
 
 interface Props {
   host: Host;
@@ -15,14 +20,31 @@ interface Props {
 export function DrainDialog({ host, onClose }: Props) {
   const [minutes, setMinutes] = useState<number | string>(60);
   const drain = useMutation({ mutationFn: drainHost, ...useAfterChange(onClose) });
-  const jobs = new Set(host.gpus.flatMap((gpu) => gpu.jobs)).size;
+  const { data: holders } = useQuery(holdersQuery);
+  const jobs = holders && jobsOn(host.id, holders);
   return (
     <Modal opened onClose={onClose} title={`Drain ${host.id}?`} centered>
       <Text size="sm" mb="sm">
-        No job comes any more. Elastic jobs leave at once, from their checkpoint; the others are stopped when
-        the time is up and start elsewhere.{" "}
-        {jobs > 0 ? `${plural(jobs, "job")} now.` : "No job is there now."}
+        No new job comes.{" "}
+        {jobs === undefined
+          ? "Jobs that run there leave it."
+          : jobs.length > 0
+            ? `${plural(jobs.length, "job")} ${jobs.length === 1 ? "leaves" : "leave"} it:`
+            : "No job runs there now."}
       </Text>
+      <List size="sm" mb="sm">
+        {jobs?.slice(0, NAMED).map((job) => (
+          <List.Item key={job.id} style={{ overflowWrap: "anywhere" }}>
+            <Link to={`/jobs/${job.id}`}>{job.name}</Link>
+            {job.user && ` of ${job.user}`}: {fateOf(job, Number(minutes))}
+          </List.Item>
+        ))}
+      </List>
+      {jobs && jobs.length > NAMED && (
+        <Text size="sm" mb="sm">
+          and {jobs.length - NAMED} more
+        </Text>
+      )}
       <NumberInput
         label="Minutes until rigid jobs are stopped too"
         min={0}

@@ -242,6 +242,13 @@ def test_an_error_of_the_service_erases_nothing_either(service: Service, page: P
 def test_a_change_that_is_cut_off_is_made_once(service: Service, page: Page) -> None:
     open_page(page, service, "/ui/submit?from=example")
     page.get_by_label("Image").fill("unknown/image")
+    away = re.compile(".*/(api/v1/jobs|healthz)$")
+    page.route(away, lambda route: route.abort(CUT_OFF))
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Not submitted")
+    page.unroute(away)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("The service answers again. Submit again")).to_be_visible()
     for path, press in (("/api/v1/jobs", "Submit"), ("/cancel", "Cancel")):
         cut = cut_off_twice(page, f"**{path}")
         page.get_by_role("button", name=press, exact=True).click()

@@ -49,6 +49,13 @@ export async function unwrap<T>(
   return answer.data as T;
 }
 
+/** Whether the service did not answer: nobody knows what came of the request. */
+export function isUnanswered(error: unknown): boolean {
+  return (
+    error instanceof ApiError && (error.status === 0 || (error.code === "unknown" && error.status > 501))
+  );
+}
+
 /** What the service found wrong, by field. */
 export function faultsOf(error: Error | null): Record<string, string> {
   return error instanceof ApiError ? error.fields : {};

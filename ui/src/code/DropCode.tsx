@@ -1,10 +1,11 @@
-import { Alert, Button, FileButton, Group, Text } from "@mantine/core";
+import { Button, FileButton, Group, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { type DragEvent, useRef, useState } from "react";
 import { codeLimits, sendCode } from "../api/commands";
 import { plural } from "../format/number";
 import { size } from "../format/size";
 import { Icon } from "../shell/Icon";
+import { NotDone } from "../shell/NotDone";
 import { tarOf } from "./archive";
 import classes from "./DropCode.module.css";
 import { dropped, type Node, type Picked, pick, selected } from "./folder";
@@ -114,9 +115,7 @@ export function DropCode({ digest, onSent, onRemove }: Props) {
         </Group>
       </Group>
       {sending.error && (
-        <Alert color="red" variant="light" mt="sm" title="The code was not sent" role="alert">
-          {sending.error.message}
-        </Alert>
+        <NotDone title="The code was not sent" error={sending.error} again="Send the code again." />
       )}
     </fieldset>
   );

@@ -1,4 +1,4 @@
-import { Alert, Button } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError } from "../../api/client";
@@ -8,8 +8,8 @@ import type { Policy } from "../../api/types";
 import { tellWithUndo } from "../../components/tellWithUndo";
 import { GuardedButton } from "../../may/GuardedButton";
 import { useWhyNot } from "../../may/useMay";
-import { Icon } from "../../shell/Icon";
 import { ReadError } from "../../shell/Loaded";
+import { NotDone } from "../../shell/NotDone";
 import { choiceOf, type Draft, draftOf, isChanged, kindOf, withAlgorithm, withParameter } from "./draft";
 import { Parameters } from "./Parameters";
 import classes from "./PolicyForm.module.css";
@@ -78,11 +78,13 @@ export function PolicyForm({ policy }: { policy: Policy }) {
         {looking && preview.data && <PreviewPanel preview={preview.data} />}
       </PolicyTable>
       {choose.error && !placed && (
-        <Alert color="red" variant="light" icon={<Icon name="alert" />} title="Not changed" role="alert">
-          {choose.error.message}
-        </Alert>
+        <NotDone
+          title="Not changed"
+          error={choose.error}
+          again="Look which policy is in force, and apply again."
+        />
       )}
-      <div className={classes.apply} data-changed={changed}>
+      <div className={classes.apply} data-changed={changed} data-bottom-bar>
         <span className={classes.what}>
           {changed ? (
             <>

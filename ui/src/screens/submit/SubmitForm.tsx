@@ -15,6 +15,7 @@ import { GuardedButton } from "../../may/GuardedButton";
 import { useWhyNot } from "../../may/useMay";
 import { CopyButton } from "../../shell/CopyButton";
 import { Icon } from "../../shell/Icon";
+import { NotDone } from "../../shell/NotDone";
 import { AdvicePanel } from "./AdvicePanel";
 import { taken as advised } from "./advice";
 import { FIVE, FiveFields } from "./FiveFields";
@@ -39,7 +40,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   const [folded, setFolded] = useState(hidden.length === 0);
   // null: the form is shown, else the JSON as it is typed.
   const [json, setJson] = useState<string | null>(null);
-  const [general, setGeneral] = useState("");
+  const [general, setGeneral] = useState<Error | null>(null);
   const whyNot = useWhyNot("submit");
   const keyOf = useKeyOf();
   const navigate = useNavigate();
@@ -56,12 +57,13 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   });
 
   /** Puts each message at its field and gives back what belongs to none. */
-  function showErrors(error: Error): string {
+  function showErrors(error: Error): Error | null {
     const fields = Object.entries(error instanceof ApiError ? error.fields : {});
     if (json !== null && fields.length > 0)
-      return fields.map(([name, text]) => `${name}: ${text}`).join("; ");
+      return new Error(fields.map(([name, text]) => `${name}: ${text}`).join("; "));
     const { placed, rest } = place(fields);
-    return placed ? rest : error.message;
+    if (!placed) return error;
+    return rest ? new Error(rest) : null;
   }
 
   /** Puts messages at the fields that are there. `rest`: the others. */
@@ -96,7 +98,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   function send(values: Values) {
     if (whyNot !== null) return;
     const body = toBody(values);
-    setGeneral("");
+    setGeneral(null);
     submit.mutate({
       body,
       key: keyOf(body),
@@ -109,10 +111,10 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     try {
       const values = fromJson(text);
       form.setValues(values);
-      setGeneral("");
+      setGeneral(null);
       return values;
     } catch (error) {
-      setGeneral((error as Error).message);
+      setGeneral(error as Error);
       return null;
     }
   }
@@ -193,15 +195,11 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
             />
           )}
           {general && (
-            <Alert
-              color="red"
-              variant="light"
-              icon={<Icon name="alert" />}
+            <NotDone
               title="Not submitted"
-              role="alert"
-            >
-              {general}
-            </Alert>
+              error={general}
+              again="Submit again: a job that has come through already is not made twice."
+            />
           )}
           <Group>
             <GuardedButton whyNot={whyNot} type="submit" loading={submit.isPending}>

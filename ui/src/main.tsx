@@ -34,7 +34,7 @@ createRoot(root).render(
       defaultColorScheme="auto"
       getStyleNonce={() => nonce}
     >
-      <Notifications position="bottom-right" />
+      <Notifications position="bottom-center" />
       <QueryClientProvider client={queryClient}>
         <BrowserRouter basename="/ui">
           <App />

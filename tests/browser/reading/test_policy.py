@@ -36,6 +36,12 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     expect(page.get_by_text("fifo → las")).to_be_visible()
     expect(apply).to_be_in_viewport()
     apply.click()
+    undo = page.get_by_role("alert").get_by_role("button", name="Undo").bounding_box()
+    preview = page.get_by_role("button", name="Preview").bounding_box()
+    assert undo
+    assert preview
+    beside = undo["x"] + undo["width"] <= preview["x"] or undo["y"] + undo["height"] <= preview["y"]
+    assert beside, "the message covers a button"
     expect(page.get_by_test_id("algorithm")).to_have_text("las")
     expect(table.locator("tbody tr").first).to_contain_text("las")
 

@@ -63,7 +63,8 @@ export default function JobsScreen() {
   const mayChange = useCallback((job: Job) => whyNotOf(who.data, job.user) === null, [who.data]);
   const mine = running.filter(mayChange);
 
-  const never = jobs.data && groupCount("all", counts) === 0;
+  const everybodys = !(choice.text || choice.user || choice.label || choice.host || choice.ended);
+  const never = jobs.data && everybodys && groupCount("all", counts) === 0;
   return (
     <Screen
       title="Jobs"
@@ -96,7 +97,13 @@ export default function JobsScreen() {
                 counts={counts}
               />
               {chosen.length > 0 && (
-                <Group mb="sm" gap="sm">
+                <Group
+                  gap="sm"
+                  className={classes.selected}
+                  role="group"
+                  aria-label="Selected jobs"
+                  data-bottom-bar
+                >
                   <Text size="sm">{chosen.length} selected</Text>
                   {running.length > 0 && (
                     <GuardedButton

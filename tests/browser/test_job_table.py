@@ -48,14 +48,34 @@ def names(page: Page) -> list[str]:
     return page.locator("tr[data-index] td:nth-child(3)").all_inner_texts()
 
 
-def test_rows_are_of_one_height_and_equal_reasons_are_told_once(cluster: Cluster, page: Page) -> None:
+CLIPPED = """(font) => {
+  document.body.style.fontFamily = font;
+  const badge = document.querySelector("tr[data-index] [data-testid=state]");
+  const [word, found] = [badge.lastChild, []];
+  for (const state of ["cancelled", "succeeded", "resizing", "stopping"]) {
+    word.textContent = state;
+    const cell = badge.closest("td");
+    const end = cell.getBoundingClientRect().right - parseFloat(getComputedStyle(cell).paddingRight);
+    const over = badge.getBoundingClientRect().right - end;
+    if (over > 0) found.push(`${state} by ${over} px`);
+  }
+  return found;
+}"""
+
+
+def test_rows_are_of_one_height_and_each_tells_its_reason(cluster: Cluster, page: Page) -> None:
     watch = open_page(page, cluster.service, "/ui/jobs")
     rows = page.locator("tr[data-index]")
     expect(rows).to_have_count(8)
     expect(rows.nth(0)).to_contain_text("needs 2 GPUs")
-    expect(page.get_by_text("as above", exact=True)).to_have_count(4)  # the one that is next says something else
+    behind = page.locator("tr[data-index] td:last-child").filter(
+        has_text="it waits behind waiter-0, which needs 2 GPUs"
+    )
+    expect(behind).to_have_count(5)
+    expect(behind.first.get_by_role("link")).to_have_attribute("href", f"/ui/jobs/{cluster.waiters[0]}")
     heights = rows.evaluate_all("rows => rows.map((row) => Math.round(row.getBoundingClientRect().height))")
     assert set(heights) <= {36, 37}, heights
+    assert page.evaluate(CLIPPED, "DejaVu Sans") == []
     assert_clean(watch)
 
 
@@ -81,6 +101,8 @@ def test_jobs_are_narrowed_by_user_label_host_and_time(cluster: Cluster, page: P
     expect(rows).to_have_count(8)
     page.get_by_label("User").select_option("zoe")
     expect(rows).to_have_count(1)
+    expect(page.get_by_role("group", name="State").get_by_role("button", name="All")).to_have_text("All 1")
+    expect(page.get_by_role("group", name="State").get_by_role("button", name="Failed")).to_have_text("Failed 0")
     page.get_by_label("User").select_option("")
     page.get_by_label("Label").select_option("team=vision")
     expect(rows).to_have_count(1)
@@ -104,8 +126,11 @@ def test_keys_go_through_the_list(cluster: Cluster, page: Page) -> None:
     for key in "jjjk":
         page.keyboard.press(key)
     expect(page.get_by_role("link", name="waiter-4")).to_be_focused()
+    before = page.locator("tr[data-index]").first.bounding_box()
     page.keyboard.press("x")
     expect(page.get_by_label("Select waiter-4")).to_be_checked()
+    expect(page.get_by_role("group", name="Selected jobs")).to_be_in_viewport()
+    assert page.locator("tr[data-index]").first.bounding_box() == before, "the rows jump as the first is chosen"
     page.keyboard.press("x")
     expect(page.get_by_label("Select waiter-4")).not_to_be_checked()
     page.keyboard.press("Enter")

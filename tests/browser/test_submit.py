@@ -52,14 +52,14 @@ def test_a_job_of_before_is_where_the_next_one_starts_from(service: Service, pag
     expect(page.get_by_label("Command")).to_have_value(ENDLESS)
 
     page.get_by_role("button", name="When would it start?").click()
-    expect(page.get_by_test_id("outlook")).to_contain_text("It starts in")
+    expect(page.get_by_test_id("outlook")).to_contain_text("Expected to start in")
     page.get_by_role("textbox", name="GPUs").fill("1")
     expect(page.get_by_test_id("outlook")).to_be_hidden()
     page.get_by_role("button", name="When would it start?").click()
-    expect(page.get_by_test_id("outlook")).to_contain_text("It starts now")
+    expect(page.get_by_test_id("outlook")).to_contain_text("Expected to start now")
     page.get_by_role("textbox", name="GPUs").fill("99")
     page.get_by_role("button", name="When would it start?").click()
-    expect(page.get_by_test_id("outlook")).to_contain_text("It would not start")
+    expect(page.get_by_test_id("outlook")).to_contain_text("It can't run as the cluster")
     assert service.call("GET", "/api/v1/jobs")["next"] is None
     assert_clean(watch)
 

@@ -70,6 +70,19 @@ export function jobQuery(id: string) {
   });
 }
 
+/** The name of a job that another one's sentence tells of; it never changes. */
+export function jobNameQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job-name", id],
+    queryFn: async ({ signal }) => {
+      const call = client.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal });
+      return (await unwrap(call)).name;
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
+}
+
 /** The queue, in its order, as far as it is shown. */
 export const queueQuery = queryOptions({
   queryKey: [keys.jobs, "queue"],

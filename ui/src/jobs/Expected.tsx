@@ -14,12 +14,12 @@ export function neverRuns(eta: Eta | null): boolean {
 }
 
 /** When a job that waits is expected to start; nothing where that is not known. */
-export function Starts({ eta, verb = "start" }: { eta: Eta | null; verb?: "start" | "starts" }) {
+export function Starts({ eta }: { eta: Eta | null }) {
   const now = useNow();
   if (!eta?.start) return null;
   return (
     <time dateTime={eta.start} title={exactly(eta.start, now)} style={WHOLE}>
-      {`${verb} ${until(eta.start, now)}`}
+      {`start ${until(eta.start, now)}`}
     </time>
   );
 }
@@ -49,6 +49,13 @@ export function Ends({ eta }: { eta: Eta }) {
       {bounds}, {BASIS[eta.basis]}
     </>
   );
+}
+
+/** When a job that holds GPUs should end, in a list: never as if it were known. */
+export function expectedEnd(eta: Pick<Eta, "end" | "basis">, now: number): string {
+  if (!eta.end) return "";
+  const at = `end about ${when(eta.end, now)}`;
+  return eta.basis === "guess" ? `may ${at}, a guess` : `expected to ${at}`;
 }
 
 /** "now", "in 5 m": one unit, since no prediction is good to two. */

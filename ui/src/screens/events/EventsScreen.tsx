@@ -3,7 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import { eventsQuery } from "../../api/queries";
 import { When } from "../../format/Elapsed";
-import { plainSentence } from "../../format/number";
+import { Sentence } from "../../jobs/Sentence";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
@@ -79,7 +79,7 @@ export default function EventsScreen() {
                   </span>
                   <span className={classes.kind}>{event.kind}</span>
                   <span className={classes.message}>
-                    {plainSentence(event.message)}{" "}
+                    <Sentence text={event.message} />{" "}
                     {event.code && <code className={classes.code}>{event.code}</code>}
                   </span>
                   <span className={classes.about}>

@@ -4,7 +4,7 @@ import { DataTable } from "../../components/DataTable";
 import { Panel } from "../../components/Panel";
 import classes from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
-import { plainSentence } from "../../format/number";
+import { Sentence } from "../../jobs/Sentence";
 import { Loaded } from "../../shell/Loaded";
 
 /** What happened to the job, newest first. */
@@ -21,7 +21,9 @@ export function JobEvents({ id }: { id: string }) {
                   <When at={event.at} seconds />
                 </td>
                 <td className={classes.nowrap}>{event.kind.replace(/^job\./, "")}</td>
-                <td>{plainSentence(event.message)}</td>
+                <td>
+                  <Sentence text={event.message} />
+                </td>
               </tr>
             ))}
           </DataTable>

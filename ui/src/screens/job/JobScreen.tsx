@@ -7,8 +7,8 @@ import type { JobDetail } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { clock } from "../../format/clock";
-import { plainSentence } from "../../format/number";
 import { CANT_RUN, Ends, neverRuns, Starts } from "../../jobs/Expected";
+import { Sentence } from "../../jobs/Sentence";
 import { StateBadge } from "../../jobs/StateBadge";
 import { isOver } from "../../jobs/states";
 import { specOf } from "../../jobs/values";
@@ -133,7 +133,7 @@ function Now({ job }: { job: JobDetail }) {
       <div className={classes.now}>
         <StateBadge state={job.state} />
         <Text component="span" className={classes.message} data-testid="message">
-          {plainSentence(job.message)}
+          <Sentence text={job.message} />
         </Text>
         <code className={classes.reason}>{job.reason}</code>
       </div>

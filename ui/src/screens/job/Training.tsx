@@ -11,6 +11,7 @@ import { Panel } from "../../components/Panel";
 import { Ago, When } from "../../format/Elapsed";
 import { count, plainNumber, plainSentence, plural } from "../../format/number";
 import { useNow } from "../../format/useNow";
+import { Sentence } from "../../jobs/Sentence";
 import { isOver } from "../../jobs/states";
 import { Loaded } from "../../shell/Loaded";
 import { JobResources } from "./JobResources";
@@ -94,7 +95,7 @@ function Resizes({ resizes }: { resizes: Resize[] }) {
     <ol className={classes.resizes} aria-label="Resizes">
       {resizes.toReversed().map(({ at, why }) => (
         <li key={`${at} ${why}`}>
-          <When at={at} seconds /> {plainSentence(why)}
+          <When at={at} seconds /> <Sentence text={why} />
         </li>
       ))}
     </ol>

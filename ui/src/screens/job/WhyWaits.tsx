@@ -5,8 +5,9 @@ import { holdersQuery, hostsQuery, waitingQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import { ordinal, plural } from "../../format/number";
-import { duration, utc, when } from "../../format/time";
+import { duration, utc } from "../../format/time";
 import { useNow } from "../../format/useNow";
+import { expectedEnd } from "../../jobs/Expected";
 import { WhatHelps } from "./WhatHelps";
 import classes from "./WhyWaits.module.css";
 import { byEnd, roomOf } from "./waiting";
@@ -45,7 +46,7 @@ export function WhyWaits({ job }: { job: JobDetail }) {
             {rooms.length === 0 && <p className={classes.more}>No host takes jobs now.</p>}
           </div>
           <div>
-            <h3 className={classes.title}>Who has the GPUs, the next to end first</h3>
+            <h3 className={classes.title}>Who has the GPUs, the next expected to end first</h3>
             <ul className={classes.list}>
               {blockers.slice(0, MOST).map((each) => (
                 <li key={each.id}>
@@ -53,9 +54,9 @@ export function WhyWaits({ job }: { job: JobDetail }) {
                   {[...new Set(each.gpus.map((gpu) => gpu.host))].join(", ")}
                   {each.eta?.end && (
                     <>
-                      , ends{" "}
+                      ,{" "}
                       <time dateTime={each.eta.end} title={utc(each.eta.end)}>
-                        {when(each.eta.end, now)}
+                        {expectedEnd(each.eta, now)}
                       </time>
                     </>
                   )}

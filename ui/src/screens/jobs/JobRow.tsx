@@ -4,6 +4,7 @@ import type { Job } from "../../api/types";
 import { Elapsed, When } from "../../format/Elapsed";
 import { plainSentence } from "../../format/number";
 import { neverRuns } from "../../jobs/Expected";
+import { Sentence } from "../../jobs/Sentence";
 import { StateBadge } from "../../jobs/StateBadge";
 import { isOver } from "../../jobs/states";
 import classes from "./JobsTable.module.css";
@@ -18,14 +19,12 @@ interface Props {
   selected: boolean;
   onToggle: (id: string) => void;
   why: string;
-  /** The row above says the same. */
-  again: boolean;
   /** Below the line of its sweep: what it tries is told instead of its name. */
   inGroup: boolean;
 }
 
 export const JobRow = memo(function JobRow(props: Props) {
-  const { job, index, measure, selected, onToggle, why, again, inGroup } = props;
+  const { job, index, measure, selected, onToggle, why, inGroup } = props;
   const told = plainSentence(why);
   const tries = Object.entries(job.params ?? {}).map(([name, value]) => `${name}=${value}`);
   return (
@@ -65,8 +64,8 @@ export const JobRow = memo(function JobRow(props: Props) {
       <td className={classes.duration} data-empty={job.started_at === null}>
         <Elapsed start={job.started_at} end={job.finished_at} />
       </td>
-      <td className={classes.why} title={told} data-failed={job.failure !== null} data-again={again}>
-        {again ? "as above" : told}
+      <td className={classes.why} title={told} data-failed={job.failure !== null}>
+        <Sentence text={why} />
       </td>
     </tr>
   );

@@ -108,7 +108,6 @@ export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, o
     [],
   );
   useRowKeys(entries, frame, (index) => list.scrollToIndex(index), toggleAll);
-  const whys = useMemo(() => entries.map((entry) => (entry.job ? whyOf(entry.job) : "")), [entries]);
   const above = (shown[0]?.start ?? top) - top;
   const below = list.getTotalSize() - ((shown.at(-1)?.end ?? top) - top);
 
@@ -165,7 +164,6 @@ export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, o
                 />
               );
             }
-            const why = whys[index] ?? "";
             return (
               <JobRow
                 key={key}
@@ -174,8 +172,7 @@ export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, o
                 measure={list.measureElement}
                 selected={selected.has(entry.job.id)}
                 onToggle={toggle}
-                why={why}
-                again={why !== "" && whys[index - 1] === why}
+                why={whyOf(entry.job)}
                 inGroup={entry.inGroup}
               />
             );

@@ -2,8 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { queueQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
-import { count, plainSentence, plural } from "../../format/number";
+import { count, plural } from "../../format/number";
 import { Starts } from "../../jobs/Expected";
+import { Sentence } from "../../jobs/Sentence";
 import { ReadError } from "../../shell/Loaded";
 import classes from "./OverviewScreen.module.css";
 
@@ -45,10 +46,12 @@ export function Queue({ waiting, onPoint }: Props) {
             <span className={classes.why}>
               {plural(job.required_gpus, "GPU")}
               {job.user && ` · ${job.user}`}
-              {job.eta?.start && " · "}
-              <Starts eta={job.eta} verb="starts" />
+              {job.eta?.start && " · expected to "}
+              <Starts eta={job.eta} />
             </span>
-            <div className={classes.why}>{plainSentence(job.message)}</div>
+            <div className={classes.why}>
+              <Sentence text={job.message} />
+            </div>
           </li>
         ))}
       </ol>

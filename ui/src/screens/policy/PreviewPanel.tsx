@@ -2,8 +2,9 @@ import { Text } from "@mantine/core";
 import { Link } from "react-router";
 import type { Change, Preview } from "../../api/types";
 import { clock } from "../../format/clock";
-import { amount, count, plainSentence, plural } from "../../format/number";
+import { amount, count, plural } from "../../format/number";
 import { duration, when } from "../../format/time";
+import { Sentence } from "../../jobs/Sentence";
 import { Icon, type IconName } from "../../shell/Icon";
 import classes from "./PreviewPanel.module.css";
 import { compared, gpusOf, whyNone } from "./preview";
@@ -74,7 +75,11 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
             <span className={classes.gpus}>
               {gpusOf(change.before)} → {plural(gpusOf(change.after), "GPU")}
             </span>
-            {change.reason && <span className={classes.reason}>{plainSentence(change.reason)}</span>}
+            {change.reason && (
+              <span className={classes.reason}>
+                <Sentence text={change.reason} />
+              </span>
+            )}
           </li>
         ))}
       </ul>

@@ -17,7 +17,7 @@ export function Outlook({ body, onError }: { body: JobBody; onError: (error: Err
         <Text size="sm" data-testid="outlook" role="status">
           {current.start ? (
             <>
-              It <Starts eta={current} verb="starts" />, and ends <Ends eta={current} />.
+              Expected to <Starts eta={current} /> and to end <Ends eta={current} />.
             </>
           ) : current.awaits_image ? (
             <>It would start once its image is there. How long that takes is not known yet.</>

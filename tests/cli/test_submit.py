@@ -159,8 +159,8 @@ def test_a_refusal_names_the_flag(service: Service, arguments: list[str], says: 
 def test_a_refusal_names_the_key_where_a_file_gave_it(service: Service) -> None:
     file = f"command: 'true'\ncontainer_image: {IMAGE}\nrequired_gpus: -1\n"
     told = service.invoke("submit", "--priority", "101", "-", stdin=file, code=1).err
-    assert "required_gpus: Input" in told
-    assert "--priority: Input" in told
+    assert "required_gpus: must be" in told
+    assert "--priority: must be" in told
     assert "container_image: Field required" in service.invoke("submit", "-", stdin="command: x", code=1).err
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
@@ -22,6 +22,7 @@ from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.core.task import HIGHEST_ID, RunAs
 from schedulearn.scheduler.errors import ConflictError, InvalidError
+from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people.accounts import Account
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
@@ -30,7 +31,7 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
-HostId = Annotated[int, Field(strict=True, ge=1, le=HIGHEST_ID)]
+HostId = Annotated[int, Field(strict=True, ge=1, le=HIGHEST_ID), BeforeValidator(whole)]
 """0 is root's."""
 
 

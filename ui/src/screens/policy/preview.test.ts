@@ -39,13 +39,15 @@ test("GPUs are counted over hosts", () => {
   expect(gpusOf({})).toBe(0);
 });
 
-test("policies with the same figures stand together, and those without alone", () => {
+test("policies with the same figures stand together, and those without too", () => {
   const names = ["fifo", "srtf", "las", "edf", "tiresias"].map((algorithm) => ({
     algorithm,
     metric: "default",
   }));
-  const rows = [row(100, 3), row(50, 3), row(100.01, 3), row(null, 3), row(null, 3)];
+  const failed = { totals: null, problem: "it can't be played" } as ComparedPolicy;
+  const rows = [row(100, 3), row(50, 3), row(100.01, 3), row(null, 3), failed];
   const found = new Map(names.map((name, index) => [keyOf(name), rows[index] as ComparedPolicy]));
   const groups = groupsOf(names, found).map((group) => group.map(({ algorithm }) => algorithm));
   expect(groups).toEqual([["fifo", "las"], ["srtf"], ["edf"], ["tiresias"]]);
+  expect(groupsOf(names, new Map())).toEqual([names]);
 });

@@ -29,16 +29,16 @@ export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Par
   return best;
 }
 
-/** Policies with the same figures stand together; those without figures stand alone. The order stays. */
+/** Policies with the same figures stand together, and those without for the same reason. The order stays. */
 export function groupsOf<P extends { algorithm: string; metric: string }>(
   policies: readonly P[],
-  found: ReadonlyMap<string, Pick<ComparedPolicy, "totals">>,
+  found: ReadonlyMap<string, Pick<ComparedPolicy, "totals" | "problem">>,
 ): P[][] {
   const groups = new Map<string, P[]>();
   for (const policy of policies) {
-    const totals = found.get(keyOf(policy))?.totals;
-    const values = FIGURES.map((figure) => totals?.[figure]?.toPrecision(3));
-    const alike = values.includes(undefined) ? keyOf(policy) : values.join(" ");
+    const each = found.get(keyOf(policy));
+    const why = whyNone(each?.totals ?? null, each?.problem ?? "");
+    const alike = why || FIGURES.map((figure) => each?.totals?.[figure]?.toPrecision(3)).join(" ");
     groups.set(alike, [...(groups.get(alike) ?? []), policy]);
   }
   return [...groups.values()];

@@ -116,17 +116,19 @@ class AsyncClient(
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
         ended_since: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[Job]:
-        """Each of them, newest first; a page is fetched when it is needed."""
-        states = list(states)
-        cursor: str | None = None
+        """Each of them, or of the first `limit`, newest first; a page is fetched when it is needed."""
+        states, cursor, shown = list(states), None, 0
         while True:
             page = await self.jobs(
-                states, user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since, cursor=cursor, limit=PAGE
-            )
+                states, user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since, cursor=cursor,
+                limit=PAGE if limit is None else min(PAGE, limit - shown),
+            )  # fmt: skip
             for item in page["items"]:
                 yield Job(item)
-            if (cursor := page["next"]) is None:
+            shown, cursor = shown + len(page["items"]), page["next"]
+            if cursor is None or shown == limit:
                 return
 
     async def show(self, job: str | Job) -> Job:

@@ -21,7 +21,8 @@ def test_the_first_example_trains_before_anything_is_built(tmp_path: Path) -> No
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as demo:
         try:
             assert demo.stdout is not None
-            url = demo.stdout.readline().removeprefix("Schedulearn is ready: ").split()[0].removesuffix("/ui/")
+            ready = next(line for line in demo.stdout if line.startswith("Schedulearn is ready: "))
+            url = ready.removeprefix("Schedulearn is ready: ").split()[0].removesuffix("/ui/")
             with httpx.Client(base_url=f"{url}/api/v1", trust_env=False, timeout=30) as client:
 
                 def log() -> str:

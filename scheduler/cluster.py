@@ -127,6 +127,7 @@ class Cluster:
             quotas=QuotaBook(self.db, fair_share=settings.fair_share, timing=timing),
             check_secrets=self.secrets.check,
             check_room=partial(check_room, data_dir),
+            later=timing.later,
             clock=timing.clock,
         )
         self.sweeps = Sweeps(self.db, self._wake.set, self.service.check, clock=timing.clock)

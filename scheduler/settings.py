@@ -187,6 +187,12 @@ class ClusterSettings(BaseModel):
         description="equal exit codes in a row, each soon after the start, after which a job is not tried again, "
         "however many restarts it has left; 0: no limit",
     )
+    terminal_keep: float = Field(
+        default=600.0,
+        ge=0,
+        le=86_400,
+        description="seconds for which a shell of the page is found again after a reload",
+    )
     terminal_idle: float = Field(
         default=3600.0,
         ge=0,

@@ -99,6 +99,7 @@ class Service:
         quotas: QuotaBook | None = None,
         check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
         check_room: Callable[[], None] = lambda: None,
+        later: Callable[[float, Callable[[], None]], None] = call_later,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
@@ -107,6 +108,7 @@ class Service:
         self._use_code = use_code
         self._check_secrets = check_secrets
         self.check_room = check_room
+        self._later = later
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -270,7 +272,7 @@ class Service:
             self.wake()
 
         if not self.db.closed:
-            call_later(_RECORD_S, record)
+            self._later(_RECORD_S, record)
 
     def delete(self, job_id: str, answer: Answer[A] | None = None, *, shown: Callable[[str], bool]) -> A:
         """Deletes a job that has ended, with its rows; `on_delete` has the rest removed. `shown`: whether a host still

@@ -54,6 +54,7 @@ from schedulearn.api.routes.people import groups, quotas, secrets, sessions, tok
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
+from schedulearn.api.terminals.kept import KeptShells
 from schedulearn.api.tls.fingerprints import fingerprint_for_workers
 from schedulearn.api.turns import Turns
 from schedulearn.scheduler.cluster import Cluster, MakeHost
@@ -101,6 +102,7 @@ def create_app(
             yield {"runtime": host.runtime_name, "simulated_gpus": host.simulated_gpus, "unknown": host.unknown}
         finally:
             pulse.close()
+            app.state.shells.end_all()
             await proxy.pools.aclose()
             cluster.close()
 
@@ -116,7 +118,7 @@ def create_app(
         responses={"default": {"model": Problem}},
         telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
     )
-    app.state.turns, app.state.comparisons = Turns(), None
+    app.state.turns, app.state.comparisons, app.state.shells = Turns(), None, KeptShells()
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings, app.state.port_sessions = settings, PortSessions()

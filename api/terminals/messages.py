@@ -41,6 +41,10 @@ class OpenIn(BaseModel):
     rank: int | None = Field(default=None, ge=0, le=1_000_000)
     terminal: SizeIn | None = None
     """None: pipes."""
+    keep: bool = False
+    """It goes on for a while when the socket breaks, and is found again by the id that the answer tells."""
+    resume: str | None = Field(default=None, max_length=100)
+    """Id of such a one, in place of all the rest."""
 
 
 class ControlIn(BaseModel):
@@ -50,6 +54,8 @@ class ControlIn(BaseModel):
 
     resize: SizeIn | None = None
     end_input: bool = False
+    end: bool = False
+    """What runs here ends now, also if it was to be kept."""
 
 
 def open_in(text: str) -> OpenIn:
@@ -75,8 +81,8 @@ def control_in(text: str) -> ControlIn:
         raise _invalid(error) from error
 
 
-def opened_out(rank: int, idle_s: float) -> str:
-    return json.dumps({"opened": {"rank": rank, "idle_after": idle_s}})
+def opened_out(rank: int, idle_s: float, kept_as: str | None = None) -> str:
+    return json.dumps({"opened": {"rank": rank, "idle_after": idle_s, **({"id": kept_as} if kept_as else {})}})
 
 
 def exit_out(code: int) -> str:

@@ -16,14 +16,17 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.process import ProcessesOut
 from schedulearn.api.edge.sockets import until_one_ends
-from schedulearn.api.state import cluster_of
-from schedulearn.api.terminals.messages import LONGEST, control_in, exit_out, open_in, opened_out, problem_out
+from schedulearn.api.state import actor_of, cluster_of
+from schedulearn.api.terminals.kept import KeptShells, Shell
+from schedulearn.api.terminals.messages import LONGEST, OpenIn, control_in, exit_out, open_in, opened_out, problem_out
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
 router = APIRouter(tags=["jobs"])
 
 _FIRST_S = 15.0  # within which a client says what it wants
+_REVOKED = 4401
+"""Code of a socket whose token was revoked; what runs there ends."""
 
 
 class _TooLong(InvalidError):
@@ -33,6 +36,15 @@ class _TooLong(InvalidError):
 class _Idle(SchedulearnError):
     code = "idle"
     http_status = 408
+
+
+class _Ended(Exception):
+    """Whoever opened it is done with it."""
+
+
+class _Taken(SchedulearnError):
+    code = "taken"
+    http_status = 409
 
 
 @router.get("/api/v1/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
@@ -48,31 +60,55 @@ def processes(
 
 @router.websocket("/api/v1/jobs/{job_id}/exec")
 async def exec_socket(socket: WebSocket, job_id: str) -> None:
-    """A command in a running job, for its user and admins. It ends with the socket, and the other way round."""
+    """A command in a running job, for its user and admins. It ends with the socket, and the other way round; one that
+    is to be kept is found again for a while (setting terminal_keep)."""
     await socket.accept()
-    threads = ThreadPoolExecutor(3, thread_name_prefix=f"terminal-{job_id}")
-    opened: OpenTerminal | None = None
+    kept: KeptShells = socket.app.state.shells
+    settings = cluster_of(socket).settings
+    shell: Shell | None = None
+    stays = False
     try:
-        opened = await _open(socket, job_id, threads)
-        session = _Session(socket, opened, threads, cluster_of(socket).settings.terminal_idle)
-        await session.run()
-    except WebSocketDisconnect:
+        shell = await _shell_for(socket, job_id, kept)
+        await _Session(socket, shell, settings.terminal_idle).run()
+    except WebSocketDisconnect as gone:
+        stays = gone.code != _REVOKED
+    except _Ended:
         pass
+    except _Taken as taken:
+        shell = None  # whoever has it now ends it
+        await _refuse(socket, taken)
     except SchedulearnError as error:
         await _refuse(socket, error)
     finally:
-        # Not awaited: the closing of a service cancels whatever is.
-        if opened is not None:
-            threads.submit(opened.close)
-        threads.shutdown(wait=False)
+        if shell is not None and stays and shell.keeps and settings.terminal_keep:
+            kept.leave(shell, settings.terminal_keep)
+        elif shell is not None:
+            kept.end(shell)
 
 
-async def _open(socket: WebSocket, job_id: str, threads: ThreadPoolExecutor) -> OpenTerminal:
+async def _shell_for(socket: WebSocket, job_id: str, kept: KeptShells) -> Shell:
+    """The shell that the first message asks for. Raises SchedulearnError, WebSocketDisconnect."""
     try:
         text = await asyncio.wait_for(_text(socket), _FIRST_S)
     except TimeoutError as error:
         raise InvalidError(f"say within {_FIRST_S:.0f} s what to run") from error
     wish = open_in(text)
+    user = actor_of(socket).name
+    shell = (
+        kept.find(wish.resume, job_id, user) if wish.resume is not None else await _opened(socket, job_id, user, wish)
+    )
+    if shell.keeps:
+        kept.add(shell)
+    told = opened_out(shell.opened.rank, cluster_of(socket).settings.terminal_idle, shell.id if shell.keeps else None)
+    try:
+        await socket.send_text(told)
+    except BaseException:
+        kept.end(shell)
+        raise
+    return shell
+
+
+async def _opened(socket: WebSocket, job_id: str, user: str, wish: OpenIn) -> Shell:
     size = wish.terminal.size if wish.terminal is not None else None
     cluster = cluster_of(socket)
     context = copy_context()  # so that who asks is known in the thread too
@@ -80,6 +116,7 @@ async def _open(socket: WebSocket, job_id: str, threads: ThreadPoolExecutor) -> 
         make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
     else:
         make = partial(context.run, cluster.terminals.connect, job_id, wish.rank, wish.port)
+    threads = ThreadPoolExecutor(3, thread_name_prefix=f"terminal-{job_id}")
     # Its end is awaited whatever happens: a terminal that nobody holds could not be closed.
     opening = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(threads, make))
     try:
@@ -87,8 +124,10 @@ async def _open(socket: WebSocket, job_id: str, threads: ThreadPoolExecutor) -> 
     except asyncio.CancelledError:
         opening.add_done_callback(_close_late)
         raise
-    await socket.send_text(opened_out(opened.rank, cluster.settings.terminal_idle))
-    return opened
+    except BaseException:
+        threads.shutdown(wait=False)
+        raise
+    return Shell(opened, threads, job_id, user, keeps=wish.keep)
 
 
 def _close_late(opening: asyncio.Future[OpenTerminal]) -> None:
@@ -120,25 +159,25 @@ async def _refuse(socket: WebSocket, error: SchedulearnError) -> None:
 class _Session:
     """What goes to and fro until one side ends."""
 
-    def __init__(self, socket: WebSocket, opened: OpenTerminal, threads: ThreadPoolExecutor, idle_s: float) -> None:
+    def __init__(self, socket: WebSocket, shell: Shell, idle_s: float) -> None:
         self._socket = socket
-        self._terminal = opened.terminal
-        self._threads = threads
+        self._shell = shell
+        self._terminal = shell.opened.terminal
+        self._threads = shell.threads
         self._idle_s = idle_s
-        self._active = time.monotonic()
+        self._taken = shell.taken
 
     async def run(self) -> None:
-        await until_one_ends(self._put_out(), self._take_in(), self._watch())
+        await until_one_ends(self._put_out(), self._take_in(), self._watch(), self._give_up())
 
     async def _put_out(self) -> None:
-        loop = asyncio.get_running_loop()
-        while (piece := await loop.run_in_executor(self._threads, self._terminal.read)) is not None:
-            self._active = time.monotonic()
-            stream, data = piece
-            await self._socket.send_bytes(bytes([stream]) + data)
-        code = await loop.run_in_executor(self._threads, self._terminal.exit_code)
+        code = await self._shell.output.show(self._socket.send_bytes)
         await self._socket.send_text(exit_out(code))
         await self._socket.close(1000)
+
+    async def _give_up(self) -> NoReturn:
+        await self._taken.wait()
+        raise _Taken("this shell is shown elsewhere now")
 
     async def _take_in(self) -> NoReturn:
         loop = asyncio.get_running_loop()
@@ -146,7 +185,7 @@ class _Session:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message.get("code", 1000))
-            self._active = time.monotonic()
+            self._shell.output.active = time.monotonic()
             data, text = message.get("bytes"), message.get("text")
             if len(data or text or "") > LONGEST:
                 raise _TooLong(f"a message has at most {LONGEST} bytes")
@@ -156,13 +195,15 @@ class _Session:
                 control = control_in(text)
                 if control.resize is not None:
                     await loop.run_in_executor(self._threads, self._terminal.resize, control.resize.size)
+                if control.end:
+                    raise _Ended
                 if control.end_input:
                     await loop.run_in_executor(self._threads, self._terminal.end_input)
 
     async def _watch(self) -> NoReturn:
         """Ends a terminal in which nothing happens."""
         while True:
-            left = self._active + self._idle_s - time.monotonic() if self._idle_s else 3600.0
+            left = self._shell.output.active + self._idle_s - time.monotonic() if self._idle_s else 3600.0
             if left <= 0:
                 raise _Idle(f"closed: nothing happened here for {self._idle_s:.0f} s (terminal_idle)")
             await asyncio.sleep(left)

@@ -75,8 +75,13 @@ def test_a_shell_is_typed_into_resized_and_ended(service: Service, page: Page) -
     assert_clean(watch)
 
 
-@pytest.mark.parametrize("how", ["close the tab", "leave the job", "reload"])
-def test_going_leaves_no_process(service: Service, page: Page, how: str) -> None:
+@pytest.mark.parametrize("how", ["close the tab", "leave the job"])
+def test_going_leaves_no_process(tmp_path: Path, page: Page, how: str) -> None:
+    with Service(tmp_path, env={"SCHEDULEARN_TERMINAL_KEEP": "1"}) as service:
+        _goes(service, page, how)
+
+
+def _goes(service: Service, page: Page, how: str) -> None:
     job = service.submit_shell("sleep 1000")
     service.wait(job, "running")
     open_page(page, service, f"/ui/jobs/{job}")
@@ -87,12 +92,31 @@ def test_going_leaves_no_process(service: Service, page: Page, how: str) -> None
     match how:
         case "close the tab":
             page.close()
-        case "reload":
-            page.reload()
         case _:
             page.get_by_role("navigation").get_by_role("link", name="Jobs").click()
     wait_for(lambda: not running(f"sleep {mark}"), what="their end")
     assert service.job(job)["state"] == "running"
+
+
+def test_a_shell_is_found_again_after_a_reload(service: Service, page: Page) -> None:
+    job = service.submit_shell("sleep 1000")
+    service.wait(job, "running")
+    watch = open_page(page, service, f"/ui/jobs/{job}")
+    open_shell(page)
+    page.keyboard.type("mine=$((6*7)); echo it is $mine\n")
+    screen_shows(page, "it is 42")
+    page.reload()
+    page.get_by_role("tab", name="Terminal").click()
+    screen_shows(page, "it is 42")
+    page.locator(".xterm-helper-textarea").focus()
+    page.keyboard.type("echo still $mine; exit 3\n")
+    expect(page.get_by_text("The shell ended with 3.")).to_be_visible()
+    screen_shows(page, "still 42")
+    # One that has ended is not looked for.
+    page.reload()
+    page.get_by_role("tab", name="Terminal").click()
+    expect(page.get_by_role("button", name="Open a shell")).to_be_visible()
+    assert_clean(watch)
 
 
 def test_a_shell_goes_on_while_the_log_is_looked_at_and_a_key_leaves_it(service: Service, page: Page) -> None:

@@ -220,3 +220,77 @@ def test_a_service_that_stops_ends_them(tmp_path: Path) -> None:
         opened = stack.enter_context(socket(api, running(api), CAT))
         text(opened)
     assert terminals(api)[0].closed
+
+
+KEPT = {"command": ["cat"], "keep": True}
+
+
+def kept_shell(api: Api, job: str) -> str:
+    """A shell that was written to, and left."""
+    with socket(api, job, KEPT) as opened:
+        found = str(text(opened)["opened"]["id"])
+        opened.send(b"before")
+        assert opened.recv(timeout=10) == b"\x01before"
+    return found
+
+
+def test_a_shell_is_found_again_with_what_it_wrote(api: Api) -> None:
+    job = running(api)
+    shell = kept_shell(api, job)
+    with socket(api, job, {"resume": shell}) as again:
+        assert text(again)["opened"]["id"] == shell
+        assert again.recv(timeout=10) == b"\x01before"
+        again.send(b"after")
+        assert again.recv(timeout=10) == b"\x01after"
+        # Who comes last has it: two could not both type.
+        with socket(api, job, {"resume": shell}) as third:
+            assert closed_with_problem(again) == (4409, "taken")
+            text(third)
+            assert third.recv(timeout=10) == b"\x01before"
+            third.send(json.dumps({"end": True}))
+            with pytest.raises(ConnectionClosed):
+                third.recv(timeout=10)
+    [terminal] = terminals(api)
+    wait_for(lambda: terminal.closed, what="its end")
+    with socket(api, job, {"resume": shell}) as late:
+        assert text(late)["problem"]["code"] == "not_found"
+
+
+def closed_with_problem(opened: ClientConnection) -> tuple[int, str]:
+    code = text(opened)["problem"]["code"]
+    return closed_with(opened), code
+
+
+def test_a_shell_that_nobody_comes_back_to_ends(tmp_path: Path) -> None:
+    with serve_api(tmp_path, terminal_keep=0.3) as api:
+        job = running(api)
+        shell = kept_shell(api, job)
+        [terminal] = terminals(api)
+        wait_for(lambda: terminal.closed, what="its end")
+        with socket(api, job, {"resume": shell}) as late:
+            assert text(late)["problem"]["code"] == "not_found"
+
+
+def test_nobody_else_finds_a_shell(tmp_path: Path) -> None:
+    with serve_api(tmp_path, token=TOKEN) as api:
+        ada, root = (f"Bearer {token_for(api, name, role)}" for name, role in (("ada", "user"), ("eve", "admin")))
+        job = running(api, user="ada")
+        other = running(api, user="ada")
+        with socket(api, job, KEPT, authorization=ada) as opened:
+            shell = text(opened)["opened"]["id"]
+        for where, who in ((job, root), (other, ada)):
+            with socket(api, where, {"resume": shell}, authorization=who) as wrong:
+                assert text(wrong)["problem"]["code"] == "not_found"
+        with socket(api, job, {"resume": shell}, authorization=ada) as again:
+            assert text(again)["opened"]["id"] == shell
+
+
+def test_a_shell_that_ended_meanwhile_tells_how(api: Api) -> None:
+    job = running(api)
+    shell = kept_shell(api, job)
+    [terminal] = terminals(api)
+    terminal.end_input()
+    with socket(api, job, {"resume": shell}) as again:
+        assert text(again)["opened"]["id"] == shell
+        assert again.recv(timeout=10) == b"\x01before"
+        assert text(again) == {"exit_code": 0}

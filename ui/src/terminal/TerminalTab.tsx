@@ -7,11 +7,11 @@ import type { JobDetail } from "../api/types";
 import { Panel } from "../components/Panel";
 import { GuardedButton } from "../may/GuardedButton";
 import { useWhyNotOf } from "../may/useMay";
-import { Connection } from "./connection";
+import { Connection, memoryOf } from "./connection";
 import { withNonce } from "./styles";
 import classes from "./TerminalTab.module.css";
 
-/** A shell in a running job. It ends with the job's screen. */
+/** A shell in a running job. It ends with the job's screen, and is found again after a reload. */
 export default function TerminalTab({ job }: { job: JobDetail }) {
   const ranks = job.tasks
     .filter((task) => task.state === "running")
@@ -19,7 +19,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
     .sort((a, b) => a - b);
   const [chosen, setChosen] = useState<number | null>(null);
   /** Which of the shells that were opened here this is; 0: none yet. */
-  const [shell, setShell] = useState(0);
+  const [shell, setShell] = useState(() => (memoryOf(job.id).read() === null ? 0 : 1));
   const [ended, setEnded] = useState("");
   const rank = chosen !== null && ranks.includes(chosen) ? chosen : (ranks[0] ?? null);
   const whyNot = useWhyNotOf(job.user);
@@ -64,7 +64,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
         <Text size="sm" c="dimmed" role="status">
           {ended ||
             (isOpen
-              ? "F6 leaves it. It ends when you leave this job's screen, with all that was started in it."
+              ? "F6 leaves it. It ends when you leave this job's screen, with all that was started in it; a reload finds it again."
               : "It runs in the job's container, with its files, variables and GPUs. The job's events say who opened it.")}
         </Text>
       </div>
@@ -102,7 +102,7 @@ function Shell({ jobId, rank, onEnd }: ShellProps) {
     fit.fit();
     terminal.focus();
     const size = () => ({ columns: terminal.cols, rows: terminal.rows });
-    const connection = new Connection(jobId, first, size(), {
+    const connection = new Connection(jobId, first, size(), memoryOf(jobId), {
       output: (data) => terminal.write(data),
       opened: () => connection.resize(size()),
       ended: (how) => {

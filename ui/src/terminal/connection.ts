@@ -12,15 +12,30 @@ interface Listener {
   ended: (how: string) => void;
 }
 
+/** Where the id of a shell is kept, so that it is found again after a reload. */
+export interface Memory {
+  read: () => string | null;
+  write: (id: string | null) => void;
+}
+
+/** Of this tab of the browser: another one has shells of its own. */
+export const memoryOf = (jobId: string): Memory => {
+  const key = `schedulearn.shell.${jobId}`;
+  return {
+    read: () => sessionStorage.getItem(key),
+    write: (id) => (id === null ? sessionStorage.removeItem(key) : sessionStorage.setItem(key, id)),
+  };
+};
+
 type Told =
-  | { opened: { rank: number; idle_after: number } }
+  | { opened: { rank: number; idle_after: number; id?: string } }
   | { exit_code: number }
   | { problem: { code: string; detail: string } };
 
 const PIECE = 32 * 1024;
 
 export class Connection {
-  private readonly socket: WebSocket;
+  private socket: WebSocket;
   private readonly encoder = new TextEncoder();
   private over = false;
   private began = false;
@@ -28,23 +43,34 @@ export class Connection {
   private early = "";
 
   constructor(
-    jobId: string,
-    rank: number | null,
-    size: Size,
+    private readonly jobId: string,
+    private readonly rank: number | null,
+    private readonly size: Size,
+    private readonly memory: Memory,
     private readonly listener: Listener,
   ) {
+    this.socket = this.open(memory.read());
+  }
+
+  /** A shell that was kept, or a new one. */
+  private open(kept: string | null): WebSocket {
+    const { jobId, rank, size } = this;
     const address = new URL(`/api/v1/jobs/${encodeURIComponent(jobId)}/exec`, window.location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    this.socket = new WebSocket(address);
-    this.socket.binaryType = "arraybuffer";
-    this.socket.onopen = () => this.tell({ command: [], rank, terminal: size });
-    this.socket.onmessage = ({ data }) => this.hear(data);
-    this.socket.onclose = () =>
+    const socket = new WebSocket(address);
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () =>
+      this.tell(kept === null ? { command: [], rank, terminal: size, keep: true } : { resume: kept });
+    socket.onmessage = ({ data }) => this.hear(data);
+    socket.onclose = () => {
+      if (socket !== this.socket) return;
       this.end(
         this.began
-          ? "The connection broke, and what ran here has been ended. The job goes on."
+          ? "The connection broke. The shell goes on for some minutes: reload the page to find it again."
           : "The service refused: only the job's user and admins may open a terminal.",
       );
+    };
+    return socket;
   }
 
   write(text: string) {
@@ -60,8 +86,11 @@ export class Connection {
     if (this.began) this.tell({ resize: size });
   }
 
+  /** Ends the shell. When a page is reloaded nobody calls this, and the shell goes on for a while. */
   close() {
     this.over = true;
+    this.memory.write(null);
+    this.tell({ end: true });
     this.socket.close();
   }
 
@@ -81,11 +110,17 @@ export class Connection {
     const told: Told = JSON.parse(data);
     if ("opened" in told) {
       this.began = true;
+      this.memory.write(told.opened.id ?? null);
       this.listener.opened(told.opened.idle_after);
       this.write(this.early);
     } else if ("exit_code" in told) {
+      this.memory.write(null);
       this.end(`The shell ended with ${told.exit_code}.`);
+    } else if (told.problem.code === "not_found" && this.memory.read() !== null && !this.began) {
+      this.memory.write(null); // it has ended meanwhile
+      this.socket = this.open(null);
     } else {
+      if (this.began) this.memory.write(null);
       this.end(told.problem.detail);
     }
   }

@@ -72,7 +72,6 @@ def test_a_job_that_fills_the_disk_is_cancelled_and_the_service_stops_and_starts
         answer = service.http.post(f"/api/v1/jobs/{job}/cancel")
         assert answer.status_code == 200, answer.text
         service.wait(job, "cancelled")
-        assert submit(service).status_code == 507, "its files are still there"
         with suppress(FileNotFoundError):  # what a job left in its own directory goes by itself
             for ballast in disk.folder.rglob("ballast"):
                 ballast.unlink()

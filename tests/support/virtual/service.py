@@ -60,6 +60,7 @@ class VirtualService:
         """What threads of the agents would do now."""
         self.failing_commits = 0
         """So many of the next commits fail."""
+        self._time, self._dead = time, False
         effects.dead = False
         embedded, *others = engines.values()
         gpus = [FoundGpu(f"{embedded.host_id}-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(with_gpus)]
@@ -78,14 +79,18 @@ class VirtualService:
                 ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S, idle_after=IDLE_S),
                 make_host=lambda *_: EmbeddedHost(embedded.host_id, "fake", "fake", embedded, gpus),
                 make_runtime=lambda row: engines[row.id],
-                timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), time.after),
+                timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), self._later),
             )
         self._observe_effects()
+
+    def _later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """A timer ends with its process."""
+        self._time.after(delay_s, lambda: None if self._dead else call())
 
     def die(self) -> None:
         """Lets go of the files as the system does for a process that was killed; nothing is finished or told."""
         self.pending.clear()
-        self._effects.dead = True
+        self._dead = self._effects.dead = True
         event.remove(self.cluster.db.engine, "commit", self._commit)
         self.cluster.db.close()
         for lock in self.cluster._locks:

@@ -64,7 +64,7 @@ def test_nobody_sets_their_own(ada: httpx.Client) -> None:
     "ids",
     [
         {"uid": 0, "gid": 1}, {"uid": 1, "gid": 0}, {"uid": 1, "gid": 1, "gids": [0]}, {"uid": 1}, {"gid": 1},
-        {"gids": [1]}, {"uid": "1", "gid": 1}, {"uid": True, "gid": 1}, {"uid": 1.0, "gid": 1}, {"uid": -1, "gid": 1},
+        {"gids": [1]}, {"uid": "1", "gid": 1}, {"uid": True, "gid": 1}, {"uid": 1.5, "gid": 1}, {"uid": -1, "gid": 1},
         {"uid": 1 << 31, "gid": 1}, {"uid": 1, "gid": 1, "gids": list(range(1, 66))},
         {"uid": 1, "gid": 1, "groups": [2]},
     ],

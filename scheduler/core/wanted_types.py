@@ -46,7 +46,7 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     """Why a waiting job can't start, however many GPUs are free."""
     if not job.gpu_type or job.allocation:
         return None
-    there = sum((host.gpus if host.open else 0) + host.parked_gpus for host in hosts if suits(host, job))
+    there = gpus_for(job, hosts)
     if there >= job.required_gpus:
         return None
     known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
@@ -70,7 +70,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     later: dict[str, Explanation] = {}
     for job in starts:
         closed = {other.gpu_type for other in before if _turn(other) < _turn(job)}
-        able = {host.id for host in snapshot.hosts if suits(host, job) and host.gpu_type not in closed}
+        able = {host.id for host in snapshot.hosts if _suits(host, job) and host.gpu_type not in closed}
         found = _room(job, plan.allocations[job.id], able, free, shared)
         if found is not None:
             kept[job.id] = found
@@ -86,7 +86,12 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     return _Placed(replace(plan, allocations=kept, suspended=suspended, reasons={**plan.reasons, **later}), misfits)
 
 
-def suits(host: HostView, job: JobView) -> bool:
+def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
+    """Return how many GPUs of the type that the job wants can be had, those of parked hosts included."""
+    return sum((host.gpus if host.open else 0) + host.parked_gpus for host in hosts if _suits(host, job))
+
+
+def _suits(host: HostView, job: JobView) -> bool:
     """Tell whether the GPUs of a host are of the type that the job wants."""
     return job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type)
 

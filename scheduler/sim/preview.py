@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota, policy_plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.wanted_types import plan_by_type, suits
+from schedulearn.scheduler.core.wanted_types import gpus_for, plan_by_type
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Outcome
@@ -108,8 +108,8 @@ def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
     """Tell whether a waiting job needs more than all hosts have, or than its quota ever allows."""
     if job.allocation:
         return False
-    there = sum((host.gpus if host.open else 0) + host.parked_gpus for host in snapshot.hosts if suits(host, job))
-    return (job.min_gpus if job.elastic else job.required_gpus) > there or exceeds_quota(job, quotas)
+    needed = job.min_gpus if job.elastic else job.required_gpus
+    return needed > gpus_for(job, snapshot.hosts) or exceeds_quota(job, quotas)
 
 
 def _totals(found: Forecast, outcomes: Sequence[Outcome], until: float, changes: int) -> Totals:

@@ -109,7 +109,8 @@ def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, pa
 
     host.get_by_role("button", name="Drain").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("1 job now")
+    expect(dialog).to_contain_text("1 job leaves it")
+    expect(dialog.get_by_role("link", name="holder")).to_be_visible()
     dialog.get_by_label("Minutes until").fill("0")
     dialog.get_by_role("button", name="Drain the host").click()
     expect(host).to_contain_text("Draining")

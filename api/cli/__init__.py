@@ -16,7 +16,7 @@ import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
-from schedulearn.api.client.client import ClientError
+from schedulearn.api.client.errors import ClientError
 
 __all__ = ["COMMANDS", "cli", "main"]
 

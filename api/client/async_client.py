@@ -17,15 +17,14 @@ from schedulearn.api.client.asked.base import Steps
 from schedulearn.api.client.asked.every import EveryCall
 from schedulearn.api.client.client import PAGE, Client
 from schedulearn.api.client.data.folder import PushProgress
+from schedulearn.api.client.errors import ApiError, UnreachableError
 from schedulearn.api.client.files import Progress
 from schedulearn.api.client.job import Job, LogPiece, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.transport import (
-    ApiError,
     Event,
     Json,
     ResumedStream,
-    UnreachableError,
     as_list,
     as_object,
     as_text,

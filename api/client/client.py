@@ -15,18 +15,11 @@ from schedulearn.api.client import calls
 from schedulearn.api.client.asked.base import Steps
 from schedulearn.api.client.asked.every import EveryCall
 from schedulearn.api.client.data.client import DataClient
+from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
-from schedulearn.api.client.transport import (
-    ApiError,
-    ClientError,
-    Event,
-    Json,
-    UnreachableError,
-    check,
-    part,
-)
+from schedulearn.api.client.transport import Event, Json, check, part
 
 __all__ = ["ApiError", "Client", "ClientError", "Event", "Job", "Json", "LogPiece", "UnreachableError"]
 

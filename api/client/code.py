@@ -20,7 +20,7 @@ from typing import IO
 
 from pathspec import GitIgnoreSpec
 
-from schedulearn.api.client.transport import ClientError
+from schedulearn.api.client.errors import ClientError
 from schedulearn.scheduler.code.archive import (
     Entry,
     Kind,

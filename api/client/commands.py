@@ -10,15 +10,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from schedulearn.api.client.transport import (
-    ApiError,
-    ClientError,
-    Json,
-    UnreachableError,
-    connection,
-    part,
-    unreachable,
-)
+from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
+from schedulearn.api.client.transport import Json, connection, part, unreachable
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
-from schedulearn.api.client.transport import ClientError, Transport, UnreachableError, check, part
-from schedulearn.scheduler.runtimes.archives import extract
+from schedulearn.api.client.errors import ClientError, UnreachableError
+from schedulearn.api.client.transport import Transport, check, part
 
 if TYPE_CHECKING:
     import httpx
@@ -138,6 +138,8 @@ class FilesClient(Transport):
         on_left_out: Callable[[str], None],
     ) -> None:
         import httpx
+
+        from schedulearn.scheduler.runtimes.archives import extract
 
         if target.exists():
             raise ClientError(f"{target} is there already: remove it, or name another place")

@@ -8,8 +8,9 @@ import time
 from datetime import UTC, datetime
 from typing import TextIO
 
+from schedulearn.api.client.errors import ApiError, UnreachableError
 from schedulearn.api.client.job import Job
-from schedulearn.api.client.transport import PATIENCE_S, ApiError, Json, UnreachableError
+from schedulearn.api.client.transport import PATIENCE_S, Json
 
 _FIRST_S, _GROWTH, _LONGEST_S = 0.1, 1.3, 1.0
 _REMOVED_S = 30.0

@@ -10,11 +10,12 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
+from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
 from schedulearn.api.client.trust import VARIABLE, is_distrust, trusted_context
 
 if TYPE_CHECKING:
@@ -27,25 +28,6 @@ PATIENCE_S = 300.0
 """How long a stream tries to get back to a service that has gone."""
 _SILENCE_S = 60.0  # of a stream, then it is opened anew from where it was: the service may have gone without a word
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class ClientError(Exception):
-    """No answer that can be used. `str(error)` says what is wrong and what to do."""
-
-
-class UnreachableError(ClientError):
-    """Nothing answers at the address."""
-
-
-class ApiError(ClientError):
-    """The service refused: an RFC 9457 problem document. `code` is stable, `errors` names the fields at fault."""
-
-    def __init__(self, status: int, code: str, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.errors = errors
 
 
 @dataclass(frozen=True)

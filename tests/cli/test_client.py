@@ -6,7 +6,8 @@ import pytest
 
 from schedulearn.api.cli.common import clean, exit_code
 from schedulearn.api.cli.times import parse_seconds, show_seconds
-from schedulearn.api.client.transport import ClientError, Event, EventParser, base_url, part
+from schedulearn.api.client.errors import ClientError
+from schedulearn.api.client.transport import Event, EventParser, base_url, part
 
 STREAM = (
     b': connected\n\nid: 3\nevent: log\ndata: {"text":"a"}\n\n: alive\n\ndata: {}\r\n\r\nid: 4\nevent: log\ndata: {"te'

@@ -8,10 +8,16 @@ import sys
 import click
 import pytest
 from click.testing import CliRunner
+from services import Service
 
 from schedulearn.api.cli import COMMANDS, cli
 
-HEAVY = ("pydantic", "httpx", "rich", "numpy", "sqlalchemy", "fastapi", "yaml", "schedulearn.api.cli.submit")
+SERVER = (
+    "numpy", "scipy", "pydantic", "sqlalchemy", "sqlmodel", "fastapi", "starlette", "uvicorn", "docker",
+    "schedulearn.scheduler.store", "schedulearn.scheduler.runtimes", "schedulearn.api.answers",
+)  # fmt: skip
+NOT_FOR_HELP = (*SERVER, "httpx", "rich", "yaml", "ssl", "schedulearn.api.client.client", "schedulearn.api.cli.submit")
+NOT_FOR_LS = (*SERVER, "rich", "pygments", "yaml", "schedulearn.api.cli.submit")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -25,15 +31,16 @@ def test_help_lists_every_command() -> None:
     assert [name for name, (_, _, text) in COMMANDS.items() if f"  {name} " not in shown or text not in shown] == []
 
 
-def test_help_imports_no_command() -> None:
+@pytest.mark.parametrize(("arguments", "not_imported"), [("--help", NOT_FOR_HELP), ("ls", NOT_FOR_LS)])
+def test_a_command_imports_only_what_it_needs(service: Service, arguments: str, not_imported: tuple[str, ...]) -> None:
     program = (
         "import sys\n"
         "from schedulearn.api.cli import cli\n"
-        "cli.main(['--help'], standalone_mode=False)\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        f"cli.main([{arguments!r}, '--url', {service.url!r}], standalone_mode=False)\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stderr == "[]\n"
+    assert [name for name in not_imported if name in done.stderr.splitlines()] == []
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -14,7 +14,7 @@ from services import IMAGE, Service
 
 from schedulearn.api.cli.submit import code_of
 from schedulearn.api.client.code import list_files, packed_code
-from schedulearn.api.client.transport import ClientError
+from schedulearn.api.client.errors import ClientError
 
 RUN = ("run", "--image", IMAGE)
 

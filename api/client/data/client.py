@@ -10,23 +10,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schedulearn.api.client import calls
-from schedulearn.api.client.data.folder import PushProgress, digests_of, list_folder, manifest_json
-from schedulearn.api.client.transport import (
-    ApiError,
-    ClientError,
-    Json,
-    Transport,
-    UnreachableError,
-    check,
-    checked_json,
-    part,
-)
-from schedulearn.scheduler.runtimes.archives import extract
+from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
+from schedulearn.api.client.transport import Json, Transport, check, checked_json, part
+
+if TYPE_CHECKING:
+    from schedulearn.api.client.data.folder import PushProgress
 
 _SMALL = 1 << 20
 """Files up to this size are sent together."""
@@ -75,6 +68,8 @@ class DataClient(Transport):
         """Makes a folder, or one file, the newest version of a data set, and returns that. Only files that the service
         lacks are sent, and a push that was cut goes on in the next call. The same content makes no new version.
         `on_left_out` is told of links that lead outside, and of what is no file."""
+        from schedulearn.api.client.data.folder import digests_of, list_folder, manifest_json
+
         limits = self._object("GET", "data-limits")
         found = list_folder(Path(folder), limits["max_bytes"], limits["max_files"])
         for left in found.left_out:
@@ -123,6 +118,8 @@ class DataClient(Transport):
     def _receive_data(self, version: Json, target: Path, on_progress: Callable[[int, int | None], None]) -> None:
         import httpx
 
+        from schedulearn.scheduler.runtimes.archives import extract
+
         unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
         path = f"/api/v1/data/{part(version['name'])}/{version['version']}/archive"
         done = 0
@@ -148,6 +145,8 @@ class DataClient(Transport):
 
     def _send_missing(self, missing: Sequence[Json], paths: dict[str, Path], sending: _Sending) -> None:
         """As far as it goes: what is still missing then is told by the next offer."""
+        from concurrent.futures import ThreadPoolExecutor
+
         small = [each for each in missing if each["size"] <= _SMALL and not each["received"]]
         large = [each for each in missing if each["size"] > _SMALL or each["received"]]
         jobs = [partial(self._send_batch, batch, paths, sending) for batch in _batches(small)]

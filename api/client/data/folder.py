@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schedulearn.api.client.transport import ClientError, Json
+from schedulearn.api.client.errors import ClientError
+from schedulearn.api.client.transport import Json
 from schedulearn.scheduler.code.archive import link_stays_inside, show_bytes
 from schedulearn.scheduler.data.store import blob_of
 

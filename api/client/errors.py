@@ -1,0 +1,24 @@
+"""Errors of the client, in a module that imports nothing: `schedulearn --help` needs them too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class ClientError(Exception):
+    """No answer that can be used. `str(error)` says what is wrong and what to do."""
+
+
+class UnreachableError(ClientError):
+    """Nothing answers at the address."""
+
+
+class ApiError(ClientError):
+    """The service refused: an RFC 9457 problem document. `code` is stable, `errors` names the fields at fault."""
+
+    def __init__(self, status: int, code: str, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors

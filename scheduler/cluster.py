@@ -265,6 +265,8 @@ class Cluster:
             self._directory.reachable,
             self.utilization,
             partial(time_left, self._directory.agents),
+            host_facts=self._directory.facts,
+            cpu_jobs=chosen.cpu_jobs,
             quotas=self.service.quotas.now,
             switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )

@@ -11,23 +11,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.background import Background
-from schedulearn.scheduler.core.cluster_state import ClusterState
+from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed
+from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
-from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
-from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
+from schedulearn.scheduler.core.model import Basis, Explanation, JobView, Snapshot
+from schedulearn.scheduler.core.outcomes.retries import next_tries
+from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, NewJob, without_cpu_only
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
+from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import PolicyFault
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.people.accounts import has_accounts
 from schedulearn.scheduler.store.people.visibility import seeing_all
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
@@ -92,6 +96,8 @@ class Forecaster:
         utilization: Callable[[str], float | None],
         image_in: Callable[[NeedsData, Sequence[str]], float],
         *,
+        host_facts: Callable[[], Mapping[str, HostFacts | None]] = dict,
+        cpu_jobs: int = 0,
         quotas: Callable[[], Quotas] = Quotas,
         switching: Switching | None = None,
         every_s: float = EVERY_S,
@@ -105,6 +111,8 @@ class Forecaster:
         self._reachable = reachable
         self._utilization = utilization
         self._image_in = image_in
+        self._host_facts = host_facts
+        self._cpu_jobs = cpu_jobs
         self._quotas = quotas
         self._switching = switching
         self._every_s = every_s
@@ -199,8 +207,8 @@ class Forecaster:
         from schedulearn.scheduler.sim.forecast import Eta, Facts, forecast
 
         quotas, now = self._quotas(), self._clock()
-        if not spec.required_gpus:  # it waits for nobody, and no simulation tells how long it takes
-            return Eta(now, None, None, None, Basis.GUESS), now
+        if not spec.required_gpus:
+            return self._predict_without_gpus(spec, quotas, now), now
         if used_up(spec.user, quotas):
             return Eta(None, None, None, None, Basis.GUESS), now
         policy = self._policy()
@@ -248,6 +256,27 @@ class Forecaster:
             log.exception("the start of a job could not be foreseen")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found.etas[_UNBORN], found.until
+
+    def _predict_without_gpus(self, spec: JobSpec, quotas: Quotas, now: float) -> Eta:
+        """No simulation tells how long such a job takes, so one that has to wait has no start."""
+        from schedulearn.scheduler.sim.forecast import Eta
+
+        with self._db.read() as conn:
+            state, several_users = load_cluster_state(conn), has_accounts(conn)
+        resting = next_tries(state.jobs, now).keys()
+        waiting = {job.id for job in self._snapshot(self._policy(), state, now).jobs}
+        need = CpuNeed(_UNBORN, spec.cpus, spec.memory, spec.shm_size)
+        cpu_only = CpuOnly(
+            state, self._reachable(), self._host_facts(), self._cpu_jobs, lambda job, host: None, resting, quotas,
+            several_users=several_users, now=now,
+        )  # fmt: skip
+        place = cpu_only.places(waiting, NewJob(_UNBORN, spec.user or "", spec.priority, now, need))[_UNBORN]
+        image_in = self._image_in(spec, ())
+        if isinstance(place, Explanation):
+            return Eta(None, None, None, None, Basis.GUESS, beyond_quota=place.code == Reason.UNSATISFIABLE)
+        if math.isinf(image_in):
+            return Eta(None, None, None, None, Basis.GUESS, awaits_image=True)
+        return Eta(now + image_in, None, None, None, Basis.GUESS)
 
     def wait_of(self, spec: JobSpec) -> float | None:
         """Seconds until it would start if it were submitted now; None: it can't be told. Raises PolicyFault."""

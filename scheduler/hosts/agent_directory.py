@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.telemetry.resources import WatchedHost
@@ -24,6 +25,10 @@ class AgentDirectory:
     def reachable(self) -> set[str]:
         """The hosts that answer."""
         return {host_id for host_id, agent in self._agents.items() if agent.status.observation is not None}
+
+    def facts(self) -> dict[str, HostFacts | None]:
+        """What each host has; None: not known."""
+        return {host_id: agent.status.facts for host_id, agent in self._agents.items()}
 
     def watched(self) -> dict[str, WatchedHost]:
         """What each host that answers takes, and for which tasks."""

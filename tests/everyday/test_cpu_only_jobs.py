@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
@@ -112,6 +113,26 @@ def test_the_api_shows_them_like_the_others(api: Api) -> None:
     again = api.http.get(f"/api/v1/jobs/{job_id}/spec").json()
     assert api.http.post("/api/v1/jobs", json=again).status_code == 201
     assert api.http.post("/api/v1/jobs", json={**again, "min_gpus": 0, "max_gpus": 0}).status_code == 201
+
+
+def test_a_preview_says_that_it_starts_now_only_where_there_is_room(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local")
+    runtime.facts = HostFacts("fake local", cpus=4, memory_bytes=8 * GIB)
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+
+        def preview(**asked: Any) -> str:
+            eta, _ = c.cluster.forecaster.predict_job(spec("new", 0, **asked))
+            return "never" if eta.beyond_quota else "later" if eta.start is None else "now"
+
+        [first] = c.submit(spec("a", 0, cpus=3, memory="6g"))
+        c.wait(first, "running")
+        assert preview(cpus=1, memory="1g") == "now"
+        assert preview(cpus=2) == "later", "the processors are taken"
+        assert preview(memory="4g") == "later", "so is the memory"
+        assert preview(cpus=5) == "never", "no host has as many"
+        [second] = c.submit(spec("b", 0, cpus=1, memory="1g"))
+        c.wait(second, "running")
+        assert preview(cpus=1, memory="1g") == "later"
 
 
 def test_without_a_word_it_gets_little_memory_even_where_no_gpu_is(tmp_path: Path) -> None:

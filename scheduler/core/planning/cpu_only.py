@@ -60,6 +60,16 @@ def cpu_use(need: CpuNeed) -> CpuUse:
     return CpuUse(1, 1.0 if need.cpus is None else need.cpus, memory)
 
 
+class NewJob(NamedTuple):
+    """What counts of a job that is not stored."""
+
+    id: str
+    user: str
+    priority: int
+    submitted_at: float
+    need: CpuNeed
+
+
 @dataclass(frozen=True)
 class CpuOnly:
     """Where jobs without GPUs start, as of one moment."""
@@ -79,22 +89,27 @@ class CpuOnly:
     """Others than who sends jobs now may come: nobody takes the last places."""
     now: float = 0.0
 
-    def places(self, among: Set[str] | None = None) -> Places:
-        """For each waiting job without GPUs; `among`: only of these."""
-        waiting = [
+    def places(self, among: Set[str] | None = None, new: NewJob | None = None) -> Places:
+        """For each waiting job without GPUs; `among`: only of these. `new`: as if this one were submitted now."""
+        waiting: list[NewJob | Job] = [
             job for job in self.state.jobs.values()
             if not job.required_gpus and job.status in WAITS and job.id not in self.resting
             and (among is None or job.id in among)
         ]  # fmt: skip
+        needs = self.state.cpu_needs
+        if new is not None:
+            waiting.append(new)
+            needs = {**needs, new.id: new.need}
         if not waiting:
             return {}
         rooms = self._rooms()
         turns = _Turns(waiting, rooms.held)
         places: dict[str, str | Explanation] = {}
         for job in turns:
-            place = self._place(job, rooms)
+            need = cpu_use(needs[job.id])
+            place = self._place(job, need, rooms)
             if not isinstance(place, Explanation):
-                rooms.take(place, self.quotas.holders_of(job.user), cpu_use(self.state.cpu_needs[job.id]))
+                rooms.take(place, self.quotas.holders_of(job.user), need)
                 turns.started(job.user)
             places[job.id] = place
         return places
@@ -108,8 +123,7 @@ class CpuOnly:
                 rooms.take(task.host_id, self.quotas.holders_of(job.user), cpu_use(need))
         return rooms
 
-    def _place(self, job: Job, rooms: _Rooms) -> str | Explanation:
-        need = cpu_use(self.state.cpu_needs[job.id])
+    def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> str | Explanation:
         if not rooms.could_fit(need):
             return _unsatisfiable(need, rooms.whole.keys(), self.most)
         if (why := self._over_quota(job, need, rooms) or self._too_large_a_share(job, need, rooms)) is not None:
@@ -121,14 +135,14 @@ class CpuOnly:
             return _no_room(rooms, self.most)
         return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
 
-    def _over_quota(self, job: Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
+    def _over_quota(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
         for holder in self.quotas.holders_of(job.user):
             held, bounds = rooms.held.get(holder, _NOTHING), _most_of(self.quotas.bounds_of(holder))
             if not held.plus(need).within(bounds):
                 return _quota_reached(holder, held, need, bounds)
         return None
 
-    def _too_large_a_share(self, job: Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
+    def _too_large_a_share(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
         """Why it may not start although there is room: its user would have more than what is left to all others. So
         some is left for the next user, however many come. An operator's own bound counts instead."""
         held = rooms.held.get(Holder(job.user), _NOTHING)
@@ -214,8 +228,8 @@ class _Turns:
     """Waiting jobs: first that of the user who runs the fewest, of equals the one submitted first. A user's own jobs go
     by priority. Tell `started` of each that starts."""
 
-    def __init__(self, waiting: Sequence[Job], held: Mapping[Holder, CpuUse]) -> None:
-        self._jobs: dict[str, list[Job]] = {}
+    def __init__(self, waiting: Sequence[NewJob | Job], held: Mapping[Holder, CpuUse]) -> None:
+        self._jobs: dict[str, list[NewJob | Job]] = {}
         for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.id), reverse=True):
             self._jobs.setdefault(job.user, []).append(job)  # the last one is next
         self._running = {user: held.get(Holder(user), _NOTHING).jobs for user in self._jobs}
@@ -226,7 +240,7 @@ class _Turns:
     def started(self, user: str) -> None:
         self._running[user] += 1
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[NewJob | Job]:
         while self._next:
             *_, user = heapq.heappop(self._next)
             yield self._jobs[user].pop()

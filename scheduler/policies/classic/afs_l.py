@@ -20,8 +20,9 @@ class AfsL(Damping, Policy):
 
     Two jobs are compared as if shares stayed as they are until the shorter one, a, ends: the GPU goes to the longer
     one, b, only if (p_b' - p_b) / p_b' > (p_a' - p_a) / p_a, with p the speedup now and p' with the next GPU. Which one
-    is the shorter is told by remaining work over speedup; of two with no GPU yet the one with less work comes first.
-    So short jobs get theirs first, and of equally long ones those that scale better. Lengths as in `srtf`.
+    is the shorter is told by remaining work over speedup; of two with no GPU yet the one with less work comes first,
+    and one with no GPU counts as the longer. A tie goes to the shorter. So short jobs get theirs first, and of equally
+    long ones those that scale better. Lengths as in `srtf`.
     """
 
     name: ClassVar[str] = "afs-l"
@@ -60,9 +61,9 @@ def winner(one: Claim | None, other: Claim | None) -> Claim | None:
         return one if length(one.job) <= length(other.job) else other
     if one.step < 0 or other.step < 0:  # one without a GPU takes for ever
         shorter, longer = (other, one) if one.step < 0 else (one, other)
-        return longer if longer.gain / _next_speedup(longer) >= shorter.gain / shorter.speedup else shorter
-    first = length(one.job) / one.speedup <= length(other.job) / other.speedup
-    shorter, longer = (one, other) if first else (other, one)
+    else:
+        first = length(one.job) / one.speedup <= length(other.job) / other.speedup
+        shorter, longer = (one, other) if first else (other, one)
     return longer if longer.gain / _next_speedup(longer) > shorter.gain / shorter.speedup else shorter
 
 

@@ -308,6 +308,17 @@ def test_afs_l_starts_the_shortest_and_gives_more_to_the_shorter_of_equals() -> 
     assert total(plan, "short") > total(plan, "long") > 0
 
 
+def test_afs_l_gives_all_gpus_to_the_shorter_of_two_jobs_that_scale_perfectly() -> None:
+    """Algorithm 1 of the paper asks for more than a tie before a GPU goes to the longer job: with 100 and 200 s of work
+    on two GPUs the mean completion time is then 100 s; shared evenly, it is 125 s."""
+    jobs = [
+        elastic("long", remaining=200.0, goodput=PowerLaw(1.0)),
+        elastic("short", at=1, remaining=100.0, goodput=PowerLaw(1.0)),
+    ]
+    plan = make_policy("afs-l").allocate(snapshot(jobs, [host(gpus=2)]))
+    assert (total(plan, "short"), total(plan, "long")) == (2, 0)
+
+
 def test_afs_l_gives_more_to_the_job_that_scales_better() -> None:
     jobs = [
         elastic("slow", remaining=1e3, goodput=PowerLaw(0.3)),

@@ -67,6 +67,29 @@ def test_the_figures_of_the_thesiss_scenario(monkeypatch: pytest.MonkeyPatch) ->
     assert int(told) == round(100 * more - 100)
 
 
+def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
+    jobs = [{"name": f"small-{at}", "time": 90 * at, "seconds": 600, "num_replicas": 1} for at in range(480)]
+    jobs.append({"name": "large", "time": 900, "seconds": 600, "num_replicas": 4})
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"jobs": sorted(jobs, key=lambda each: float(str(each["time"])))}))
+    waits = {
+        160: {"fifo", "elastic-fifo", "ffdl"},
+        5020: {"tiresias", "elastic-tiresias"},
+        42460: {"afs-l", "elastic-srtf", "goodput:default", "las", "srtf"},
+    }
+    policies = ",".join(sorted(set.union(*waits.values())))
+    words = ["simulate", str(trace), "--hosts", "1", "--gpus", "8", "--policy", policies, "--json"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    found: dict[int, set[str]] = {}
+    for policy in json.loads(done.stdout)["policies"]:
+        [large] = [each for each in policy["jobs"] if each["id"] == "large"]
+        found.setdefault(round(large["started_at"] - large["submitted_at"]), set()).add(policy["policy"])
+    assert found == waits
+    text = (ROOT / "docs/policies.md").read_text().partition("#### Who can starve")[2].partition("**Speedups")[0]
+    assert all(f"{wait:,} s" in text for wait in waits)
+
+
 def test_the_policies_that_are_compared_on_polluxs_first_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that know no goodput, which are fast to play; 6 s of processor time, on one of the three traces."""
     monkeypatch.chdir(ROOT)

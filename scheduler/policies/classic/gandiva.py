@@ -13,9 +13,12 @@ from schedulearn.scheduler.policies.classic.queueing import BY_SUBMISSION, Room,
 
 @dataclass(frozen=True)
 class Gandiva(Policy):
-    """Jobs that find no free GPU share those of others and take turns (sections 3.2 and 4 of the paper: suspend-resume,
-    over-subscription, round robin): early feedback for all instead of a queue. All jobs keep their size, rigid ones
-    too: a paused job keeps its process, and its memory on the GPU.
+    """Time slicing only: jobs that find no free GPU share those of others and take turns (sections 3.2 and 4 of the
+    paper: suspend-resume, over-subscription, round robin). Gandiva's packing, migration and resizing are not part of
+    it.
+
+    Early feedback for all instead of a queue. All jobs keep their size, rigid ones too: a paused job keeps its process,
+    and its memory on the GPU.
 
     Jobs start in the order of submission: on free GPUs if there are enough, else on the host whose GPUs have the fewest
     jobs. Those that share GPUs, directly or through others, form a ring; in each `quantum` of the clock the next one of

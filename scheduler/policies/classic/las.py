@@ -16,8 +16,8 @@ _ORDER = Order(lambda job: (job.attained_gpu_seconds, job.order), "by attained s
 @dataclass(frozen=True)
 class LeastAttainedService(Policy):
     """The job that has had the fewest GPU-seconds comes first: without knowing lengths, short jobs get through early
-    (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). Elastic jobs are
-    preempted, rigid ones never.
+    (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). Large jobs may
+    wait as long as smaller ones come. Elastic jobs are preempted, rigid ones never.
 
     Damped: a running job gives way only to one with far less service (`factor`). The two can change places again only
     after that one has had so much more in its turn, so the times between changes grow geometrically.

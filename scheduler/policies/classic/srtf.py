@@ -1,4 +1,4 @@
-"""Shortest remaining time first, also known as SRJF."""
+"""Shortest remaining service first, also known as SRTF and SRJF."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _ORDER = Order(lambda job: (length(job), job.order), "by remaining work, shortes
 
 @dataclass(frozen=True)
 class ShortestRemainingTimeFirst(Policy):
-    """The job with the least work left comes first (Schrage, 1968): the best there is for the mean completion time on
-    one server; long jobs may wait long. Elastic jobs are preempted, rigid ones never.
+    """The job with the least service left comes first: seconds on one GPU, not the time that it will take on the GPUs
+    that it gets (SRSF; Gu et al., Tiresias, NSDI 2019). Large jobs may wait as long as smaller ones come. Elastic jobs
+    are preempted, rigid ones never.
 
-    Work left is in seconds on one GPU, declared or predicted from the job's family. Where neither is known, attained
-    service (GPU-seconds) stands in for it, so that an unknown job that has just come counts as short, as with `las`.
+    On one server this has the least mean completion time (Schrage, 1968); on several GPUs nothing proves that. Service
+    left is declared or predicted from the job's family. Where neither is known, attained service (GPU-seconds) stands
+    in for it, so that an unknown job that has just come counts as short, as with `las`.
 
     Damped: a running job gives way only to one that is far shorter (`factor`), so that two cannot take turns.
     """

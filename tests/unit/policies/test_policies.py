@@ -253,3 +253,10 @@ def test_faulty_plans_are_told_apart(allocations: dict[str, dict[str, int]], fau
         [job("w", gpus=2), job("r", gpus=3, allocation={"h1": 3}), job("e", elastic=True, max_gpus=3)], [host(gpus=4)]
     )
     assert any(fault in found for found in plan_faults(state, Plan(allocations)))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("gandiva", "Time slicing only"), ("srtf", "seconds on one GPU, not the time")]
+)
+def test_a_name_that_promises_more_is_put_right_by_the_description(name: str, told: str) -> None:
+    assert told in " ".join((POLICIES[name].__doc__ or "").partition("\n\n")[0].split())

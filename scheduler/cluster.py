@@ -256,6 +256,7 @@ class Cluster:
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization, self.resources).record,
             memory_of=self.resources.memory,
             follow_clock=self.clock_watch.look,
+            is_disk_low=partial(is_low, self.data_dir),
             timing=self._timing,
         )
         self.forecaster = Forecaster(

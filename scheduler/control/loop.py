@@ -100,6 +100,7 @@ class SchedulerLoop:
         record_results: Callable[[float], None] = lambda now: None,
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         follow_clock: Callable[[], None] = lambda: None,
+        is_disk_low: Callable[[], bool] = lambda: False,
         timing: Timing = MACHINE,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -121,6 +122,7 @@ class SchedulerLoop:
         self._record_results = record_results
         self._memory_of = memory_of
         self._follow_clock = follow_clock
+        self._is_disk_low = is_disk_low
         self.interval_s = settings.interval
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
@@ -293,7 +295,7 @@ class SchedulerLoop:
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
         self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
-        if advance_sweeps(self.db, now, self._quotas()):
+        if advance_sweeps(self.db, now, self._quotas(), self._is_disk_low):
             state = self._load()
         return state
 

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
@@ -169,29 +169,42 @@ def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
     if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
         reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
         store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
-        _advance(sweep_id, now, NO_QUOTAS, conn)
+        _advance(sweep_id, now, _Limits(), conn)
 
 
-def advance_sweeps(db: Database, now: float, quotas: Quotas = NO_QUOTAS) -> bool:
+def advance_sweeps(
+    db: Database, now: float, quotas: Quotas = NO_QUOTAS, is_disk_low: Callable[[], bool] = lambda: False
+) -> bool:
     """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start.
-    No run starts that would be one job too many of its user's that wait: the sweep goes on once there is room."""
+    No run starts that would be one job too many of its user's that wait, or while the disk is low: the sweep goes on
+    once there is room."""
     with db.read() as conn:
-        due = [sweep.id for sweep in store.unfinished(conn) if _next(conn, sweep, quotas) is not None]
+        unfinished = store.unfinished(conn)
+        limits = _Limits(quotas, bool(unfinished) and is_disk_low())
+        due = [sweep.id for sweep in unfinished if _next(conn, sweep, limits) is not None]
     for sweep_id in due:
         try:
-            db.write(partial(_advance, sweep_id, now, quotas))
+            db.write(partial(_advance, sweep_id, now, limits))
         except InvalidError:
             log.exception("sweep %s: a run that was right when it was stored is not any more", sweep_id)
             db.write(partial(_give_up, sweep_id, now))
     return bool(due)
 
 
-def _next(conn: Connection, sweep: SweepProgress, quotas: Quotas) -> SweepStep | None:
-    return next_step(sweep, room_to_wait(conn, quotas, sweep.user) if sweep.pending else None)
+class _Limits(NamedTuple):
+    """What keeps runs from starting."""
+
+    quotas: Quotas = NO_QUOTAS
+    disk_low: bool = False
 
 
-def _advance(sweep_id: str, now: float, quotas: Quotas, conn: Connection) -> None:
-    while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], quotas)) is not None:
+def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep | None:
+    room = room_to_wait(conn, limits.quotas, sweep.user) if sweep.pending else None
+    return next_step(sweep, room, disk_low=limits.disk_low)
+
+
+def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> None:
+    while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], limits)) is not None:
         match step:
             case StartRuns(count):
                 _start_runs(conn, sweep_id, count, now)

@@ -35,10 +35,15 @@ class SweepReason(StrEnum):
     STARTED = "started"
     RETRIED = "retried"
     OVER_QUOTA = "over_quota"
+    DISK_LOW = "disk_low"
     COMPLETED = "completed"
     TOO_MANY_FAILURES = "too_many_failures"
     REFUSED = "refused"
     CANCELLED = "cancelled"
+
+
+_WAITS = {SweepReason.OVER_QUOTA: "quota", SweepReason.DISK_LOW: "disk"}
+"""Why no run of a sweep starts -> what must have room for that."""
 
 
 class SweepProgress(NamedTuple):
@@ -81,18 +86,18 @@ class ChangeStatus:
 SweepStep = StartRuns | ChangeStatus
 
 
-def next_step(sweep: SweepProgress, room: int | None = None) -> SweepStep | None:
+def next_step(sweep: SweepProgress, room: int | None = None, *, disk_low: bool = False) -> SweepStep | None:
     """What is to be done now; None: nothing, until one of its jobs ends. After a step there may be another one.
-    `room`: so many more jobs of its user may wait; None: there is no quota."""
+    `room`: so many more jobs of its user may wait; None: there is no quota. `disk_low`: no job may be added."""
     match sweep.status:
         case SweepStatus.RUNNING:
-            return _next_of_running(sweep, room)
+            return _next_of_running(sweep, room, disk_low)
         case SweepStatus.STOPPING if not sweep.active:
             return ChangeStatus(_end_of(sweep.reason), sweep.reason, _summary(sweep))
     return None
 
 
-def _next_of_running(sweep: SweepProgress, room: int | None) -> SweepStep | None:
+def _next_of_running(sweep: SweepProgress, room: int | None, disk_low: bool) -> SweepStep | None:
     if sweep.max_failures is not None and sweep.failed > sweep.max_failures:
         message = (
             f"{_count(sweep.failed, 'run')} failed and max_failures is {sweep.max_failures}: no further run starts; "
@@ -100,26 +105,27 @@ def _next_of_running(sweep: SweepProgress, room: int | None) -> SweepStep | None
         )
         return ChangeStatus(SweepStatus.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
     if count := min(sweep.pending, max(0, sweep.max_parallel - sweep.active)):
-        return _start(sweep, count, count if room is None else min(count, room))
+        return _start(sweep, count, count if room is None else min(count, room), disk_low)
     if not sweep.pending and not sweep.active and not sweep.open:
         return ChangeStatus(SweepStatus.COMPLETED, SweepReason.COMPLETED, _summary(sweep))
     return None
 
 
-def _start(sweep: SweepProgress, count: int, allowed: int) -> SweepStep | None:
-    """A sweep that may not start any of `count` runs waits. It says so only where none of its jobs is left: with each
-    of those that starts there is room for another one."""
-    waits = sweep.reason is SweepReason.OVER_QUOTA
-    if allowed > 0 and waits:
-        return ChangeStatus(sweep.status, SweepReason.STARTED, "The quota has room again: further runs start.")
-    if allowed > 0:
-        return StartRuns(allowed)
-    if sweep.active or waits:
+def _start(sweep: SweepProgress, count: int, allowed: int, disk_low: bool) -> SweepStep | None:
+    """A sweep that may not start any of `count` runs waits, and says why. It does not speak of a quota while one of its
+    jobs is left: with each of those that starts there is room for another one."""
+    if allowed > 0 and not disk_low:
+        what = _WAITS.get(sweep.reason)
+        if what is None:
+            return StartRuns(allowed)
+        return ChangeStatus(sweep.status, SweepReason.STARTED, f"The {what} has room again: further runs start.")
+    reason = SweepReason.DISK_LOW if disk_low else SweepReason.OVER_QUOTA
+    if reason is sweep.reason or (sweep.active and not disk_low and sweep.reason not in _WAITS):
         return None
-    message = (
-        f"{_count(count, 'run')} can't start yet: {sweep.user}, or their group, has as many jobs waiting as may be."
-    )
-    return ChangeStatus(sweep.status, SweepReason.OVER_QUOTA, message)
+    why = "the disk of the service is almost full: remove files, or outputs of jobs"
+    if not disk_low:
+        why = f"{sweep.user}, or their group, has as many jobs waiting as may be"
+    return ChangeStatus(sweep.status, reason, f"{_count(count, 'run')} can't start yet: {why}.")
 
 
 def _end_of(reason: SweepReason) -> SweepStatus:

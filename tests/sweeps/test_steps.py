@@ -125,3 +125,26 @@ def test_no_more_runs_start_than_jobs_may_wait() -> None:
     assert isinstance(again, ChangeStatus)
     assert (again.status, again.reason) == (SweepStatus.RUNNING, SweepReason.STARTED)
     assert next_step(progress(), room=0) == next_step(progress()), "none is left to start"
+
+
+def test_no_run_starts_while_the_disk_is_low_whatever_the_quota_says() -> None:
+    for runs in (
+        progress(pending=4),
+        progress(pending=4, active=1),
+        progress(pending=4, reason=SweepReason.OVER_QUOTA),
+    ):
+        for room in (None, 0, 3):
+            step = next_step(runs, room, disk_low=True)
+            assert isinstance(step, ChangeStatus)
+            assert (step.status, step.reason) == (SweepStatus.RUNNING, SweepReason.DISK_LOW)
+            assert "can't start yet: the disk" in step.message
+    waits = progress(pending=4, active=1, reason=SweepReason.DISK_LOW)
+    assert next_step(waits, disk_low=True) is None, "it is said once"
+    assert next_step(progress(active=1), disk_low=True) is None, "none is left to start"
+    again = next_step(waits)
+    assert again == ChangeStatus(
+        SweepStatus.RUNNING, SweepReason.STARTED, "The disk has room again: further runs start."
+    )  # fmt: skip
+    over = next_step(waits, room=0)
+    assert isinstance(over, ChangeStatus)
+    assert over.reason is SweepReason.OVER_QUOTA, "the disk is not the reason any more"

@@ -83,6 +83,10 @@ def test_below_the_low_water_mark_nothing_more_is_taken(disk: SmallDisk, tmp_pat
     with Service(disk.folder) as service:
         talks = service.submit("sh -c 'while :; do echo some words; sleep 0.1; done'")
         service.wait(talks, "running")
+        fails = {"type": "t", "container_image": IMAGE, "command": "false", "required_gpus": 0}
+        runs = {"name": "s", "job": fails, "list": [{"env.A": 1}]}
+        tried = "/api/v1/sweeps/" + service.http.post("/api/v1/sweeps", json=runs).json()["id"]
+        wait_for(lambda: service.http.get(tried).json()["state"] == "completed", what="its only run")
         disk.fill()
         kept = service.http.get(f"/api/v1/jobs/{talks}/logs").content
         time.sleep(2)
@@ -98,7 +102,12 @@ def test_below_the_low_water_mark_nothing_more_is_taken(disk: SmallDisk, tmp_pat
         assert service.http.get("/api/v1/cluster").json()["disk_low"] is True
         assert service.http.post(f"/api/v1/jobs/{talks}/cancel").status_code == 200
         service.wait(talks, "cancelled")
+        assert service.http.post(f"{tried}/retry").status_code == 200
+        wait_for(lambda: service.http.get(tried).json()["reason"] == "disk_low", what="the reason why its run waits")
+        assert service.http.get(tried).json()["counts"]["pending"] == 1
         disk.empty()
+        service.submit("true")
+        wait_for(lambda: service.http.get(tried).json()["state"] == "completed", what="its run, once there is room")
         assert service.http.get("/api/v1/cluster").json()["disk_low"] is False
 
 

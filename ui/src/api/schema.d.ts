@@ -6645,7 +6645,7 @@ export interface components {
          * @description Why a sweep is in its state, for machines.
          * @enum {string}
          */
-        SweepReason: "started" | "retried" | "over_quota" | "completed" | "too_many_failures" | "refused" | "cancelled";
+        SweepReason: "started" | "retried" | "over_quota" | "disk_low" | "completed" | "too_many_failures" | "refused" | "cancelled";
         /**
          * SweepSpec
          * @description What `POST /api/v1/sweeps` takes.

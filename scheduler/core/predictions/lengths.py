@@ -33,6 +33,8 @@ class Prediction(NamedTuple):
     high: float
     jobs: int
     """That ended, on which it rests."""
+    stretch: float = 1.0
+    """Factor by which earlier scores have stretched the interval, in logarithms."""
 
     @property
     def spread(self) -> float:
@@ -41,8 +43,8 @@ class Prediction(NamedTuple):
 
 
 class LengthModel:
-    """What the jobs of one family that ended tell of its others. `scores`: how far earlier predictions were off, in
-    halves of their intervals: if more than one of ten was outside, the intervals are widened until that is so."""
+    """What the jobs of one family that ended tell of its others. `scores`: those of earlier predictions; they stretch
+    the intervals until nine of ten earlier errors fit."""
 
     def __init__(self, ended: Sequence[Ended], scores: Sequence[float] = ()) -> None:
         """Raises ValueError if none has ended."""
@@ -54,16 +56,20 @@ class LengthModel:
         rows = [columns.row(each.features) for each in ended]
         self._columns = columns
         self._fit = Regression(rows, [math.log(each.gpu_seconds) for each in ended], usual)
-        self._half = (half_of(self._fit.off) if len(ended) > 1 else _ALONE) * stretch_of(scores)
+        self._half = half_of(self._fit.off) if len(ended) > 1 else _ALONE
+        self._stretch = stretch_of(scores)
 
     def predict(self, features: Features) -> Prediction:
         row = self._columns.row(features)
         middle = self._fit.value(row)
-        half = min(_MOST, max(_LEAST, self._half * self._fit.widening(row)))
+        unit = min(_MOST, max(_LEAST, self._half * self._fit.widening(row)))
+        half = min(_MOST, max(_LEAST, unit * self._stretch))
         value, low, high = (math.exp(max(-700.0, min(700.0, middle + side))) for side in (0.0, -half, half))
-        return Prediction(value, low, high, self.jobs)
+        return Prediction(value, low, high, self.jobs, half / unit)
 
 
 def score(prediction: Prediction, gpu_seconds: float) -> float:
-    """How far it was off, in halves of its interval: 1 is its edge."""
-    return abs(math.log(max(gpu_seconds, 1e-9) / prediction.value)) / max(math.log(prediction.spread), 1e-9)
+    """Error in halves of the interval as it was before any stretching. Scores by stretched ones would settle at the
+    square root of the factor that is needed."""
+    unit = max(math.log(prediction.spread), 1e-9) / prediction.stretch
+    return abs(math.log(max(gpu_seconds, 1e-9) / prediction.value)) / unit

@@ -19,6 +19,7 @@ LEAST_REACHED = 3
 LARGEST = 1e100
 """Beyond it, a metric has no value that one could learn from."""
 _LEAST = 1e-3  # of half an interval, as a share of what is usual
+_POWER_LAW = "power law"
 _MOST = math.log(30.0)  # of half an interval, in logarithms
 
 
@@ -37,6 +38,8 @@ class MetricPrediction(NamedTuple):
     jobs: int
     """That ended, on which it rests."""
     model: str
+    stretch: float = 1.0
+    """Factor by which earlier scores have stretched the interval."""
 
 
 class _Candidate:
@@ -54,13 +57,17 @@ class _Candidate:
         told = [self._outer(y - off) for y, off in zip(values, self._fit.off, strict=True)]
         self.error = statistics.fmean(abs(each.value - other) for each, other in zip(jobs, told, strict=True))
 
-    def predict(self, features: Features, stretch: float) -> tuple[float, float, float]:
-        """No value beyond what was seen: an accuracy grows to its limit, not on and on."""
+    def predict(self, features: Features, stretch: float) -> tuple[tuple[float, float, float], float]:
+        """Return (value, low, high) and the factor by which the interval is stretched. No value lies beyond what was
+        seen: an accuracy grows to its limit, not on and on."""
         row = self._columns.row(features)
         middle = min(self._high, max(self._low, self._fit.value(row)))
-        half = max(_LEAST * self._usual, half_of(self._fit.off) * stretch * self._fit.widening(row))
-        half = min(_MOST, half) if self._logs else half
-        return self._outer(middle), self._outer(middle - half), self._outer(middle + half)
+        most = _MOST if self._logs else math.inf
+        least = _LEAST * self._usual
+        unit = min(most, max(least, half_of(self._fit.off) * self._fit.widening(row)))
+        half = min(most, max(least, unit * stretch))
+        interval = (self._outer(middle), self._outer(middle - half), self._outer(middle + half))
+        return interval, half / unit if unit else 1.0
 
     def _inner(self, value: float) -> float:
         return math.log(value) if self._logs else value
@@ -70,7 +77,7 @@ class _Candidate:
 
 
 class MetricModel:
-    """Of one metric. `scores`: how far earlier predictions were off, as for lengths."""
+    """Of one metric. `scores`: those of earlier predictions, as for lengths."""
 
     def __init__(self, jobs: Sequence[Reached], scores: Sequence[float] = ()) -> None:
         """Raises ValueError if fewer than LEAST_REACHED jobs have it."""
@@ -84,14 +91,19 @@ class MetricModel:
             _Candidate("linear", jobs, columns, logs=False),
         ]
         if min(each.value for each in jobs) > 0:
-            candidates.append(_Candidate("power law", jobs, columns, logs=True))
+            candidates.append(_Candidate(_POWER_LAW, jobs, columns, logs=True))
         self._used = min(candidates, key=lambda each: each.error)  # of equals the first, which is the simplest
 
     def predict(self, features: Features) -> MetricPrediction:
-        return MetricPrediction(*self._used.predict(features, self._stretch), self._jobs, self._used.name)
+        interval, stretch = self._used.predict(features, self._stretch)
+        return MetricPrediction(*interval, self._jobs, self._used.name, stretch)
 
 
 def score(prediction: MetricPrediction, actual: float) -> float:
-    """How far it was off, in halves of its interval: 1 is its edge."""
+    """Error in halves of the interval as it was before any stretching, as for lengths; of a power law in logarithms."""
+    if prediction.model == _POWER_LAW:
+        unit = math.log(prediction.high / prediction.value) / prediction.stretch
+        return abs(math.log(max(actual, 1e-300) / prediction.value)) / max(unit, 1e-9)
     half = prediction.high - prediction.value if actual > prediction.value else prediction.value - prediction.low
-    return abs(actual - prediction.value) / max(half, 1e-9 * abs(prediction.value), 1e-300)
+    unit = half / prediction.stretch
+    return abs(actual - prediction.value) / max(unit, 1e-9 * abs(prediction.value), 1e-300)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 CONFIDENCE = 0.9
 """The share of jobs that an interval is to hold."""
-LEAST_SCORES = 10
-"""Earlier predictions below which they say nothing of the next intervals."""
+LEAST_SCORES, SCORED = 10, 40
+"""Earlier predictions that set the width of the next intervals: at least, and at most the last of them. So many may
+narrow intervals too; fewer only widen them."""
 _STIFF = 0.2  # how much stands for what is usual: as so many jobs that differ by a factor of e
 _T = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86)  # Student's, nine of ten between both, by degrees of freedom
 
@@ -48,9 +49,12 @@ def half_of(off: Sequence[float]) -> float:
 
 
 def stretch_of(scores: Sequence[float]) -> float:
-    """By which intervals are widened, by how far earlier predictions were off, in halves of their intervals: so that no
-    more than one of ten would have been outside. Never below 1: luck does not narrow them."""
-    return max(1.0, _held_by_nine_of_ten(scores)) if len(scores) >= LEAST_SCORES else 1.0
+    """Return the factor by which intervals are stretched, so that nine of ten would have held earlier errors.
+    `scores`: errors in halves of intervals before any stretching. Below 1 only by SCORED of them: fewer may be luck."""
+    if len(scores) < LEAST_SCORES:
+        return 1.0
+    needed = _held_by_nine_of_ten(scores)
+    return needed if len(scores) >= SCORED else max(1.0, needed)
 
 
 def _held_by_nine_of_ten(values: Sequence[float]) -> float:

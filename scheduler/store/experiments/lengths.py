@@ -30,6 +30,7 @@ from sqlmodel import Field, SQLModel, col
 from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Compared, drift_of
 from schedulearn.scheduler.core.predictions.features import Given, features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, Ended, Prediction, score
+from schedulearn.scheduler.core.predictions.regression import SCORED
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
@@ -38,7 +39,6 @@ from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
 MOST_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
-SCORED = 40  # predictions of a family by which the next ones are widened
 _AT_ONCE = 500  # ids in one query
 
 
@@ -60,6 +60,8 @@ class LengthPrediction(SQLModel, table=True):
     """GPU-seconds in all; this and the next two."""
     low: float
     high: float
+    stretch: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
+    """Factor by which earlier scores had stretched the interval."""
     ended_at: float | None = Field(default=None, sa_type=InstantColumn)
     actual: float | None = None
     """GPU-seconds; None: it has not ended, or not well."""
@@ -255,9 +257,9 @@ def _of_kin(kin: Kin) -> ColumnElement[bool]:
 
 def _compared() -> Any:
     """Predictions whose jobs ended well, the newest first."""
-    columns = (_TABLE.c.value, _TABLE.c.low, _TABLE.c.high, _TABLE.c.jobs, _TABLE.c.actual)
+    columns = (_TABLE.c.value, _TABLE.c.low, _TABLE.c.high, _TABLE.c.jobs, _TABLE.c.stretch, _TABLE.c.actual)
     return select(*columns).where(_TABLE.c.actual.is_not(None)).order_by(_TABLE.c.seq.desc())
 
 
 def _prediction(row: Row[Any]) -> Prediction:
-    return Prediction(row.value, row.low, row.high, row.jobs)
+    return Prediction(row.value, row.low, row.high, row.jobs, row.stretch)

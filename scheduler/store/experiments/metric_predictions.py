@@ -29,10 +29,11 @@ from sqlmodel import Field, SQLModel, col
 from schedulearn.scheduler.core.predictions.features import features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED
 from schedulearn.scheduler.core.predictions.metrics import LARGEST, LEAST_REACHED, MetricPrediction, Reached, score
+from schedulearn.scheduler.core.predictions.regression import SCORED
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
-from schedulearn.scheduler.store.experiments.lengths import MOST_KEPT, SCORED, come_lately, given_of
+from schedulearn.scheduler.store.experiments.lengths import MOST_KEPT, come_lately, given_of
 from schedulearn.scheduler.store.models import Job, Metric
 from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
@@ -62,6 +63,8 @@ class PredictedMetric(SQLModel, table=True):
     value: float
     low: float
     high: float
+    stretch: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
+    """Factor by which earlier scores had stretched the interval."""
     ended_at: float | None = Field(default=None, sa_type=InstantColumn)
     actual: float | None = None
     """The last value; None: the job has not ended, or not well, or has logged none."""
@@ -130,7 +133,7 @@ def scores_of(conn: Connection, kin: Kin, metric: str) -> list[float]:
     mine = (_TABLE.c.owner == kin.owner, _TABLE.c.metric == metric, _TABLE.c.predicted_at >= since)
     query = _compared(kin.family).where(*mine).limit(SCORED)
     return [
-        score(MetricPrediction(row.value, row.low, row.high, row.jobs, row.model), row.actual)
+        score(MetricPrediction(row.value, row.low, row.high, row.jobs, row.model, row.stretch), row.actual)
         for row in conn.execute(query)
     ]
 

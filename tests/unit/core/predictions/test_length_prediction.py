@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -122,7 +123,28 @@ def test_an_interval_that_was_too_narrow_is_widened() -> None:
     after = LengthModel(jobs, [3.0] * 10).predict(features_of(given()))
     assert after.value == before.value
     assert math.log(after.spread) == pytest.approx(3 * math.log(before.spread))
-    assert LengthModel(jobs, [0.1] * 40).predict(features_of(given())) == before, "but never narrowed by luck"
+    assert LengthModel(jobs, [0.1] * 39).predict(features_of(given())) == before, "few scores may be luck"
+    wide = [ended(100 * 2**n, given()) for n in range(20)]
+    narrow, usual = (LengthModel(wide, scores).predict(features_of(given())) for scores in ([0.5] * 40, []))
+    assert math.log(narrow.spread) == pytest.approx(0.5 * math.log(usual.spread)), "forty are not"
+
+
+def test_intervals_settle_at_the_factor_that_is_needed() -> None:
+    """The next jobs scatter three times as much as those that are known. Scores by widened intervals settled at 1.78,
+    and .66 held."""
+    dice = random.Random(5)
+    known = [ended(100 * math.exp(dice.gauss(0, 0.1)), given()) for _ in range(100)]
+    true_half = 1.645 * 0.3
+    scores: list[float] = []
+    held, halves = [], []
+    for _ in range(2000):
+        found = LengthModel(known, scores[-40:]).predict(features_of(given()))
+        took = 100 * math.exp(dice.gauss(0, 0.3))
+        scores.append(score(found, took))
+        held.append(found.low <= took <= found.high)
+        halves.append(math.log(found.spread))
+    assert statistics.fmean(held[40:]) == pytest.approx(0.9, abs=0.02)
+    assert statistics.fmean(halves[40:]) == pytest.approx(true_half, rel=0.1)
 
 
 def test_extreme_numbers_stay_finite() -> None:

@@ -67,12 +67,20 @@ def test_scores_are_halves_of_the_interval_on_each_side() -> None:
     assert [score(found, each) for each in (0.9, 0.95, 0.8, 0.7, 1.0)] == pytest.approx([0, 1, 1, 2, 2])
 
 
+def test_scores_are_by_intervals_before_they_were_widened() -> None:
+    assert score(MetricPrediction(0.9, 0.6, 1.2, 5, "mean", stretch=3.0), 1.2) == pytest.approx(3)
+    by_logarithm = MetricPrediction(1.0, math.exp(-0.6), math.exp(0.6), 5, "power law", stretch=3.0)
+    assert [score(by_logarithm, math.exp(each)) for each in (-0.6, 0.2)] == pytest.approx([3, 1])
+
+
 def test_intervals_that_did_not_hold_are_widened() -> None:
     jobs = [reached(0.9 + 0.001 * n) for n in range(20)]
     before, after = (MetricModel(jobs, scores).predict(job()) for scores in ((), [4.0] * 10))
     assert after.value == before.value
     assert after.high - after.value == pytest.approx(4 * (before.high - before.value))
-    assert MetricModel(jobs, [0.1] * 40).predict(job()) == before, "but never narrowed by luck"
+    assert MetricModel(jobs, [0.1] * 39).predict(job()) == before, "few scores may be luck"
+    narrow = MetricModel(jobs, [0.5] * 40).predict(job())
+    assert narrow.high - narrow.value == pytest.approx(0.5 * (before.high - before.value)), "forty are not"
 
 
 def test_extreme_numbers_stay_finite() -> None:

@@ -211,11 +211,9 @@ async def stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Job
 
 
 def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
-    """Whose jobs they are: who sends them, but admins may name another."""
     actor = actor_of(request)
     for spec in specs:
-        if not (actor.is_admin and spec.user):
-            spec.user = actor.name
+        spec.user = actor.user_of(spec.user)
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=request_of(JobSpec))

@@ -49,8 +49,7 @@ def started(
     """Stores what is asked for as a sweep. `job`: of its runs; who sends it is its user, but admins may name another.
     `sweep` and `design` are asked for after that."""
     key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
-    if not (actor.is_admin and job.get("user")):
-        job["user"] = actor.name
+    job["user"] = actor.user_of(job.get("user"))
     cluster.service.check_room()
     asked = sweep()
     return cluster.sweeps.start(

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
+
+from schedulearn.scheduler.errors import InvalidError
+
+T = TypeVar("T")
+
+GROUP = "/"
+"""Before the name of a group, where users and groups are told apart."""
 
 
 class Role(StrEnum):
@@ -38,6 +46,14 @@ class Actor:
     @property
     def is_admin(self) -> bool:
         return self.role is Role.ADMIN
+
+    def user_of(self, asked: T) -> T | str:
+        """Return whose a job is that they send: theirs, but admins may name another (`asked`)."""
+        if not (self.is_admin and asked):
+            return self.name
+        if str(asked).startswith(GROUP):
+            raise InvalidError(f"invalid user {asked!r}: the name of a user can't begin with {GROUP!r}", field="user")
+        return asked
 
     def may_change(self, owner: str) -> bool:
         """Whether they may act on what belongs to `owner`."""

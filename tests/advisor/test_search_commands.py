@@ -60,7 +60,7 @@ def test_a_job_of_the_family_gets_what_was_found(service: Service, found: str) -
     one = ("submit", "-d", "--json", "--image", IMAGE, "--launcher", "none", "--as-found", "--family")
     job = service.run(*one, "naps", "--", "true").json
     assert (job["required_gpus"], job["batch_size"]) == (1, answer["batch_size"])
-    assert "no search has found" in service.run(*one, "strangers", "--", "true", code=1).err
+    assert "no search of yours" in service.run(*one, "strangers", "--", "true", code=1).err
 
 
 def test_what_is_wrong_is_told(service: Service) -> None:

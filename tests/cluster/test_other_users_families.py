@@ -10,13 +10,15 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from schedulearn.scheduler.core.planning.quotas import NO_BOUNDS
+from schedulearn.scheduler.core.predictions.drift import Drift
 from schedulearn.scheduler.core.predictions.features import Given
+from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.metric_predictions import _OF_OURS
 from schedulearn.scheduler.reports.store import ReportIn, store_report
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
-from schedulearn.scheduler.store.experiments import metric_predictions
+from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.people import groups
 from schedulearn.scheduler.store.people.kin import Kin
@@ -180,9 +182,6 @@ def test_others_are_no_hint_where_jobs_are_hidden(tmp_path: Path, hide: bool) ->
 
 
 def test_what_drifts_for_others_begins_no_version_for_oneself(tmp_path: Path) -> None:
-    from schedulearn.scheduler.core.predictions.drift import Drift
-    from schedulearn.scheduler.store.experiments import lengths, versions
-
     with FakeCluster(tmp_path, gpus=8) as c:
         ended(c, "ada", seconds=100.0)
         ended(c, "ben", seconds=700.0)
@@ -209,3 +208,22 @@ def test_what_can_not_be_is_ignored_and_told_once(tmp_path: Path) -> None:
         assert events == ["Ignored what its workers reported: a pass of 80,000 s, within 600 s."]
         assert state.progress[job].epoch == 3
         assert profile(c, job).goodput([1], [1])[0] > 1
+
+
+def test_a_new_group_learns_nothing_of_a_removed_one_of_its_name(tmp_path: Path) -> None:
+    kin = Kin("f", "/vision")
+
+    def earlier_group(db: object) -> None:
+        groups.set_group(db, "vision", NO_BOUNDS, 1.0)
+        versions.begin(db, kin, Drift(9e9, 1.0, 3.0), 1.0)
+        lengths.remember(db, kin, {"a job": Prediction(1.0, 1.0, 1.0, 1)}, 2.0)
+        lengths.settle(db, [lengths.Settled("a job", kin.owner, 3.0, 1.0)])
+        assert (len(versions.versions(db, kin)), lengths.scores_of(db, kin)) == (2, [0.0])
+        groups.remove_group(db, "vision", 4.0)
+        groups.set_group(db, "vision", NO_BOUNDS, 5.0)
+
+    with FakeCluster(tmp_path) as c:
+        c.cluster.db.write(earlier_group)
+        with c.cluster.db.read() as db:
+            assert (versions.versions(db, kin), lengths.scores_of(db, kin)) == ([], [])
+            assert [each.job_id for each in lengths.predictions(db, "f", 10)] == ["a job"], "for people it stays"

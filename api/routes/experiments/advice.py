@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from schedulearn.api.answers.advice import AdviceOut
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.api.turns import COMPUTING
 from schedulearn.scheduler.specs.advice import AdviceSpec
 
@@ -15,7 +15,8 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 @router.post("/advise", responses=problems(409, 422), dependencies=COMPUTING)
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
-    """With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
-    Stores nothing; takes seconds."""
+    """With which batch size and how many GPUs a job meets its objective, predicted from the finished jobs of its family
+    that are its user's, or their group's. Stores nothing; takes seconds."""
     cluster = cluster_of(request)
+    body.job["user"] = actor_of(request).user_of(body.job.get("user"))
     return AdviceOut.of(cluster.advisor.advise(body), cluster.settings.currency)

@@ -30,6 +30,8 @@ router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
 
 Window = Query(ge=1, le=lengths.MOST_KEPT, description="how many predictions count, the newest whose jobs ended well")
 
+Whose = Query(max_length=100, description="whose jobs of the family; default: yours")
+
 
 class VersionIn(BaseModel):
     """Which version of a family's models is used."""
@@ -60,20 +62,22 @@ def predictions(
     return PredictionsOut(**found._asdict(), items=[LengthPredictionOut.of(each) for each in items], metrics=metrics)
 
 
-@router.get("/families", responses=problems(422))
+@router.get("/families", responses=problems(403, 422))
 def families(
     request: Request,
     window: Annotated[int, Window] = 100,
     limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 100,
+    user: Annotated[str, Whose] = "",
 ) -> CalibrationsOut:
-    """How far the predictions of each family were off lately, and which version of its models is in use."""
+    """How far the predictions of each family were off lately, for the jobs of a user or their group, and which version
+    of its models is in use."""
     with cluster_of(request).db.read() as db:
-        owner = owner_of(db, actor_of(request).name)
+        owner = _owner(db, request, user)
         found = [
             FamilyCalibrationOut.shown(family, each, versions.in_use(db, Kin(family, owner)))
-            for family, each in lengths.calibrations(db, window, limit)
+            for family, each in lengths.calibrations(db, owner, window, limit)
         ]
-        metrics = metric_predictions.calibrations(db, window, limit)
+        metrics = metric_predictions.calibrations(db, owner, window, limit)
     return CalibrationsOut(items=found, metrics=[MetricCalibrationOut(**each._asdict()) for each in metrics])
 
 
@@ -81,12 +85,12 @@ def families(
 def model_versions(
     request: Request,
     family: Annotated[str, Query(min_length=1, max_length=MOST)],
-    user: Annotated[str, Query(max_length=100, description="whose jobs of the family; default: yours")] = "",
+    user: Annotated[str, Whose] = "",
 ) -> ModelVersionsOut:
     """The versions of what the jobs of a user, or of their group, tell of a family. A new one begins when its
     predictions become worse."""
     with cluster_of(request).db.read() as db:
-        return _versions(db, _kin(db, request, family, user))
+        return _versions(db, Kin(family, _owner(db, request, user)))
 
 
 @router.put("/versions", responses=problems(403, 404, 409, 422))
@@ -96,7 +100,7 @@ def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
     now = cluster.service.clock()
 
     def change(db: Connection) -> ModelVersionsOut:
-        kin = _kin(db, request, body.family, body.user)
+        kin = Kin(body.family, _owner(db, request, body.user))
         if body.version is None:
             versions.unpin(db, kin, now)
         else:
@@ -108,12 +112,12 @@ def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
     return answer
 
 
-def _kin(db: Connection, request: Request, family: str, user: str) -> Kin:
+def _owner(db: Connection, request: Request, user: str) -> str:
     """Raises ForbiddenError for what others' jobs tell, but for admins."""
     actor = actor_of(request)
     if user and user != actor.name and not actor.is_admin:
         raise ForbiddenError(f"what the jobs of {user} tell is for them and for admins", field="user")
-    return Kin(family, owner_of(db, user or actor.name))
+    return owner_of(db, user or actor.name)
 
 
 def _versions(db: Connection, kin: Kin) -> ModelVersionsOut:

@@ -13,12 +13,13 @@ from schedulearn.api.answers.experiment import DefaultOut, SearchOut
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import WITH_KEY
 from schedulearn.api.routes.sweeps import started
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.control.experiments.searcher import check_prices
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.specs.search import MOST_POINTS, SEARCH, SearchSpec
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.experiments.searches import answer_of
+from schedulearn.scheduler.store.people.kin import Kin, owner_of
 
 router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
@@ -38,11 +39,11 @@ def start_search(request: Request, body: SearchSpec) -> Response:
 def get_default(
     request: Request, family: Annotated[str, Query(min_length=1, max_length=500, description="of the job")]
 ) -> DefaultOut:
-    """What the newest search for jobs of a family found: `schedulearn submit --as-found` takes it."""
+    """What your newest search for jobs of a family found, or your group's: `schedulearn submit --as-found` takes it."""
     with cluster_of(request).db.read() as db:
-        row = answer_of(db, family)
+        row = answer_of(db, Kin(family, owner_of(db, actor_of(request).name)))
     if row is None:
-        raise NotFoundError(f"no search has found a configuration for jobs of the family {family!r}")
+        raise NotFoundError(f"no search of yours or your group has found a configuration for the family {family!r}")
     found = row.design["found"]
     return DefaultOut(
         family=family,

@@ -33,6 +33,7 @@ from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments.past_runs import host_stays, past_runs, since_when
+from schedulearn.scheduler.store.people.kin import owner_of
 
 log = logging.getLogger(__name__)
 
@@ -95,17 +96,17 @@ class Advisor:
         self._one_at_once = threading.Lock()
 
     def advise(self, spec: AdviceSpec) -> Advice:
-        """Takes seconds. Raises InvalidError where there is too little history, or no GPU; ConflictError while other
-        advice takes too long."""
+        """Rests on the jobs of the job's user or group. Takes seconds. Raises InvalidError where there is too little
+        history, or no GPU; ConflictError while other advice takes too long."""
         now, job = self._clock(), spec.checked_job()
         with self._db.read() as conn:
-            samples = samples_of(conn, spec.metric.name, now)
+            samples = samples_of(conn, owner_of(conn, job.user), spec.metric.name, now)
             cluster = _cluster(conn)
         own = [sample for sample in samples if sample.configuration.family == job.family]
         if len(own) < LEAST_SAMPLES:
             raise NoHistoryError(
-                f"advice needs {LEAST_SAMPLES} finished jobs of the family {job.family!r}, and there are {len(own)}: "
-                "run a small experiment over batch_size and required_gpus first",
+                f"advice needs {LEAST_SAMPLES} finished jobs of the family {job.family!r} of {job.user} or their group "
+                f"(there are {len(own)}): run a small experiment over batch_size and required_gpus first",
                 field="job",
             )
         options = _options(spec, job, own, cluster)
@@ -152,9 +153,9 @@ class Advisor:
         }
 
 
-def samples_of(conn: Connection, metric: str, now: float) -> list[Sample]:
-    """The newest finished jobs, with what they were given."""
-    runs = past_runs(conn, metric, _MOST_SAMPLES)
+def samples_of(conn: Connection, owner: str, metric: str, now: float) -> list[Sample]:
+    """The newest finished jobs of an owner, with what they were given."""
+    runs = past_runs(conn, owner, metric, _MOST_SAMPLES)
     ids = [run.job_id for run in runs]
     stays = host_stays(conn, since_when(conn, ids), now)
     beside = jobs_beside(Stay(*stay) for stay in stays)

@@ -229,11 +229,13 @@ def calibration(conn: Connection, family: str | None, window: int | None = None)
     return _calibration(list(conn.execute(query)))
 
 
-def calibrations(conn: Connection, window: int, limit: int) -> list[tuple[str, Calibration]]:
-    """Of each family, by its last `window` predictions whose jobs ended well; the families that were predicted last
-    first."""
+def calibrations(conn: Connection, owner: str, window: int, limit: int) -> list[tuple[str, Calibration]]:
+    """Of each family of an owner, by its last `window` predictions whose jobs ended well; the family that was
+    predicted last comes first."""
     newest = func.row_number().over(partition_by=_TABLE.c.family, order_by=_TABLE.c.seq.desc())
-    ranked = select(_TABLE, newest.label("place")).where(_TABLE.c.actual.is_not(None)).subquery()
+    ranked = (
+        select(_TABLE, newest.label("place")).where(_TABLE.c.owner == owner, _TABLE.c.actual.is_not(None)).subquery()
+    )
     query = select(ranked).where(ranked.c.place <= window).order_by(ranked.c.seq.desc())
     found: dict[str, list[Row[Any]]] = {}
     for row in conn.execute(query):

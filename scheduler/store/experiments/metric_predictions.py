@@ -191,11 +191,13 @@ def held(conn: Connection, family: str | None, window: int | None) -> tuple[int,
     return row[0], row[1] or 0
 
 
-def calibrations(conn: Connection, window: int, limit: int) -> list[MetricCalibration]:
-    """Of each metric of each family, by its last `window` predictions whose jobs ended well; what was predicted last
-    comes first."""
+def calibrations(conn: Connection, owner: str, window: int, limit: int) -> list[MetricCalibration]:
+    """Of each metric of each family of an owner, by its last `window` predictions whose jobs ended well; what was
+    predicted last comes first."""
     newest = func.row_number().over(partition_by=(_TABLE.c.family, _TABLE.c.metric), order_by=_TABLE.c.seq.desc())
-    ranked = select(_TABLE, newest.label("place")).where(_TABLE.c.actual.is_not(None)).subquery()
+    ranked = (
+        select(_TABLE, newest.label("place")).where(_TABLE.c.owner == owner, _TABLE.c.actual.is_not(None)).subquery()
+    )
     query = (
         select(
             ranked.c.family, ranked.c.metric, func.count(), func.sum(_holds(ranked)),

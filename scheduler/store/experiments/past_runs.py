@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Metric, Profile, Task
+from schedulearn.scheduler.store.people.kin import owned_by
 
 _MOST_STAYS = 20_000
 
@@ -39,8 +40,9 @@ class HostStay(NamedTuple):
     end: float
 
 
-def past_runs(conn: Connection, metric: str, limit: int) -> list[PastRun]:
-    """The newest jobs that succeeded in their first attempt, without a resize, of the version in use of each family."""
+def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[PastRun]:
+    """The newest jobs of an owner (see `Kin`) that succeeded in their first attempt, without a resize, of the version
+    in use of each family."""
     query = (
         select(
             col(Job.id), col(Job.family), func.coalesce(col(Job.batch_size), col(Profile.init_batch), 0),
@@ -51,8 +53,8 @@ def past_runs(conn: Connection, metric: str, limit: int) -> list[PastRun]:
         .outerjoin(Metric, and_(col(Metric.job_id) == col(Job.id), col(Metric.name) == metric))
         .outerjoin(*versions.of_version())
         .where(
-            versions.belongs(), col(Job.status) == JobStatus.SUCCEEDED, col(Job.attempt) == 1, col(Job.generation) <= 1,
-            col(Job.run_seconds) > 0, col(Job.required_gpus) > 0,
+            owned_by(owner), versions.belongs(), col(Job.status) == JobStatus.SUCCEEDED, col(Job.attempt) == 1,
+            col(Job.generation) <= 1, col(Job.run_seconds) > 0, col(Job.required_gpus) > 0,
         )
         .order_by(col(Job.finished_at).desc())
         .limit(limit)

@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.specs.search import SEARCH
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.kin import Kin, of_kin
 from schedulearn.scheduler.store.sweeps import RunRow, Sweep, SweepRow, SweepRun
 
 _MOST_ANSWERS = 1000  # newest searches that are looked through for a family's
@@ -57,12 +58,12 @@ def _as_decided(conn: Connection, sweep_id: str, runs: int) -> bool:
     return bool(row.open and row.status is SweepStatus.RUNNING and row.runs == runs)
 
 
-def answer_of(conn: Connection, family: str) -> SweepRow | None:
-    """The newest search that found a configuration for jobs of this family."""
+def answer_of(conn: Connection, kin: Kin) -> SweepRow | None:
+    """The newest search that found a configuration for these jobs."""
     query = (
         select(Sweep)
         .join(Job, col(Job.sweep) == col(Sweep.id))
-        .where(col(Job.family) == family, col(Sweep.status) == SweepStatus.COMPLETED, col(Sweep.design).is_not(None))
+        .where(of_kin(kin), col(Sweep.status) == SweepStatus.COMPLETED, col(Sweep.design).is_not(None))
         .order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc())
         .limit(_MOST_ANSWERS)
     )

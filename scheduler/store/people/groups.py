@@ -11,11 +11,16 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.people import GROUP
 from schedulearn.scheduler.core.planning.quotas import Bounds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
+from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
+from schedulearn.scheduler.store.experiments.versions import ModelVersion
 from schedulearn.scheduler.store.people.tables import GroupMember, UserGroup
 
+_REMOVED = "~"  # no group has it in its name
 _COLUMNS = [col(getattr(UserGroup, each.name)) for each in fields(Bounds)]
 
 
@@ -52,8 +57,13 @@ def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
 
 
 def remove_group(db: Connection, name: str, now: float) -> None:
-    """Its users are in none then. Raises NotFoundError."""
+    """Its users are in none then, and a later group of the name learns from none of its predictions. Raises
+    NotFoundError."""
     _check(db, name)
+    owner = f"{GROUP}{name}"
+    db.execute(delete(ModelVersion).where(col(ModelVersion.owner) == owner))
+    for predictions in (LengthPrediction, PredictedMetric):
+        db.execute(update(predictions).where(col(predictions.owner) == owner).values(owner=f"{owner}{_REMOVED}"))
     db.execute(delete(GroupMember).where(col(GroupMember.group) == name))
     db.execute(delete(UserGroup).where(col(UserGroup.name) == name))
     repository.add_event(db, now, "group.removed", message=f"Group {name} was removed.")

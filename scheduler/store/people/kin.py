@@ -13,10 +13,9 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.people import GROUP
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.tables import GroupMember
-
-_GROUP = "/"  # no name of an account begins with it
 
 
 class Kin(NamedTuple):
@@ -35,19 +34,19 @@ def owners_of(conn: Connection, users: Collection[str]) -> dict[str, str]:
     """User -> owner."""
     rows = conn.execute(select(col(GroupMember.user), col(GroupMember.group)))
     group_of = {row.user: row.group for row in rows}
-    return {user: f"{_GROUP}{group_of[user]}" if user in group_of else user for user in users}
+    return {user: f"{GROUP}{group_of[user]}" if user in group_of else user for user in users}
 
 
 def owner_column() -> ColumnElement[str]:
     """The owner of each job of a query."""
-    group: Any = select(literal(_GROUP) + col(GroupMember.group)).where(col(GroupMember.user) == col(Job.user))
+    group: Any = select(literal(GROUP) + col(GroupMember.group)).where(col(GroupMember.user) == col(Job.user))
     return func.coalesce(group.scalar_subquery(), col(Job.user))
 
 
 def owned_by(owner: str) -> ColumnElement[bool]:
     """That a job belongs to this owner."""
-    if owner.startswith(_GROUP):
-        members = select(col(GroupMember.user)).where(col(GroupMember.group) == owner.removeprefix(_GROUP))
+    if owner.startswith(GROUP):
+        members = select(col(GroupMember.user)).where(col(GroupMember.group) == owner.removeprefix(GROUP))
         return col(Job.user).in_(members)
     return col(Job.user) == owner
 

@@ -85,7 +85,7 @@ def test_each_metric_of_a_new_job_is_predicted_once_and_compared_with_its_last_v
         assert (settled.actual, settled.value, settled.predicted_at) == (0.851, found.value, found.predicted_at)
         with c.cluster.db.read() as db:
             assert store.held(db, "f", None) == (1, 1)
-            [of_metric] = store.calibrations(db, 100, 100)
+            [of_metric] = store.calibrations(db, "", 100, 100)
         assert of_metric[:4] == ("f", "accuracy", 1, 1)
         assert of_metric.mean_error == pytest.approx(abs(0.851 - found.value))
 
@@ -100,7 +100,7 @@ def test_a_job_that_does_not_end_well_says_nothing_of_its_prediction(tmp_path: P
         [settled] = wait_for(lambda: [each for each in kept(c) if each.ended_at], what="its end")
         assert settled.actual is None
         with c.cluster.db.read() as db:
-            assert (store.held(db, None, None), store.calibrations(db, 100, 100)) == ((0, 0), [])
+            assert (store.held(db, None, None), store.calibrations(db, "", 100, 100)) == ((0, 0), [])
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_so_many_are_kept_and_the_newest_are_counted(stored: Database, monkeypat
         assert (store.held(conn, "f", None), store.held(conn, "f", 1), store.held(conn, "x", 5)) == (
             (6, 3), (1, 0), (0, 0),
         )  # fmt: skip
-        first, second = store.calibrations(conn, 2, 100)
+        first, second = store.calibrations(conn, "", 2, 100)
         assert (first[:4], second[:4]) == (("f", "b", 2, 0), ("f", "a", 2, 2))
         assert (first.mean_error, second.mean_error) == (pytest.approx(0.2), pytest.approx(0.05))
         assert store.scores_of(conn, KIN, "b") == pytest.approx([2.0, 2.0, 2.0])

@@ -143,9 +143,10 @@ def test_so_many_versions_are_kept_at_most(stored: Database) -> None:
 def test_errors_are_shown_by_family_over_a_window(stored: Database) -> None:
     stored.write(lambda db: lengths.settle(db, lengths.ended_since(db, "f")))
     with stored.read() as db:
-        [(family, last)] = lengths.calibrations(db, RECENT, 10)
+        [(family, last)] = lengths.calibrations(db, "", RECENT, 10)
         assert (family, last.compared, last.held, last.median_factor) == ("f", RECENT, 0, 3.0)
         assert last.mean_error == pytest.approx(2 / 3)
+        assert lengths.calibrations(db, "somebody else", RECENT, 10) == []
         assert lengths.calibration(db, "f", RECENT) == last
         whole = lengths.calibration(db, "f")
         assert (whole.compared, whole.held, whole.mean_error) == (BEFORE + RECENT, BEFORE, pytest.approx(1 / 6))
@@ -173,4 +174,4 @@ def test_advice_rests_on_the_version_in_use(stored: Database) -> None:
     with stored.read() as db:
         ended = [each.gpu_seconds for each in lengths.ended_jobs(db, KIN)]
         assert ended == [300.0] * RECENT
-        assert past_runs.past_runs(db, "accuracy", 100) == []
+        assert past_runs.past_runs(db, "", "accuracy", 100) == []

@@ -32,8 +32,8 @@ export interface paths {
         put?: never;
         /**
          * Advise
-         * @description With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
-         *     Stores nothing; takes seconds.
+         * @description With which batch size and how many GPUs a job meets its objective, predicted from the finished jobs of its family
+         *     that are its user's, or their group's. Stores nothing; takes seconds.
          */
         post: operations["advise_api_v1_advise_post"];
         delete?: never;
@@ -1163,7 +1163,8 @@ export interface paths {
         };
         /**
          * Families
-         * @description How far the predictions of each family were off lately, and which version of its models is in use.
+         * @description How far the predictions of each family were off lately, for the jobs of a user or their group, and which version
+         *     of its models is in use.
          */
         get: operations["families_api_v1_predictions_families_get"];
         put?: never;
@@ -1355,7 +1356,7 @@ export interface paths {
         };
         /**
          * Get Default
-         * @description What the newest search for jobs of a family found: `schedulearn submit --as-found` takes it.
+         * @description What your newest search for jobs of a family found, or your group's: `schedulearn submit --as-found` takes it.
          */
         get: operations["get_default_api_v1_searches_default_get"];
         put?: never;
@@ -11311,6 +11312,8 @@ export interface operations {
             query?: {
                 /** @description of `items` */
                 limit?: number;
+                /** @description whose jobs of the family; default: yours */
+                user?: string;
                 /** @description how many predictions count, the newest whose jobs ended well */
                 window?: number;
             };
@@ -11327,6 +11330,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CalibrationsOut"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */

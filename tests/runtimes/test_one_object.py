@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.doctor import HostToSee, _on_host
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker import logs, states
+from schedulearn.scheduler.runtimes.docker.api import Engine
 
 pytestmark = pytest.mark.docker
 
@@ -96,6 +98,16 @@ def test_a_log_that_the_engine_lost_says_that_it_is_missing(
     assert bench.wait_for_end(task).exit_code == 0
     bench.wait_for_output(task, b"is missing: the engine lost it")
     assert bench.read(task).count(b"[schedulearn]") == 1
+
+
+def test_a_log_that_nobody_read_before_its_container_was_removed_says_that_it_is_missing(
+    bench: Bench, proxy: EngineProxy, engine_url: str
+) -> None:
+    proxy.errors = {"GET .*/containers/.*/logs": 500}
+    task = bench.start(shell("echo words; sleep 100"))
+    with closing(Engine(engine_url)) as engine:
+        engine.api.remove_container(task, force=True)
+    bench.wait_for_output(task, b"is missing: the engine lost it")
 
 
 def test_a_dead_container_is_lost_alone_and_doctor_names_it(bench: Bench, proxy: EngineProxy) -> None:

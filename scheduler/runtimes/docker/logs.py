@@ -48,6 +48,8 @@ class Follower(threading.Thread):
         self._stopping = threading.Event()
         self._stream: Stream | None = None
         self._watched: bool | None = None
+        self._read_to_its_end = False
+        """The engine has shown the output until the container ended."""
         self.blind = False
         """The container has GPUs, and says that it can't reach them."""
 
@@ -108,10 +110,12 @@ class Follower(threading.Thread):
                 if status_of(error) not in (404, 409):
                     raise
                 # Removed by somebody, or dead: what we have is all there will be.
-                copier.note(explain(error))
+                if not self._read_to_its_end:
+                    copier.note(explain(error))
                 return True
             finally:
                 self._stream = None
+        self._read_to_its_end = not self._stopping.is_set()
         return not goes_on
 
     def _watch(self, frames: Iterable[Frame]) -> Iterator[Frame]:

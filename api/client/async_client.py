@@ -20,7 +20,7 @@ from schedulearn.api.client.data.folder import PushProgress
 from schedulearn.api.client.errors import ApiError, UnreachableError
 from schedulearn.api.client.files import Progress
 from schedulearn.api.client.job import Job, LogPiece, resubmission
-from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
+from schedulearn.api.client.progress import Looks, ProgressLine
 from schedulearn.api.client.transport import (
     Event,
     Json,
@@ -167,12 +167,7 @@ class AsyncClient(
 
     async def purge(self, job: str | Job) -> Json:
         """Deletes a job that has ended, with its log, checkpoints and measurements."""
-        tries = PurgeTries()
-        while True:
-            try:
-                return await self._call(calls.purge(job))
-            except ApiError as error:
-                await asyncio.sleep(tries.after(error))
+        return await self._call(calls.purge(job))
 
     async def logs(self, job: str | Job, offset: int = 0, *, timestamps: bool = False) -> AsyncIterator[str]:
         """What there is now, in pieces. `timestamps`: each line begins with its time in UTC."""

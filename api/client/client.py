@@ -18,7 +18,7 @@ from schedulearn.api.client.data.client import DataClient
 from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece, resubmission
-from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
+from schedulearn.api.client.progress import Looks, ProgressLine
 from schedulearn.api.client.transport import Event, Json, check, part
 
 __all__ = ["ApiError", "Client", "ClientError", "Event", "Job", "Json", "LogPiece", "UnreachableError"]
@@ -159,12 +159,7 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
     def purge(self, job: str | Job) -> Json:
         """Deletes a job that has ended, with its log, checkpoints and measurements: `{"id", "name"}`. What it used
         stays counted."""
-        tries = PurgeTries()
-        while True:
-            try:
-                return self._call(calls.purge(job))
-            except ApiError as error:
-                time.sleep(tries.after(error))
+        return self._call(calls.purge(job))
 
     # --- code ---
 

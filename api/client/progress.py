@@ -8,12 +8,11 @@ import time
 from datetime import UTC, datetime
 from typing import TextIO
 
-from schedulearn.api.client.errors import ApiError, UnreachableError
+from schedulearn.api.client.errors import UnreachableError
 from schedulearn.api.client.job import Job
 from schedulearn.api.client.transport import PATIENCE_S, Json
 
 _FIRST_S, _GROWTH, _LONGEST_S = 0.1, 1.3, 1.0
-_REMOVED_S = 30.0
 _WIDTH = 24
 _MESSAGE = 60
 
@@ -52,19 +51,6 @@ class Looks:
         if left <= 0:
             raise TimeoutError(f"{why} after {self._timeout_s:g} s; it goes on")
         return min(pause, left)
-
-
-class PurgeTries:
-    """Of one deletion: the containers of a job that has just ended are removed a moment later."""
-
-    def __init__(self) -> None:
-        self._end = time.monotonic() + _REMOVED_S
-
-    def after(self, error: ApiError) -> float:
-        """Seconds until the next try; raises `error` if there is none."""
-        if error.code != "containers_remain" or time.monotonic() > self._end:
-            raise error
-        return _FIRST_S
 
 
 class ProgressLine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -64,6 +65,8 @@ _JOB, _FLAG = TypeAdapter(JobSpec), TypeAdapter(bool)
 _BATCH_LIMIT = 10_000
 _QUICK = 32 << 10
 """Bytes of a body that is checked at once: a larger one takes a thread."""
+REMOVED_S = 10.0
+"""For which a deletion waits for the end of the job's containers."""
 _TOLD = 50
 _PAGE_BYTES, _CHUNK = 4 << 20, 100
 """Of a page of jobs, and how many of them are read at a time."""
@@ -317,13 +320,20 @@ def delete(request: Request, job_id: str) -> Response:
 
 
 @router.post("/jobs/{job_id}/purge", response_model=DeletedJob, responses=problems(404, 409, 422))
-def purge(request: Request, job_id: str) -> Response:
+async def purge(request: Request, job_id: str) -> Response:
     """Deletes a job that has ended, with all that it left: its log, checkpoints, measurements and attempts. Its events
     stay, and so does what it used. There is no way back."""
     cluster = cluster_of(request)
-    return cluster.service.delete(
-        job_id, lambda db, job: Answer(DeletedJob(id=job.id, name=job.name)), shown=cluster.shows
-    )
+    return await deleted(cluster, job_id, lambda db, job: Answer(DeletedJob(id=job.id, name=job.name)))
+
+
+async def deleted(cluster: Cluster, job_id: str, answer: service.Answer[Response]) -> Response:
+    """Deletes a job that has ended. Its containers are removed a moment after its end, and waited for."""
+    deadline = time.monotonic() + REMOVED_S
+    row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
+    while JobStatus(row.status).terminal and cluster.shows(job_id) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    return await run_in_threadpool(cluster.service.delete, job_id, answer, shown=cluster.shows)
 
 
 @router.get("/jobs/{job_id}/events", response_model=EventPage, responses=problems(404))

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request, WebSocket
 from pydantic import TypeAdapter
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
@@ -96,16 +97,15 @@ def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 10
 
 
 @router.delete("/jobs/{job_id}", response_model=Message, responses=problems(404, 409))
-def delete_job(request: Request, job_id: str) -> Response:
+async def delete_job(request: Request, job_id: str) -> Response:
     """Cancels the job, or deletes it if it has ended."""
     cluster = cluster_of(request)
-    with cluster.db.read() as db:
-        ended = JobStatus(repository.get_job(db, job_id).status).terminal
-    if ended:
-        return cluster.service.delete(
-            job_id, lambda db, job: Answer(Message(message="Job deleted successfully")), shown=cluster.shows
-        )
-    return cluster.service.cancel(job_id, lambda db, job: Answer(Message(message="Job cancelled")))
+    row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
+    if JobStatus(row.status).terminal:
+        return await jobs.deleted(cluster, job_id, lambda db, job: Answer(Message(message="Job deleted successfully")))
+    return await run_in_threadpool(
+        cluster.service.cancel, job_id, lambda db, job: Answer(Message(message="Job cancelled"))
+    )
 
 
 @router.put("/algorithm/{algorithm}", response_model=Message)

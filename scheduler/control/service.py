@@ -285,7 +285,7 @@ class Service:
             if not JobStatus(job.status).terminal:
                 raise ConflictError(f"job {job_id} is {job.status}: cancel it, and delete it once it has ended")
             if shown(job_id):
-                raise ContainersRemainError(f"the containers of job {job_id} are being removed: try again in a moment")
+                raise ContainersRemainError(f"a host still shows containers of job {job_id}: try again once it answers")
             answered = make(conn, job)
             tasks.extend(delete_job(conn, job, self.clock()))
             return answered

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+
+from schedulearn.api.routes import jobs
 
 
 @pytest.fixture
@@ -23,15 +27,11 @@ def ended(api: Api, **fields: object) -> str:
     api.write_log(job_id, b"secret\n", end=True)
     api.runtime.finish(f"schedulearn-{job_id}-1-0")
     api.wait(job_id, "succeeded")
-    wait_for(lambda: not api.runtime.tasks(), what="the containers to be removed")
     return job_id
 
 
 def purge(api: Api, job_id: str) -> int:
-    """Its status; an agent may not have seen yet that the containers are gone."""
-    found: list[int] = []
-    wait_for(lambda: found.append(status := api.http.post(f"/api/v1/jobs/{job_id}/purge").status_code) or status != 409)
-    return found[-1]
+    return api.http.post(f"/api/v1/jobs/{job_id}/purge").status_code
 
 
 def test_nothing_is_left_but_what_happened_and_what_it_used(api: Api) -> None:
@@ -59,6 +59,36 @@ def test_a_job_that_has_not_ended_is_refused_and_left_alone(api: Api, state: str
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert "cancel it" in answer.json()["detail"]
     assert api.job(job_id)["state"] == state
+
+
+@pytest.fixture
+def slow(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """No container is removed before it is set."""
+    remove, go_on = api.runtime.remove, threading.Event()
+    monkeypatch.setattr(api.runtime, "remove", lambda task_id: go_on.wait(30) and remove(task_id))
+    yield go_on
+    go_on.set()
+
+
+@pytest.mark.parametrize("how", [("POST", "/api/v1/jobs/{}/purge"), ("DELETE", "/jobs/{}")])
+def test_a_deletion_waits_for_containers_that_are_being_removed(
+    api: Api, slow: threading.Event, how: tuple[str, str]
+) -> None:
+    job_id = ended(api)
+    with ThreadPoolExecutor() as pool:
+        deletion = pool.submit(api.http.request, how[0], how[1].format(job_id))
+        assert api.job(job_id)["state"] == "succeeded"
+        slow.set()
+        assert deletion.result().status_code == 200
+    assert api.http.get(f"/api/v1/jobs/{job_id}").status_code == 404
+
+
+def test_a_deletion_does_not_wait_for_ever(api: Api, slow: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "REMOVED_S", 0.1)
+    job_id = ended(api)
+    answer = api.http.post(f"/api/v1/jobs/{job_id}/purge")
+    assert (answer.status_code, answer.json()["code"]) == (409, "containers_remain")
+    assert api.job(job_id)["state"] == "succeeded"
 
 
 def test_delete_goes_on_to_cancel_as_it_always_did(api: Api) -> None:

@@ -6,15 +6,19 @@ An init ends with its command, and the kernel then kills everything else in the 
 once, so a training that it started would never save. After SIGTERM this one ends with the last process; the engine
 kills what is left when the grace period is over. At a normal end it does not wait.
 
-It runs by its path, without site-packages, in images of any age: Python 3.6, standard library only. The keeper of local
-tasks and the launcher of elastic jobs import `Stop`.
+It runs by its path, without site-packages, in images of any age: Python 3.6, standard library only. Each container
+waits for its start, so it imports little: `typing` would be a third of it. The keeper of local tasks and the launcher
+of elastic jobs import `Stop`.
 """
 
 import os
 import signal
 import sys
 import time
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Iterable, List, Optional, Set
 
 LOOK_S = 0.1
 READ_S = 1.0
@@ -27,11 +31,12 @@ _RESTORED = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, and a program that it
 _PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT")
 
 
-class Process(NamedTuple):
-    pid: int
-    parent: int
-    group: int
-    session: int
+class Process:
+    def __init__(self, pid: int, parent: int, group: int, session: int) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.group = group
+        self.session = session
 
 
 class Stop:
@@ -42,7 +47,7 @@ class Stop:
     when the group has ended: while it lives, its launchers tell their own workers.
     """
 
-    def __init__(self, group: int, find: Callable[[], Iterable[Process]]) -> None:
+    def __init__(self, group: int, find: "Callable[[], Iterable[Process]]") -> None:
         """`find` lists the live processes of the task, those that left the group included."""
         self._group = group
         self._find = find
@@ -84,7 +89,7 @@ def worked_alone(folder: str) -> bool:
     return "alone" in notes and "joined" not in notes
 
 
-def processes() -> List[Process]:
+def processes() -> "List[Process]":
     """All live processes of this machine or container."""
     found = []
     for name in os.listdir("/proc"):
@@ -100,7 +105,7 @@ def processes() -> List[Process]:
     return found
 
 
-def descendants(ancestor: int) -> List[Process]:
+def descendants(ancestor: int) -> "List[Process]":
     """All live processes below one."""
     below: Dict[int, List[Process]] = {}
     for each in processes():
@@ -114,7 +119,7 @@ def descendants(ancestor: int) -> List[Process]:
     return found
 
 
-def of_container() -> List[Process]:
+def of_container() -> "List[Process]":
     """All processes of this container but its init, this one, and what people run in it by `exec`."""
     found = processes()
     entered = {each.session for each in found if each.parent == 0 and each.pid != 1 and each.pid == each.session}
@@ -130,7 +135,7 @@ def _catches_sigterm(pid: int) -> bool:
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def _readers(savers: Iterable[int], members: Iterable[int]) -> Set[int]:
+def _readers(savers: "Iterable[int]", members: "Iterable[int]") -> "Set[int]":
     """Those of `members`, no savers themselves, whose input comes from a saver through pipes."""
     writing = {pid: {_pipe(pid, 1), _pipe(pid, 2)} for pid in members}
     reading = {pid: _pipe(pid, 0) for pid in members}
@@ -145,7 +150,7 @@ def _readers(savers: Iterable[int], members: Iterable[int]) -> Set[int]:
         found |= new
 
 
-def _pipe(pid: int, number: int) -> Optional[str]:
+def _pipe(pid: int, number: int) -> "Optional[str]":
     try:
         target = os.readlink(f"/proc/{pid}/fd/{number}")
     except OSError:
@@ -153,14 +158,14 @@ def _pipe(pid: int, number: int) -> Optional[str]:
     return target if target.startswith("pipe:") else None
 
 
-def _send(send: Callable[[int, int], None], target: int) -> None:
+def _send(send: "Callable[[int, int], None]", target: int) -> None:
     try:
         send(target, signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
         pass
 
 
-def _exists(send: Callable[[int, int], None], target: int) -> bool:
+def _exists(send: "Callable[[int, int], None]", target: int) -> bool:
     """By the kernel: a list of processes is made step by step, and may miss one that gets another parent meanwhile."""
     try:
         send(target, 0)
@@ -171,7 +176,7 @@ def _exists(send: Callable[[int, int], None], target: int) -> bool:
     return True
 
 
-def main(command: List[str]) -> int:
+def main(command: "List[str]") -> int:
     notes = _folder_for_notes()
     passed_on = {getattr(signal, name) for name in _PASSED_ON}
     signals = {signal.SIGTERM, signal.SIGCHLD} | passed_on
@@ -202,7 +207,7 @@ def main(command: List[str]) -> int:
             return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _folder_for_notes() -> Optional[str]:
+def _folder_for_notes() -> "Optional[str]":
     for parent in ("/tmp", "/dev/shm"):  # noqa: S108 - of a container
         folder = f"{parent}/.schedulearn-joining"
         try:
@@ -214,7 +219,7 @@ def _folder_for_notes() -> Optional[str]:
     return None
 
 
-def _become(command: List[str], signals: Set[signal.Signals]) -> None:
+def _become(command: "List[str]", signals: "Set[signal.Signals]") -> None:
     """In the child: becomes the command. Never returns."""
     code, error = NOT_EXECUTABLE, ""
     try:

@@ -43,7 +43,7 @@ _HOME = "/tmp"  # noqa: S108
 
 SHELL = "/bin/sh"
 _SUPERVISOR = f"{SDK_PATH}/schedulearn/worker/supervisor.py"
-_USABLE = "import sys, typing; sys.exit(sys.version_info < (3, 6))"
+_USABLE = "import sys; sys.exit(sys.version_info < (3, 6))"
 # The init ends with its child, and everything else in the container with it. So its child is a supervisor, which waits
 # for all processes after SIGTERM. In an image without Python it is this shell, which waits for them but can't choose
 # whom it tells, and does not know a person's terminal from the job.
@@ -90,7 +90,7 @@ def create_arguments(
         "image": task.image,
         "name": task.task_id,
         # `argv` is the whole command: an image's own entry point would get it as its arguments.
-        "entrypoint": _supervised(task) if shell else list(task.argv),
+        "entrypoint": supervised(task) if shell else list(task.argv),
         "command": [],
         "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH),
         "labels": {
@@ -130,7 +130,7 @@ def create_arguments(
     }
 
 
-def _supervised(task: TaskSpec) -> list[str]:
+def supervised(task: TaskSpec) -> list[str]:
     """The command under a supervisor. A shell drops variables whose names it does not know."""
     odd = [f"{name}={value}" for name, value in task.env.items() if not _NAME.fullmatch(name)]
     return [SHELL, "-c", _SUPERVISED, "schedulearn", *(["env", *odd] if odd else ()), *task.argv]

@@ -6,6 +6,7 @@ A pure ASGI layer around the whole application, so that no route, stream or sock
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials, Grant
-from schedulearn.api.access.peers import Peers
+from schedulearn.api.access.peers import Address, Peers
 from schedulearn.api.access.permissions import Need, Rule, lacking, rule_of
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
@@ -71,7 +72,7 @@ class Guard:
         refusal = _malformed(headers)
         if refusal is None and rule.need is not Need.JOB_TOKEN:
             grant = self._known(scope, headers)
-            refusal = self._refusal(scope, headers, rule, grant)
+            refusal = await self._refusal(scope, headers, rule, grant)
         actor = grant.actor if grant is not None else self._own
         if refusal is None:
             refusal = await self._forbidden(rule, actor)
@@ -128,15 +129,17 @@ class Guard:
 
         return guarded
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None) -> Refusal | None:
+    async def _refusal(
+        self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None
+    ) -> Refusal | None:
         """Why a request is not let in, whatever the role of who sends it."""
         if self.needs_token:
             if grant is not None or rule.need is Need.NOTHING:
                 return None
             return 401, "unauthorized", _NEEDS_TOKEN
-        return self._loopback_refusal(scope, headers, rule, grant)
+        return await self._loopback_refusal(scope, headers, rule, grant)
 
-    def _loopback_refusal(
+    async def _loopback_refusal(
         self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None
     ) -> Refusal | None:
         server, client = scope.get("server"), scope.get("client")
@@ -153,9 +156,15 @@ class Guard:
             return None
         if bearer_of(headers) is not None:
             return 401, "unauthorized", "that is no token of this service, or it has ended"
-        if client is None or server is None or not self._peers.is_own_account(client, server):
-            return 401, "unauthorized", f"{self.credentials.own} runs this service; other accounts need a token of it"
+        if client is None or server is None or not await self._is_own_account(client, server):
+            detail = f"{self.credentials.own} runs this service; other accounts, and containers, need a token of it"
+            return 401, "unauthorized", detail
         return None
+
+    async def _is_own_account(self, client: Address, server: Address) -> bool:
+        if not self._peers.knows(client):
+            await asyncio.to_thread(self._peers.is_own_account, client, server)
+        return self._peers.is_own_account(client, server)
 
     async def _forbidden(self, rule: Rule, actor: Actor) -> Refusal | None:
         """Why who sends a request may not do what it asks for."""

@@ -1,13 +1,21 @@
-"""Whose process is at the other end of a connection from this machine. The kernel knows, and can't be lied to."""
+"""Whose process is at the other end of a connection from this machine. The kernel knows, and can't be lied to.
+
+The account is not enough: a container with the network of this machine reaches its loopback addresses, and a process in
+it may have any uid. So a process outside of all containers must hold the connection.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import struct
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -18,32 +26,65 @@ _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST = 1
 _ANY = 0xFFFFFFFF
 _HEADER = struct.Struct("=IHHII")  # of netlink: length, type, flags, sequence, port
-_UID_AT = _HEADER.size + 64  # behind `inet_diag_msg`: four bytes, the addresses, three numbers
-_TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+_END_AT = _HEADER.size + 64  # behind `inet_diag_msg`: four bytes, the addresses, three numbers
+_TABLES = {socket.AF_INET: "net/tcp", socket.AF_INET6: "net/tcp6"}  # of a process, below its folder in /proc
+_PROC = Path("/proc")
+_ALL_PROCESSES = "pid:[4026531836]"  # the kernel's first name space of process numbers: all have a number in it
+_NUMBERS, _UIDS = (re.compile(rb"^%s:(.*)$" % name, re.MULTILINE) for name in (b"NSpid", b"Uid"))
 _REMEMBERED = 4096  # connections
+
+
+class End(NamedTuple):
+    """One end of a connection."""
+
+    uid: int
+    """The account that made it."""
+    inode: int
+    """Of its socket."""
 
 
 class Peers:
     """Remembers each connection's peer: the server gives all requests of one connection the same tuple as `client`."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[int, tuple[Address, int | None]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[Address, bool]] = OrderedDict()
         self._own = os.geteuid()
 
+    def knows(self, client: Address) -> bool:
+        """Whether that connection has been looked at."""
+        known = self._known.get(id(client))
+        return known is not None and known[0] is client
+
     def is_own_account(self, client: Address, server: Address) -> bool:
-        """Whether the connection was made by a process of the account that runs this service."""
+        """Whether a process of the account that runs this service made the connection, outside of containers. Takes
+        milliseconds the first time."""
         key = id(client)  # of an object that we hold on to, so that no other can have it
         known = self._known.get(key)
         if known is None or known[0] is not client:
-            known = self._known[key] = (client, uid_of(client, server))
+            known = self._known[key] = (client, is_made_by(self._own, client, server))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return known[1] == self._own
+        return known[1]
 
 
-def uid_of(client: Address, server: Address) -> int | None:
-    """The account that holds the other end of the connection from `client` to `server`, both on this machine; None if
-    it can't be told: then it is nobody whom we trust."""
+def is_made_by(uid: int, client: Address, server: Address) -> bool:
+    """Whether a process of that account, outside of containers, is at `client`. False where it can't be told."""
+    end = end_of(client, server)
+    if end is None or end.uid != uid:
+        return False
+    try:
+        is_held = _is_held_beside_us(end)
+        if is_held is None:  # it may be one that nobody may look into, such as sshd: then no container may be in reach
+            return not _a_container_sees(client, server) and end_of(client, server) == end
+    except (OSError, ValueError) as error:
+        log.warning("nobody can be known by their connection: %s", error)
+        return False
+    return is_held
+
+
+def end_of(client: Address, server: Address) -> End | None:
+    """The end at `client` of its connection to `server`, both on this machine; None if it can't be told: then it is
+    nobody whom we trust."""
     try:
         return _ask_kernel(client, server)
     except (OSError, ValueError, struct.error) as error:
@@ -55,7 +96,7 @@ def uid_of(client: Address, server: Address) -> int | None:
         return None
 
 
-def _ask_kernel(client: Address, server: Address) -> int | None:
+def _ask_kernel(client: Address, server: Address) -> End | None:
     """By sock_diag(7): it finds one connection at once, however many there are."""
     family = _family(client)
     wanted = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, _ANY)
@@ -71,19 +112,102 @@ def _ask_kernel(client: Address, server: Address) -> int | None:
     if _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
         (errno,) = struct.unpack_from("=i", answer, _HEADER.size)
         raise OSError(-errno, os.strerror(-errno))
-    uid, inode = struct.unpack_from("=II", answer, _UID_AT)
-    return int(uid) if inode else None  # without an inode it is closed already, and belongs to nobody
+    end = End(*struct.unpack_from("=II", answer, _END_AT))
+    return end if end.inode else None  # without an inode it is closed already, and belongs to nobody
 
 
-def _look_in_proc(client: Address, server: Address) -> int | None:
-    """The same where netlink is not to be had."""
+def _look_in_proc(client: Address, server: Address, process: str = "self") -> End | None:
+    """The same where netlink is not to be had, as `process` sees it in its network."""
     family = _family(client)
     ends = [_as_in_proc(family, address) for address in (client, server)]
-    for line in _TABLES[family].read_text().splitlines()[1:]:
+    for line in (_PROC / process / _TABLES[family]).read_text().splitlines()[1:]:
         _, local, remote, _, _, _, _, uid, _, inode, *_ = line.split()
         if [local, remote] == ends:
-            return int(uid) if inode != "0" else None
+            return End(int(uid), int(inode)) if inode != "0" else None
     return None
+
+
+def _is_held_beside_us(end: End) -> bool | None:
+    """Whether a process that is in no container holds that end. None: none is known to, but some of the same account
+    may not be looked into."""
+    link, hidden = f"socket:[{end.inode}]", False
+    for number in _processes():
+        try:
+            with _opened(number, _PROC) as folder:  # a handle: another process may get the number meanwhile
+                status = _read("status", folder)
+                if len(_numbers(status)) != 1 or end.uid not in _uids(status):
+                    continue
+                try:
+                    with _opened("fd", folder) as files:
+                        if any(_leads_to(link, name, files) for name in os.listdir(files)):
+                            return True
+                except PermissionError:
+                    hidden = True
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+    return None if hidden else False
+
+
+def _a_container_sees(client: Address, server: Address) -> bool:
+    """Whether a container is in the network of that connection, or may be. Its first process has the number 1 in it,
+    and stays for as long as any other process of it."""
+    processes = _processes()
+    if os.readlink(_PROC / "self/ns/pid") != _ALL_PROCESSES or "1" not in processes:
+        return True
+    for number in processes:
+        try:
+            with _opened(number, _PROC) as folder:
+                numbers = _numbers(_read("status", folder))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if len(numbers) > 1 and numbers[-1] == b"1" and _look_in_proc(client, server, number) is not None:
+            return True
+    return False
+
+
+def _leads_to(link: str, name: str, folder: int) -> bool:
+    try:
+        return os.readlink(name, dir_fd=folder) == link
+    except FileNotFoundError:
+        return False  # it was closed meanwhile
+
+
+def _processes() -> list[str]:
+    """Those that have begun last come first: often it is one of them that connects."""
+    return sorted(filter(str.isdecimal, os.listdir(_PROC)), key=int, reverse=True)
+
+
+def _numbers(status: bytes) -> list[bytes]:
+    """Of a process: ours, and one in each name space of process numbers below ours that it is in."""
+    return _field(_NUMBERS, status)
+
+
+def _uids(status: bytes) -> list[int]:
+    return [int(each) for each in _field(_UIDS, status)]
+
+
+def _field(pattern: re.Pattern[bytes], status: bytes) -> list[bytes]:
+    found = pattern.search(status)
+    if found is None:
+        raise ValueError(f"the kernel does not tell {pattern.pattern!r} of a process")
+    return found[1].split()
+
+
+def _read(name: str, folder: int) -> bytes:
+    handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    with open(handle, "rb", buffering=0) as file:
+        return file.read()
+
+
+@contextmanager
+def _opened(name: str, folder: Path | int) -> Iterator[int]:
+    """A folder, for as long as it is looked into."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    handle = os.open(folder / name, flags) if isinstance(folder, Path) else os.open(name, flags, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _family(address: Address) -> socket.AddressFamily:

@@ -2,7 +2,8 @@
 
 A factor with few levels is a category; one of numbers with many levels is a line. Sums of squares are of type II: a
 term is compared with the model of all terms that don't contain it, so that lost runs distort no other factor's share.
-For complete designs with two levels these are the effects and the allocation of variation of 2^k r designs.
+Effects of factors with two levels are the weights of ordinary least squares, coded -1 and 1: for complete designs those
+of 2^k r designs, and without bias where runs are lost.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Term(NamedTuple):
     p: float | None
     """How likely so large a share is by chance alone; None: nothing is left to compare it with."""
     effect: float | None
-    """With two levels a factor: half the difference that it makes; else None."""
+    """With two levels a factor: half the difference that it makes; else, and if the runs can't tell it, None."""
     effect_low: float | None
     effect_high: float | None
 
@@ -141,6 +142,8 @@ class _Model:
         if len(factors) <= _MAX_INTERACTING:
             for size in range(2, order + 1):
                 self._add_interactions(factors, size)
+        self._design = np.hstack([self._ones, *self._columns.values()])
+        self._inverse: Matrix = np.linalg.pinv(self._design)
 
     @property
     def _two_levels(self) -> bool:
@@ -182,14 +185,17 @@ class _Model:
     def _effect(
         self, names: tuple[str, ...], noise: float | None, error_df: int, confidence: float
     ) -> tuple[float | None, float | None, float | None]:
-        """With its interval, where each column of the model is -1 and 1 as often: a complete 2^k r design."""
-        column = self._columns[names]
-        if not self._two_levels or any(abs(each.sum()) > 1e-9 for each in self._columns.values()):
+        """Weight of the term's column in the whole model, with its interval: the variance is noise (X'X)^-1."""
+        if not self._two_levels:
             return None, None, None
-        effect = float(column[:, 0] @ self._y) / len(self._y)
+        at = 1 + self.terms.index(names)
+        weights = self._inverse[at]
+        if abs(float(weights @ self._design[:, at]) - 1) > 1e-9:
+            return None, None, None  # a sum of other columns: the runs don't tell them apart
+        effect = float(weights @ self._y)
         if noise is None:
             return effect, None, None
-        half = _student(confidence, error_df) * math.sqrt(noise / len(self._y))
+        half = _student(confidence, error_df) * math.sqrt(noise * float(weights @ weights))
         return effect, effect - half, effect + half
 
 

@@ -1,6 +1,10 @@
 """Analyses of variance against published figures, and against sums that can be done by hand."""
 
+import itertools
 import math
+import random
+import statistics
+from collections.abc import Sequence
 
 import pytest
 
@@ -26,6 +30,47 @@ def test_a_published_2k_r_design() -> None:
     assert (a.effect_low, a.effect_high) == (pytest.approx(19.58, abs=0.01), pytest.approx(23.42, abs=0.01))
     assert [term.df for term in found.terms] == [1, 1, 1]
     assert a.f == pytest.approx(5547 / (102 / 8))
+
+
+LOST = [levels for levels in itertools.product((-1, 1), repeat=3) if levels not in ((1, 1, 1), (-1, -1, -1))]
+"""A 2^3 design that lost two runs: each column still sums to zero, but they are not orthogonal."""
+
+STATSMODELS_LOST = (
+    [2.625, 1.125, -0.25],
+    [2.185862344655, 0.685862344655, -0.689137655345],
+    [3.064137655345, 1.564137655345, 0.189137655345],
+)
+
+
+def _lost(responses: Sequence[float]) -> list[Trial]:
+    return [Trial(dict(zip("ABC", levels, strict=True)), y) for levels, y in zip(LOST, responses, strict=True)]
+
+
+def test_effects_of_a_design_with_lost_runs_are_those_of_statsmodels() -> None:
+    """Figures of `ols("y ~ A + B + C")` and its `conf_int(0.05)`, statsmodels 0.15."""
+    found = analyze(_lost([1.0, 4.0, 3.5, 7.0, 6.5, 9.0]), ["A", "B", "C"])
+    for term, effect, low, high in zip(found.terms, *STATSMODELS_LOST, strict=True):
+        assert (term.effect, term.effect_low, term.effect_high) == pytest.approx((effect, low, high), rel=1e-6)
+
+
+def test_intervals_of_effects_hold_as_often_as_they_say_where_runs_are_lost() -> None:
+    """Monte Carlo: B and C matter, A does not."""
+    dice, truth = random.Random(6), {"A": 0.0, "B": 1.0, "C": 0.6}
+    held: dict[str, list[bool]] = {name: [] for name in truth}
+    for _ in range(1000):
+        responses = [truth["B"] * b + truth["C"] * c + dice.gauss(0, 0.05) for _, b, c in LOST]
+        for term in analyze(_lost(responses), ["A", "B", "C"]).terms:
+            assert term.effect_low is not None
+            assert term.effect_high is not None
+            [name] = term.factors
+            held[name].append(term.effect_low <= truth[name] <= term.effect_high)
+    assert [statistics.fmean(each) for each in held.values()] == pytest.approx([0.95] * 3, abs=0.02)
+
+
+def test_effects_that_the_runs_do_not_tell_apart_have_no_figure() -> None:
+    found = analyze([Trial({"A": a, "B": a, "C": c}, a + c) for a in (0, 1) for c in (0, 1, 1)], ["A", "B", "C"])
+    assert [term.effect for term in found.terms[:2]] == [None, None]
+    assert found.terms[2].effect == pytest.approx(0.5)
 
 
 def test_the_mean_of_a_point_has_the_interval_of_student() -> None:

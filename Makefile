@@ -4,18 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup at-once run demo test test-hosts test-training test-schema test-faults test-properties test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
+.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-properties screenshots gpu-check lint audit lock sbom ui clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
 	@echo "make demo    the same, with example jobs that start training at once"
-	@echo "make test    set up what is missing and run all checks and tests"
+	@echo "make check   lint, types, and what needs no engine, no browser and no second process; 3 minutes"
+	@echo "make test    set up what is missing, check, and try all parts for real; 10 minutes, as CI does"
+	@echo "make test-all    everything, part after part, in about 90 minutes. Its parts are also targets:"
+	@echo "make test-long   what is in no shorter tier for its length alone"
+	@echo "make test-docker    what takes long in containers and in training"
+	@echo "make test-page   each screen in a real browser; five minutes of live updates, in which memory must not grow"
+	@echo "make test-postgres  what touches the database, on PostgreSQL"
+	@echo "make test-faults 1,000 runs with faults in virtual time, 60 over real engines, kills at every side effect, two soaks"
+	@echo "make test-schema more than 20,000 requests by the description of the API, without a token and in each role"
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
 	@echo "make test-training  real training, resized and killed, in each framework; 20 minutes, and 15 more the first time"
-	@echo "make test-schema  more than 20,000 requests by the description of the API, without a token and in each role; 10 minutes"
 	@echo "make test-properties  properties on 2,000 new random examples each; make test has the same 100 each time"
-	@echo "make test-faults  60 runs with faults over real engines, kills at every side effect, two soaks of half an hour"
-	@echo "make test-page  five minutes of live updates in one page, whose memory must not grow"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
 	@echo "make gpu-check  all that only a real GPU can show, as a table; docs/gpu.md"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
@@ -54,26 +59,41 @@ run: at-once
 demo: at-once
 	@exec scripts/demo.sh $(BIN)/schedulearn $(ARGS)
 
+check: setup $(VENV)/.dev
+	@scripts/test.sh $(BIN) check $(ARGS)
+
 test: setup $(VENV)/.dev
-	@scripts/test.sh $(BIN) $(ARGS)
+	@scripts/test.sh $(BIN) test $(ARGS)
+
+test-all: setup $(VENV)/.dev
+	@scripts/test-all.sh $(ARGS)
+
+test-long: setup $(VENV)/.dev
+	@scripts/test.sh $(BIN) all -m "long and not browser and not docker and not horovod" $(ARGS)
+
+test-docker: setup $(VENV)/.dev
+	@scripts/test.sh $(BIN) all -m "long and not browser and (docker or horovod)" $(ARGS)
+
+test-page: setup $(VENV)/.dev
+	@SCHEDULEARN_TEST_PAGE=1 scripts/test.sh $(BIN) all -m browser $(ARGS)
+
+test-postgres: setup $(VENV)/.dev
+	@scripts/test.sh $(BIN) all --postgres -m postgres $(ARGS)
 
 test-training: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) -n 0 tests/e2e/test_resize.py tests/e2e/test_in_place.py tests/e2e/test_compose.py tests/worker $(ARGS)
+	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) all -n 0 tests/e2e/test_resize.py tests/e2e/test_in_place.py tests/e2e/test_compose.py tests/worker $(ARGS)
 
 test-hosts: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) -n 0 tests/hosts $(ARGS)
+	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) all -n 0 tests/hosts $(ARGS)
 
 test-schema: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_SCHEMA=40 scripts/test.sh $(BIN) -n 0 tests/api/safety/test_schema.py $(ARGS)
+	@SCHEDULEARN_TEST_SCHEMA=40 scripts/test.sh $(BIN) all -n 0 tests/api/safety/test_schema.py $(ARGS)
 
 test-faults: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_FAULTS=1 scripts/test.sh $(BIN) tests/faults/real $(ARGS)
+	@SCHEDULEARN_TEST_FAULTS=1 scripts/test.sh $(BIN) all tests/faults/real tests/faults/test_seeds.py $(ARGS)
 
 test-properties: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_EXAMPLES=2000 $(BIN)/pytest -n 2 -m hypothesis $(ARGS)
-
-test-page: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_PAGE=1 scripts/test.sh $(BIN) -n 0 tests/browser/test_memory.py $(ARGS)
 
 screenshots: setup $(VENV)/.dev
 	@$(BIN)/python tests/browser/screenshots.py $(ARGS)
@@ -82,7 +102,7 @@ gpu-check:
 	@scripts/gpu-check.sh $(ARGS)
 
 lint: $(VENV)/.dev
-	@scripts/test.sh $(BIN) --lint-only
+	@scripts/test.sh $(BIN) lint
 
 bench: setup $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)

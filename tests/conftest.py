@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,9 +15,8 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from databases.postgres import Postgres
-    from xdist.remote import Producer
-    from xdist.scheduler import LoadScopeScheduling
 
+pytest_plugins = ["tiers"]
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
 
@@ -42,52 +40,10 @@ def _running_engine() -> str:
     return found.stdout.strip().removeprefix("DOCKER_HOST=") if found.returncode == 0 else ""
 
 
-@cache
-def _file_shares(path: str) -> str:
-    text = (ROOT / path).read_text() if (ROOT / path).is_file() else ""
-    if re.search(r"mark\.browser|mark\.docker|docker_url|engine_url|worker_image|\bcontainers\b", text):
-        return "network"
-    return "training" if re.search(r"horovod_env|environment_of|mark\.horovod", text) else path
-
-
-def _shares(nodeid: str) -> str:
-    """What a test has in common with others, so that they run one after another, in one worker of `pytest -n 2`.
-
-    Each container brings a network interface with it, and Chromium cuts off its requests whenever one comes or goes
-    (ERR_NETWORK_CHANGED). So browsers do not run beside containers. Training takes all processors that it can get: two
-    at a time would only wait for each other. All others share at most what their file has.
-    """
-    path, _, name = nodeid.partition("::")
-    if path == "tests/faults/test_seeds.py":
-        return nodeid  # many, and each by itself: whoever is free takes the next
-    return "network" if "[docker" in name else _file_shares(path)
-
-
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Bytes are often archives, which have the time in them: workers that collect the same tests a second apart would
     call them differently, and pytest-xdist then runs none."""
     return argname if isinstance(val, bytes) else None
-
-
-_FIRST = {"network": 0, "training": 1}  # the long ones begin at once and beside each other; files fill the rest
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: _FIRST.get(_shares(item.nodeid), 2))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    # By hand: xdist 3.8 finds no group of a test under pytest 9.2.
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByWhatTheyShare(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return _shares(nodeid)
-
-    return ByWhatTheyShare(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -119,7 +75,7 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip(f"NO POSTGRESQL, so it is NOT tested: {missing}")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A new database of each kind, with its tables."""
     if request.param == "sqlite":
@@ -131,7 +87,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     server.drop(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A new database of each kind, without tables."""
     if request.param == "sqlite":

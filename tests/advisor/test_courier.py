@@ -47,6 +47,7 @@ def test_the_chosen_models_are_ahead_on_a_fifth_that_none_has_seen(capsys: pytes
     assert "ahead of linear, queueing, boosting" in said
 
 
+@pytest.mark.long
 def test_objectives_are_met_more_often_than_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objectives, "MANY", 1)
     runs = [run for run in declared() if run.beside == 0 and run.family == f"digits-{factorial.WIDTHS[0]}"]
@@ -87,6 +88,7 @@ def test_gradients_are_those_of_the_loss() -> None:
         assert found.weights[at] == pytest.approx(slope, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_trained_by_jobs_of_a_service_and_by_several_workers() -> None:
     factors = {"required_gpus": [1, 2], "batch_size": [512], "epochs": [2]}
     with factorial.digits_service() as target, factorial.neighbours(target, 1):
@@ -127,6 +129,7 @@ def test_the_shortest_or_the_median_run_of_a_point_counts() -> None:
     assert len(medians([one, one._replace(design="2k")])) == 2, "designs are apart"
 
 
+@pytest.mark.long
 def test_a_search_over_real_training_is_compared_with_all_configurations(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_wrong_experiment_stores_nothing(api: Api) -> None:
     assert first == again
 
 
+@pytest.mark.long
 def test_advice_is_about_the_types_that_the_job_may_have(tmp_path: Path) -> None:
     body = {**BODY, "factors": {"batch_size": [32, 64], "gpu_type": ["A", "B"]}, "replications": 3}
     asked = {"job": {**JOB, "command": "train"}, "batch_sizes": [32], "gpus": [1, 2]}

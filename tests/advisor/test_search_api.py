@@ -62,6 +62,7 @@ def best_at(found: dict[str, Any]) -> int:
     return next(at for at, each in enumerate(found["tried"]) if {key: each[key] for key in keys} == found["best"])
 
 
+@pytest.mark.long
 def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(tmp_path: Path) -> None:
     with serve_api(tmp_path) as api:
         search = start(api)
@@ -90,6 +91,7 @@ def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(
         assert api.http.get("/api/v1/searches/default", params={"family": "other"}).status_code == 404
 
 
+@pytest.mark.slow
 def test_the_fastest_or_the_cheapest_trial_is_found(tmp_path: Path) -> None:
     with serve_api(tmp_path) as api:
         search = start(api, gpus=[1, 2], batch_sizes=[32, 64], goal="time")["id"]
@@ -111,6 +113,7 @@ def test_the_fastest_or_the_cheapest_trial_is_found(tmp_path: Path) -> None:
         assert [(each["required_gpus"], each["batch_size"]) for each in found["curve"]] == [(2, 32), (1, 32)]
 
 
+@pytest.mark.long
 def test_types_of_gpu_are_searched_by_their_prices_and_each_trial_runs_on_its_type(tmp_path: Path) -> None:
     prices = {"fast": 3.0, "slow": 1.0}
     with serve_api(tmp_path, gpus=4, gpu_types=["fast", "fast", "slow", "slow"], gpu_prices=prices) as api:
@@ -153,6 +156,7 @@ def gpus_of(api: Api, job: str) -> list[str]:
     return list(uuids)
 
 
+@pytest.mark.long
 def test_a_search_of_which_every_trial_fails_ends_without_an_answer(tmp_path: Path) -> None:
     with serve_api(tmp_path) as api:
         search = start(api, gpus=[1], batch_sizes=[32, 64], trials=2)["id"]

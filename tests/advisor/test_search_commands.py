@@ -37,6 +37,7 @@ def found(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
     return told.split()[0]
 
 
+@pytest.mark.long
 def test_it_shows_its_trials_what_was_found_and_why_it_ended(service: Service, found: str) -> None:
     lines = service.run("search", "show", "last").out.splitlines()
     assert lines[0].startswith(f"{found} completed")

@@ -266,6 +266,7 @@ def test_every_route_has_an_example() -> None:
     assert sorted(EXAMPLES) == ROUTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), EXAMPLES, ids=lambda value: str(value))
 def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str) -> None:
     for ask in EXAMPLES[method, path]:

@@ -91,6 +91,7 @@ def test_every_policy_can_be_previewed(api: Api) -> None:
             assert found["then"]["ended"] == 6, (kind["name"], metric)
 
 
+@pytest.mark.slow
 def test_all_policies_are_compared_over_the_same_time_and_the_one_in_force_stands_still(api: Api) -> None:
     holder = api.submit(required_gpus=3)
     api.wait(holder, "running")

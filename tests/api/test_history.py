@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from apis import Api
 from clusters import wait_for
 
@@ -39,6 +40,7 @@ def test_the_timeline_tells_what_became_of_each_job(api: Api) -> None:
     assert ends() == {"good": "succeeded", "bad": "failed", "gone": "cancelled", "runs": None}
 
 
+@pytest.mark.slow
 def test_a_container_that_another_followed_was_replaced_or_failed(api: Api) -> None:
     job = api.submit(required_gpus=1, max_restarts=1)
     api.wait(job, "running")

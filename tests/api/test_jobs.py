@@ -256,6 +256,7 @@ def test_a_log_that_is_not_kept_ends_and_hides_no_later_one(api: Api) -> None:
     assert api.http.get(url, params={"follow": True}).text == ""
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_for_its_next_try_says_so(api: Api) -> None:
     job = api.submit(max_restarts=9)
     for attempt in (1, 2, 3):
@@ -267,6 +268,7 @@ def test_a_job_that_waits_for_its_next_try_says_so(api: Api) -> None:
     assert waits["not_before"] > waits["tasks"][-1]["finished_at"]
 
 
+@pytest.mark.slow
 def test_workers_under_horovod_wait_long_for_each_other_unless_the_job_says_otherwise(api: Api) -> None:
     name = "HOROVOD_GLOO_TIMEOUT_SECONDS"
     ours, own = api.submit(required_gpus=1), api.submit(required_gpus=1, env={name: "7"})

@@ -93,6 +93,7 @@ def test_its_page_may_use_a_service_that_names_its_origin(tmp_path: Path) -> Non
         assert "access-control-allow-origin" not in api.http.get("/jobs", headers=origin).headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stored"),
     [

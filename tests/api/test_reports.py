@@ -82,6 +82,7 @@ def test_the_token_of_a_job_opens_its_reports_and_nothing_else(tmp_path: Path) -
             assert worker.get(f"/api/v1/jobs/{job}/profile").status_code == 401
 
 
+@pytest.mark.slow
 def test_what_is_reported_becomes_the_profile(api: Api) -> None:
     job, env = running(api)
     empty = api.http.get(f"/api/v1/jobs/{job}/profile").json()
@@ -107,6 +108,7 @@ def test_what_is_reported_becomes_the_profile(api: Api) -> None:
     assert answer["use_efficiency"] is True
 
 
+@pytest.mark.slow
 def test_a_job_with_a_metric_of_its_own_chooses_its_batch_by_that(api: Api) -> None:
     """As the thesis has it, `speed` looks at throughput alone."""
     tokens = {}
@@ -163,6 +165,7 @@ def test_after_a_step_back_to_a_checkpoint_the_later_word_counts(api: Api) -> No
     assert [point[:2] for point in profile_of(api, job)["metrics"]["loss"]] == [[1, 9.0], [2, 5.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -271,6 +274,7 @@ def test_a_job_that_reported_is_elastic_when_its_past_is_replayed(api: Api) -> N
     assert math.isfinite(outcome.ended_at)
 
 
+@pytest.mark.slow
 def test_a_job_that_should_report_and_does_not_says_so_until_it_does(tmp_path: Path) -> None:
     silence = {"report_interval": 0.1, "report_grace": 0.5}
     with serve_api(tmp_path, report_url="http://127.0.0.1:1", **silence) as api:

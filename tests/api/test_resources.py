@@ -51,6 +51,7 @@ def database(api: Api) -> Database:
     return Database(sqlite_url(api.directory))
 
 
+@pytest.mark.process
 def test_a_host_says_what_is_taken_of_it_now(api: Api) -> None:
     api.runtime.resources.of_machine = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB, 1, None, 3, 4)
     wait_for(lambda: (get(api, "hosts/local")["resources"] or {}).get("cpus") is not None)
@@ -67,6 +68,7 @@ def test_a_host_says_what_is_taken_of_it_now(api: Api) -> None:
     assert line.split("GiB")[-1].split() == ["0", "bytes/s", "-", "0", "bytes/s", "0", "bytes/s"], "one is not told"
 
 
+@pytest.mark.process
 def test_running_tasks_say_what_they_take_now(api: Api) -> None:
     job, task = running(api, memory="512m")
     [found] = get(api, "resources")

@@ -66,6 +66,7 @@ def test_the_latest_second_of_each_gpu_is_shown_with_who_uses_it(api: Api, probe
     assert api.http.get("/api/v1/cluster").json()["gpus_free"] == 1
 
 
+@pytest.mark.process
 def test_an_unhealthy_gpu_is_told_and_returned_by_the_command_line(api: Api, probe: FakeProbe) -> None:
     url = str(api.http.base_url)
     assert "is not unhealthy" in run("hosts", "return", "local", "0", url=url, code=1).err

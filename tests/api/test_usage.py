@@ -74,6 +74,7 @@ def test_gpus_count_from_the_time_that_a_job_was_given_them(report) -> None:  # 
     assert row["gpu_hours"] == pytest.approx(30 / 3600 * (2 + 1 + 4), rel=1e-3), "its container ran 60 s later"
 
 
+@pytest.mark.slow
 def test_only_what_lies_in_the_span_counts(report) -> None:  # type: ignore[no-untyped-def]
     rows = report(since="2024-10-04T20:00:00Z", until="2024-10-04T21:00:00Z").json()
     assert [(row["user"], row["gpu_hours"]) for row in rows] == [("ann", 3.0)]
@@ -85,6 +86,7 @@ def test_a_spreadsheet_gets_csv_without_formulas(report) -> None:  # type: ignor
     assert [row["label"] for row in csv.DictReader(io.StringIO(answer.text))] == ["", "'=1+1", "x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [{"by": "moon"}, {"by": "label"}, {"label": "x"}, {"since": "2025-01-01"}, {"gpu_hour_price": -1}, {"since": "x"}],

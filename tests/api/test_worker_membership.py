@@ -147,6 +147,7 @@ def test_gpus_that_become_free_go_to_running_jobs_within_one_decision(api: Api) 
     assert abs(float(asked[17:-1]) - float(freed[17:-1])) < 0.5
 
 
+@pytest.mark.slow
 def test_only_workers_of_the_job_are_heard(api: Api) -> None:
     job, first = started(api)
     url = "/api/v1/reports/membership"

@@ -13,6 +13,8 @@ import pytest
 from clusters import wait_for
 from services import IMAGE, Service, run
 
+pytestmark = pytest.mark.process
+
 Start = Callable[..., Service]
 
 
@@ -87,6 +89,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content
     assert not (tmp_path / "escaped").exists()
 
 
+@pytest.mark.long
 def test_code_and_secrets_come_back_with_the_jobs_that_need_them(
     start_service: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +109,7 @@ def test_code_and_secrets_come_back_with_the_jobs_that_need_them(
     assert again.out == service.logs(job) != ""
 
 
+@pytest.mark.long
 def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service: Start, tmp_path: Path) -> None:
     service, file = start_service(), tmp_path / "backup.tar.gz"
     data = ("--data", str(service.data))
@@ -119,6 +123,7 @@ def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service:
     service.start()
 
 
+@pytest.mark.long
 def test_uninstall_ends_what_runs_but_only_after_yes(start_service: Start) -> None:
     service = start_service()
     job = service.submit_shell("echo up; sleep 1000")

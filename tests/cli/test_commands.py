@@ -335,6 +335,7 @@ def test_json_may_stand_before_or_after(service: Service, done: str, command: li
         service.run(command[0], "--json", *command[1:])
 
 
+@pytest.mark.process
 def test_version_and_help(service: Service) -> None:
     assert run("--version").out == f"schedulearn {schedulearn.__version__}\n"
     for command in ("serve", "submit", "ls", "show", "logs", "cancel", "prio", "top", "policy", "hosts"):
@@ -344,6 +345,7 @@ def test_version_and_help(service: Service) -> None:
     run("nonsense", code=2)
 
 
+@pytest.mark.process
 def test_a_service_that_is_not_there_is_told_with_what_to_do() -> None:
     said = run("ls", url="http://127.0.0.1:9", code=1)
     assert said.out == ""
@@ -354,6 +356,7 @@ def test_a_service_that_is_not_there_is_told_with_what_to_do() -> None:
     assert "not the address" in run("--url", "http://x:99999", "ls", code=1).err
 
 
+@pytest.mark.process
 def test_something_else_at_the_address_is_told() -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

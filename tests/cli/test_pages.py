@@ -36,6 +36,8 @@ def run_all(service: Service, page: str, folder: Path) -> list[tuple[str, str]]:
     return shown
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_the_first_week(start_service: Callable[..., Service], tmp_path: Path) -> None:
     data, project = tmp_path / "points", tmp_path / "nets"
     data.mkdir()
@@ -59,6 +61,8 @@ def test_the_first_week(start_service: Callable[..., Service], tmp_path: Path) -
     assert [job["id"] for job in listed] == [run["id"] for run in runs]
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_from_determined(start_service: Callable[..., Service], tmp_path: Path) -> None:
     project = tmp_path / "nets"
     project.mkdir()

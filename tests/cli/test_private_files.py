@@ -20,6 +20,7 @@ def others_may(folder: Path) -> list[str]:
     return [str(path) for path in [folder, *folder.iterdir()] if mode(path) & 0o077]
 
 
+@pytest.mark.process
 def test_a_kept_data_folder_is_closed_and_jobs_keep_the_users_umask(tmp_path: Path) -> None:
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -44,6 +45,7 @@ def test_a_kept_data_folder_is_closed_and_jobs_keep_the_users_umask(tmp_path: Pa
         assert others_may(data) == []
 
 
+@pytest.mark.process
 def test_a_database_elsewhere_is_closed_too(tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.db"
     file.touch(0o644)

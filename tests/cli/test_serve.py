@@ -34,6 +34,7 @@ def event_stream(service: Service, path: str) -> Iterator[http.client.HTTPRespon
             yield response
 
 
+@pytest.mark.process
 def test_the_first_line_says_where_the_page_is_and_the_last_what_runs_jobs(tmp_path: Path) -> None:
     serving = subprocess.Popen(
         [COMMAND, "serve", "--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"],
@@ -63,6 +64,7 @@ def test_falling_back_to_local_processes_is_told(tmp_path: Path) -> None:
         assert Announcement(settings, made_token=False).lines("machine", runtime)[1].startswith(told)
 
 
+@pytest.mark.process
 def test_the_first_start_on_an_open_address_prints_a_link_that_logs_in_once(tmp_path: Path) -> None:
     options = ["--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"]
     links = []
@@ -153,6 +155,7 @@ def test_it_stops_though_a_task_does_not_want_to(start_service: Start) -> None:
     service.wait(job_id, "cancelled")
 
 
+@pytest.mark.process
 def test_a_second_service_is_kept_off_the_data(start_service: Start) -> None:
     service = start_service()
     said = run("serve", "--data", str(service.data), "--port", "0", "--runtime", "process", code=1)
@@ -163,6 +166,7 @@ def test_a_second_service_is_kept_off_the_data(start_service: Start) -> None:
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", ["other.db", "data/schedulearn.db"])
 def test_a_second_service_is_kept_off_a_database_that_both_name(
     start_service: Start, tmp_path: Path, file: str
@@ -181,6 +185,7 @@ def test_a_second_service_is_kept_off_a_database_that_both_name(
     assert service.call("GET", "/api/v1/jobs")["items"] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("url", ["mysql://here/jobs", "postgresql:/x", "sqlite://", "sqlite:///", "jobs.db"])
 def test_a_database_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, url: str) -> None:
     said = run("serve", "--data", str(tmp_path), "--port", "0", code=1, SCHEDULEARN_DATABASE_URL=url)
@@ -188,6 +193,7 @@ def test_a_database_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, url
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_database_that_can_not_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
     url = f"postgresql://me:hidden@/jobs?host={tmp_path}"
     said = run("serve", "--data", str(tmp_path), "--port", "0", "--database", url, code=1)
@@ -196,12 +202,14 @@ def test_a_database_that_can_not_be_reached_is_told_in_one_line(tmp_path: Path) 
     assert "hidden" not in said.err
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_told(service: Service, tmp_path: Path) -> None:
     said = run("serve", "--data", str(tmp_path), "--port", str(service.port), "--runtime", "process", code=1)
     assert said.err.count("\n") == 1
     assert f"can't listen on 127.0.0.1 port {service.port}: another program listens there" in said.err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("flags", "config", "env", "says"),
     [
@@ -230,6 +238,7 @@ def test_what_keeps_it_from_starting_is_one_line(
     assert said.out == ""
 
 
+@pytest.mark.process
 def test_a_folder_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = run("serve", "--data", str(tmp_path / "file" / "data"), "--port", "0", "--runtime", "process", code=1)
@@ -237,6 +246,7 @@ def test_a_folder_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.process
 def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tmp_path: Path) -> None:
     service = start_service("--host", "0.0.0.0", "--tls", "off")
     token_file = service.data / "token"
@@ -267,6 +277,7 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
     assert done.out == "let in\n"
 
 
+@pytest.mark.process
 def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
     tokens = set()
     for _ in range(2):

@@ -36,6 +36,7 @@ def simulate(trace: Path | str, *arguments: str, code: int = 0) -> Result:
     return done
 
 
+@pytest.mark.process
 def test_the_command_prints_one_document_for_all_policies_in_the_order_asked_for(trace: Path) -> None:
     known = str(trace.with_name("applications.json"))
     policies = ("--policy", "goodput:default,tiresias", "--hosts", "2", "--gpus", "2")
@@ -145,6 +146,7 @@ def test_wrong_arguments_end_with_2_and_say_what_is_valid(
     assert all(word in done.stderr for word in words), done.stderr
 
 
+@pytest.mark.process
 def test_a_wrong_trace_is_named_with_line_and_field(trace: Path) -> None:
     trace.write_text(f"name,time,application\na,1,{EVIL}\x1b[31m\n")
     error = run("simulate", str(trace), code=2).err
@@ -153,6 +155,7 @@ def test_a_wrong_trace_is_named_with_line_and_field(trace: Path) -> None:
     assert "there is no trace 'nowhere'" in run("simulate", "nowhere", code=2).err
 
 
+@pytest.mark.process
 def test_a_policy_of_ones_own_takes_part(trace: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(

@@ -26,6 +26,7 @@ def block(language: str) -> str:
     return str(text)
 
 
+@pytest.mark.process
 def test_every_command_of_the_page_runs_as_printed(service: Service, tmp_path: Path) -> None:
     (tmp_path / "train.sbatch").write_text(block("bash"))
     env = {**service.env, "SCHEDULEARN_URL": service.url, "PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
@@ -122,6 +123,7 @@ def test_an_array_is_a_list_of_jobs(service: Service) -> None:
     assert service.job(ids[0])["labels"] == {"array": "a"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -225,6 +227,7 @@ def test_what_is_translated_is_not_named(lines: list[str]) -> None:
     assert untranslated("echo $1", arguments=("x",)) == ""
 
 
+@pytest.mark.process
 def test_an_array_that_runs_one_after_the_other_is_a_sweep(service: Service) -> None:
     text = "#!/bin/bash\n#SBATCH -J chain\n#SBATCH --array=3-4%1\necho $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MAX\n"
     printed = service.run("import", "slurm", "-", "--image", IMAGE, stdin=text)
@@ -237,6 +240,7 @@ def test_an_array_that_runs_one_after_the_other_is_a_sweep(service: Service) -> 
     assert first["finished_at"] <= second["submitted_at"]
 
 
+@pytest.mark.process
 def test_strict_prints_no_job_that_does_less_than_its_script() -> None:
     whole = "#!/bin/bash\n#SBATCH -o x.log\necho hello\n"
     assert "command" in run("import", "slurm", "-", "--strict", "--image", "x", stdin=whole).out
@@ -246,10 +250,12 @@ def test_strict_prints_no_job_that_does_less_than_its_script() -> None:
     assert "nothing printed" in less.err
 
 
+@pytest.mark.process
 def test_an_image_must_be_named() -> None:
     assert "--image" in run("import", "slurm", "-", stdin="true", code=2).err
 
 
+@pytest.mark.process
 def test_init_writes_a_file_with_every_key_that_can_be_submitted(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     run("init", str(file), "--image", IMAGE, "--launcher", "none", "--label", "a=b", "--", "echo", "it's on")
@@ -262,6 +268,7 @@ def test_init_writes_a_file_with_every_key_that_can_be_submitted(service: Servic
     assert read_yaml(file.read_text())["command"] == "python train.py"
 
 
+@pytest.mark.process
 def test_the_defaults_that_init_writes_as_comments_are_the_defaults() -> None:
     text = run("init", "-").out
     plain = read_jobs(text, "job.yaml")

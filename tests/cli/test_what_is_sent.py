@@ -156,6 +156,7 @@ def test_left_out_files_are_counted_and_named_before_sending(
     assert told.index("left out") < told.index("sending")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("own", [False, True])
 def test_outputs_that_were_brought_are_not_sent_next_time(
     service: Service, project: Path, monkeypatch: pytest.MonkeyPatch, own: bool

@@ -87,6 +87,7 @@ def test_a_transfer_that_breaks_is_tried_again_and_the_source_stays(tmp_path: Pa
         assert c.runtimes["a"].read_checkpoint(job) == b"step 7"
 
 
+@pytest.mark.slow
 def test_a_job_whose_host_is_lost_goes_on_from_the_copy(tmp_path: Path) -> None:
     with Lab(tmp_path, settings=ClusterSettings(host_grace=0.2)) as c:
         with moved_away(c) as job:

@@ -268,6 +268,7 @@ def test_an_elastic_job_is_resized_by_stopping_it_and_starting_it_with_the_new_a
         assert (event.message, event.data) == ("It grows to 4.", {"decision": "grows", "allocation": {"local": 4}})
 
 
+@pytest.mark.slow
 def test_rigid_jobs_take_turns_on_a_gpu_and_one_that_ends_leaves_it_to_the_other(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=1) as c:
         c.cluster.service.set_policy("gandiva", "default", {"quantum": 1})
@@ -370,6 +371,7 @@ def happen(c: FakeCluster, dice: random.Random, jobs: list[str]) -> None:
             c.runtime.fail_next(dice.choice(["observe", "start", "stop", "remove", "pause", "resume"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     """Random submissions, ends, losses, cancels, policy switches and engine faults, then calm until all have ended."""

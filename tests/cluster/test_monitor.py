@@ -106,6 +106,7 @@ def test_who_comes_to_a_gpu_that_is_held_takes_nothing_from_its_job(tmp_path: Pa
         c.wait(job, "succeeded")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}, {"lost": True}, "vanish"])
 def test_an_unhealthy_gpu_loses_its_job_which_starts_elsewhere_and_is_not_given_again(
     tmp_path: Path, trouble: Any

@@ -251,6 +251,7 @@ def test_a_job_that_pulled_with_gpus_under_the_version_before_goes_on_without(tm
         c.wait(job, "running")
 
 
+@pytest.mark.slow
 def test_jobs_that_take_turns_do_not_wait_for_one_that_pulls(tmp_path: Path) -> None:
     fetch = SlowFetch()
     with FakeCluster(tmp_path, gpus=1, runtime=fetching(fetch)) as c:

@@ -114,6 +114,7 @@ def test_a_job_that_ends_before_it_could_restart_is_left_alone(tmp_path: Path) -
         assert resizes(c, first) == []
 
 
+@pytest.mark.slow
 def test_a_job_trains_on_until_the_gpus_that_it_is_to_get_are_free(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         first, second = start(c, "first", "second")

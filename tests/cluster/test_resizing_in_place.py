@@ -79,6 +79,7 @@ def test_a_service_that_dies_in_a_resize_carries_on(tmp_path: Path) -> None:
         assert c.job(job).attempt == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_trains_ends_the_attempt(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, settings=SERVICE) as c:
         resize(c, 2)
@@ -94,6 +95,7 @@ def test_a_worker_that_is_killed_while_it_trains_ends_the_attempt(tmp_path: Path
 ENOUGH = 5  # resizes in place, for a run to mean something
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     """Random sizes, workers that join, end, vanish and stand still, cancels and engine faults, then calm."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from builders import job_record
 from clusters import FakeCluster, spec, wait_for
 from hypothesis import given
@@ -65,6 +66,7 @@ def not_told_to_wait(c: FakeCluster, job: str, since: float, until: float) -> bo
     return not any(since <= at < until for at in told)
 
 
+@pytest.mark.slow
 def test_tries_are_apart_and_others_have_the_gpu_meanwhile_and_the_loop_wakes_by_itself(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=1) as c:
         [job] = c.submit(spec(max_restarts=2))
@@ -128,6 +130,7 @@ def test_the_first_and_the_last_log_stay_and_no_more_goes_than_must(
     assert not gone or not fits({**left, gone[-1]: sizes[gone[-1]]})
 
 
+@pytest.mark.slow
 def test_logs_of_a_job_that_fails_on_and_on_are_bounded_and_keep_their_offsets(tmp_path: Path) -> None:
     logs = LogStore(tmp_path / "logs")
     with FakeCluster(tmp_path) as c:

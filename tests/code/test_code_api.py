@@ -70,6 +70,7 @@ def test_two_at_once_store_one(api: Api) -> None:
     assert len(stored(api)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
@@ -172,6 +173,7 @@ def test_nobody_without_the_token_sends_code_or_has_it(tmp_path: Path) -> None:
             assert answer.status_code == 401
 
 
+@pytest.mark.slow
 def test_all_runs_of_a_sweep_have_the_code_of_one_commit_and_its_requirements(tmp_path: Path) -> None:
     with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
         first = server.commit({"train.py": "print(1)", "needs.txt": "greeting==1.0  # ours\n"})

@@ -148,6 +148,7 @@ def test_a_copy_that_was_cut_is_made_anew_and_never_used(tmp_path: Path) -> None
         assert c.runtime.data.content(version.digest, "a") == b"1"
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_cut_goes_on_with_the_files_that_did_not_arrive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

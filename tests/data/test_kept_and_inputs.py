@@ -76,6 +76,7 @@ def test_an_output_that_is_not_there_is_told(tmp_path: Path) -> None:
         assert version(c, "other") is not None
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         [job] = c.submit(spec(keep={"model": "best"}))

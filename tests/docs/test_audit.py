@@ -125,6 +125,7 @@ def test_a_database_that_does_not_answer_is_loud_and_fails_nothing(tmp_path: Pat
     assert done.stdout.count("is NOT AUDITED") == 2
 
 
+@pytest.mark.long
 def test_the_wheel_the_page_and_each_worker_image_have_a_bill_of_materials(tmp_path: Path) -> None:
     env = {**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:1"}
     done = subprocess.run(

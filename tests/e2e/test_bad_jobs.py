@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from services import IMAGE, Service
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:

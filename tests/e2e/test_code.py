@@ -14,6 +14,8 @@ from services import Service
 
 from schedulearn.scheduler.core.job_image import layer_of, layer_tag, layered
 
+pytestmark = pytest.mark.long
+
 SCRIPT = """
 import json, pathlib
 import horovod.torch as hvd

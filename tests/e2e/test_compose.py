@@ -17,7 +17,7 @@ import httpx
 import pytest
 from clusters import wait_for
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
 

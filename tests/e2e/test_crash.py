@@ -12,6 +12,8 @@ import pytest
 from lease_checks import check_intervals, check_leases
 from services import IMAGE, Service
 
+pytestmark = pytest.mark.process
+
 ENDED = ("succeeded", "failed", "cancelled", "timeout")
 
 
@@ -67,7 +69,7 @@ def check_all(served: Service, acknowledged: list[str], marks: Path | None) -> N
         assert len(list(marks.iterdir())) == len(acknowledged)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, 2, 3))])
 def test_local_jobs_survive_crashes_of_the_service(tmp_path: Path, seed: int) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -77,6 +79,7 @@ def test_local_jobs_survive_crashes_of_the_service(tmp_path: Path, seed: int) ->
         check_all(served, acknowledged, marks)
 
 
+@pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.parametrize("seed", range(3))
 def test_containers_survive_crashes_of_the_service(

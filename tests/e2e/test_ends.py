@@ -17,6 +17,7 @@ def instant(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+@pytest.mark.long
 def test_an_end_is_noticed_when_it_happens(tmp_path: Path, docker_url: str, worker_image: str) -> None:
     late = []
     with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:

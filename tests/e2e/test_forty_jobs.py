@@ -6,8 +6,11 @@ import random
 import time
 from pathlib import Path
 
+import pytest
 from lease_checks import check_intervals, check_leases
 from services import Service
+
+pytestmark = pytest.mark.process
 
 POLICIES = [
     {"algorithm": "fifo"},
@@ -17,6 +20,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.long
 def test_forty_jobs_all_end_and_no_gpu_is_in_two_leases(tmp_path: Path) -> None:
     dice = random.Random(0)
     with Service(tmp_path / "data", gpus=8) as served:

@@ -14,7 +14,7 @@ from lease_checks import check_intervals, check_leases
 from services import Service
 from training import Training, wait_until
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.long, pytest.mark.horovod]
 MIN_RUN_S = 30.0  # of the policy's default
 FLAGS = "--epochs 100000 --pause-per-sample 0.01 --max-batch 256"
 LONG_S = 480.0

@@ -15,6 +15,8 @@ from gpu_probes.nvml_library import build_library
 from lease_checks import check_intervals, check_leases
 from services import Service, run
 
+pytestmark = [pytest.mark.long, pytest.mark.process]
+
 UUID = "GPU-00000000-0000-0000-0000-00000000000{}"
 
 

@@ -10,7 +10,7 @@ import pytest
 from daily.own_folder import POLICY, train_resize_and_fetch
 from services import Service
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.long, pytest.mark.horovod]
 
 
 def test_as_local_processes_where_there_is_no_docker(

@@ -28,6 +28,7 @@ def test_the_example_is_just_the_five_keys() -> None:
     assert DIGITS["required_gpus"] == 2
 
 
+@pytest.mark.process
 @pytest.mark.docker
 @pytest.mark.horovod
 def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
@@ -76,6 +77,8 @@ def docker_names(url: str, job_id: str) -> list[str]:
         client.close()
 
 
+@pytest.mark.long
+@pytest.mark.process
 @pytest.mark.horovod
 def test_digits_train_as_local_processes_where_there_is_no_docker(tmp_path: Path, horovod_env: Path) -> None:
     with Service(tmp_path / "data", runtime="process") as served:
@@ -88,6 +91,8 @@ def test_digits_train_as_local_processes_where_there_is_no_docker(tmp_path: Path
         assert all(uuid in log for uuid in leased)
 
 
+@pytest.mark.long
+@pytest.mark.process
 @pytest.mark.horovod
 def test_a_training_job_that_is_cancelled_leaves_no_process_behind(tmp_path: Path, horovod_env: Path) -> None:
     with Service(tmp_path / "data", runtime="process") as served:
@@ -115,6 +120,7 @@ def _processes_of(job_id: str) -> list[int]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.horovod
 @pytest.mark.parametrize("launcher", ["horovod", "torchrun"])
 @pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])

@@ -6,7 +6,10 @@ import time
 from itertools import groupby
 from pathlib import Path
 
+import pytest
 from services import Service
+
+pytestmark = pytest.mark.process
 
 QUANTUM = 1.0
 

@@ -61,6 +61,7 @@ def fields_of(answer: Any) -> list[str]:
     return [error["field"] for error in answer.json()["errors"]]
 
 
+@pytest.mark.slow
 def test_the_answer_says_whether_a_deadline_can_be_kept(api: Api) -> None:
     """By its family it takes an hour on its two GPUs."""
     able, late_one = post(api, in_seconds(2 * 3600)).json(), post(api, in_seconds(600)).json()

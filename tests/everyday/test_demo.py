@@ -8,8 +8,11 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 from clusters import wait_for
 from services import COMMAND
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 

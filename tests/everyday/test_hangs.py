@@ -27,6 +27,7 @@ def hung(api: Api, job_id: str) -> list[tuple[str, str]]:
     return [(event["kind"], event["code"]) for event in found if event["kind"] == "job.hung"]
 
 
+@pytest.mark.slow
 def test_a_job_that_seems_to_hang_is_told_by_event_and_message(api: Api) -> None:
     job_id, cpu = api.submit(required_gpus=1), api.submit(required_gpus=0)
     api.wait(job_id, "running")
@@ -108,6 +109,7 @@ def outcomes(job: dict[str, Any]) -> list[tuple[int, str]]:
     return [(task["attempt"], task["outcome"]) for task in job["tasks"]]
 
 
+@pytest.mark.process
 def test_a_process_that_hangs_is_told_in_lists_and_ended_where_that_is_asked(real: Service) -> None:
     quiet = real.submit_shell("sleep 1000")
     wait_for(lambda: real.job(quiet)["hang"], seconds=60)
@@ -120,6 +122,7 @@ def test_a_process_that_hangs_is_told_in_lists_and_ended_where_that_is_asked(rea
     assert real.job(quiet)["state"] == "running", "others are only told"
 
 
+@pytest.mark.process
 def test_a_process_that_hangs_once_is_restarted_and_ends_well(real: Service, tmp_path: Path) -> None:
     once = f"test -e {tmp_path}/again && exit 0; touch {tmp_path}/again; sleep 1000"
     job = real.wait(real.submit_shell(once, on_hang="restart"), "succeeded")
@@ -129,6 +132,8 @@ def test_a_process_that_hangs_once_is_restarted_and_ends_well(real: Service, tmp
     assert [code for code in codes if code.startswith(("hang", "idle", "retry"))] == ["idle", "hang_restart", "retry"]
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_a_job_that_hangs_again_and_again_is_ended(real: Service) -> None:
     job = real.wait(real.submit_shell("sleep 1000", on_hang="restart"), "failed", seconds=120)
     assert job["reason"] == "hung"
@@ -136,6 +141,7 @@ def test_a_job_that_hangs_again_and_again_is_ended(real: Service) -> None:
     assert "It was restarted 3 times for that" in job["message"]
 
 
+@pytest.mark.process
 def test_a_process_that_always_ends_alike_is_a_crash_loop(real: Service) -> None:
     job = real.wait(real.submit_shell("exit 7", max_restarts=1000), "failed")
     assert (job["reason"], job["exit_code"], job["attempt"]) == ("crash_loop", 7, 3)

@@ -85,6 +85,7 @@ def test_an_old_schema_is_found_and_brought_up_to_date(tmp_path: Path) -> None:
         assert [each.check for each in doctor.find()] == []
 
 
+@pytest.mark.process
 def test_the_command_says_what_it_finds_and_ends_with_1_until_it_is_mended(tmp_path: Path) -> None:
     Database(sqlite_url(tmp_path)).close()
     data = ("--data", str(tmp_path))

@@ -58,6 +58,7 @@ def test_a_job_that_hangs_for_ever_is_restarted_three_times() -> None:
     run.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_kill_at_any_side_effect_changes_nothing_of_that(after: bool) -> None:
     for number in range(1, MOST + 1):

@@ -48,6 +48,7 @@ def test_a_day_without_a_kill_has_as_many_side_effects_as_are_tried() -> None:
     assert 15 < _effects() <= MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(after: bool) -> None:
     for number in range(1, _effects() + 1):

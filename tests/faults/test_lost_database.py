@@ -7,6 +7,8 @@ import pytest
 from clusters import wait_for
 from services import Service
 
+pytestmark = pytest.mark.process
+
 
 def remove_log(data: Path) -> None:
     (data / "schedulearn.db-wal").unlink()

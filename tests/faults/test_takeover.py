@@ -17,6 +17,8 @@ import pytest
 from clusters import wait_for
 from services import COMMAND, IMAGE, Service
 
+pytestmark = pytest.mark.process
+
 JOB = {"name": "job", "type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 1}
 ENDED = ("succeeded", "failed", "cancelled", "timeout")
 
@@ -101,6 +103,7 @@ def test_the_other_service_takes_over_and_no_job_is_lost_or_run_twice(
     assert second.stop().code == 0
 
 
+@pytest.mark.long
 def test_a_service_that_lost_its_database_to_another_one_ends(
     pair: tuple[Service, Service], postgres: Any, tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ from services import Service
 import schedulearn
 from schedulearn.api.client.client import ApiError, ClientError, UnreachableError
 
+pytestmark = pytest.mark.process
+
 WRITE = """set -e
 cd "$SCHEDULEARN_OUTPUT_DIR"; mkdir -p plots/deep
 head -c 5000000 /dev/urandom > model.pt; ln -s model.pt latest; ln -s /etc/passwd plots/out

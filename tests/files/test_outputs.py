@@ -203,6 +203,7 @@ def test_a_host_that_can_not_tell_what_was_written_elsewhere_removes_the_contain
         wait_for(lambda: not c.runtime.tasks(), what="the container to be removed")
 
 
+@pytest.mark.slow
 def test_what_the_end_of_the_service_keeps_from_being_told_is_told_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

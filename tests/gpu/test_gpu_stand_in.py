@@ -21,6 +21,7 @@ def found(horovod_env: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return found_in(python.run("alone", 1, str(HERE / "gpu_stand_in.py")))
 
 
+@pytest.mark.long
 def test_steps_are_timed_by_what_the_gpu_did_and_not_by_when_they_were_launched(found: Any) -> None:
     clock = found["clock"]
     assert [step for step, _, _ in clock["known"]] == list(range(20)), "each once, in their order"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from clusters import wait_for
 from gpu_probes.nvml_library import build_library
 from services import Service
@@ -16,6 +17,7 @@ def libraries(pid: int | str) -> set[str]:
     return {line.rpartition("/")[2] for line in lines if ".so" in line}
 
 
+@pytest.mark.process
 def test_the_service_reads_gpus_without_cuda(tmp_path: Path) -> None:
     library = build_library(tmp_path / "library")
     with Service(tmp_path / "data", gpus=None, env={"LD_LIBRARY_PATH": str(library), "FAKE_NVML_GPUS": "1"}) as served:

@@ -86,6 +86,7 @@ def test_simulate_takes_the_file_and_the_sharing_that_was_measured(tmp_path: Pat
     assert json.loads(done.stdout)["conditions"]["sharing"] == 0.5
 
 
+@pytest.mark.long
 @pytest.mark.horovod
 def test_step_times_are_measured_fitted_and_written_without_a_gpu_too(horovod_env: Path, tmp_path: Path) -> None:
     """Really measured, on the processor; whether the model is good there, beside other work, is not asked."""

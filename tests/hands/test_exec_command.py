@@ -15,6 +15,8 @@ from clusters import wait_for
 from services import COMMAND, Service
 from terminals import read_until, type_in
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

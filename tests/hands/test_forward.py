@@ -18,6 +18,8 @@ from playwright.sync_api import expect, sync_playwright
 from services import Service
 from websockets.sync.client import connect
 
+pytestmark = pytest.mark.process
+
 SERVER = Path(__file__).parents[1] / "support/servers/notebook_like.py"
 
 
@@ -112,6 +114,7 @@ def test_an_event_says_so_once(service: Service, job: str, port: int) -> None:
     assert told == [{"rank": 0, "port": port}]
 
 
+@pytest.mark.long
 def test_where_nothing_listens_it_says_so_and_goes_on(service: Service, job: str, port: int) -> None:
     with forwarded(service, job, port + 2) as (address, client):
         with pytest.raises(httpx.TransportError):

@@ -32,6 +32,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         running.cancel_all()
 
 
+@pytest.mark.process
 def test_one_connection_more_than_a_job_may_have_is_told_so_and_the_others_go_on(service: Service) -> None:
     job, other = begin_notebook(service), begin_notebook(service)
     link = link_to(service, job)
@@ -67,6 +68,7 @@ def test_one_connection_more_than_a_job_may_have_is_told_so_and_the_others_go_on
     wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
 
 
+@pytest.mark.process
 def test_requests_take_turns_and_all_are_answered(service: Service, tmp_path: Path) -> None:
     job, go = begin_notebook(service), tmp_path / "go"
     with logged_in(service, job) as client, ThreadPoolExecutor(FOR_REQUESTS + 10) as threads:

@@ -15,6 +15,8 @@ from servers.ports import at_origin, begin_notebook, cookie_for, link_to, logged
 from services import Service
 from websockets.exceptions import InvalidStatus
 
+pytestmark = pytest.mark.process
+
 TOKEN = "correct-horse-battery"
 
 

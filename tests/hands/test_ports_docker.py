@@ -21,6 +21,7 @@ def service(tmp_path: Path, docker_url: str) -> Iterator[Service]:
         running.cancel_all()
 
 
+@pytest.mark.long
 def test_a_container_s_loopback_is_reached(service: Service, worker_image: str) -> None:
     ports = {"notebook": 8888}
     env = {"SERVER": SERVER.read_text()}

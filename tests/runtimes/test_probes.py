@@ -228,6 +228,7 @@ def test_an_engine_that_gives_no_gpus_says_so_and_the_probe_tells_of_the_machine
     assert second["Id"] != first["Id"], "it is tried again whether there are GPUs"
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_a_host_without_gpus_has_a_probe_that_tells_of_the_machine_alone(probes: Probes) -> None:
     for _ in range(2):
@@ -355,6 +356,7 @@ def test_tasks_are_told_apart_from_the_probe(tmp_path: Path) -> None:
     assert parse_task_id(docker_probe.container_name("0123456789abcdef")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_a_services_host_has_the_gpus_that_its_probe_shows_over_kills_restarts_and_removal(
     probes: Probes, tmp_path: Path

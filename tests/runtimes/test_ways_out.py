@@ -32,6 +32,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory, docker_url: str, worker_imag
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 @pytest.mark.parametrize(
     "attack",

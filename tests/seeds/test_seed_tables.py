@@ -12,7 +12,7 @@ from bench.seeds import config_manager, fifo_rr, seeds, spark, speedup, thesis
 from bench.seeds.cluster import lab
 from clusters import wait_for
 
-pytestmark = pytest.mark.usefixtures("horovod_env")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("horovod_env")]
 
 
 def test_fifo_against_round_robin(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ import httpx
 from click.testing import CliRunner
 from clusters import wait_for
 from terminals import on_terminal, terminal_window
+from tiers import needs_a_process
 
 from schedulearn.api.cli import main
 from schedulearn.api.client.trust import trusted_context
@@ -125,6 +126,7 @@ class Service:
         self.http.headers["authorization"] = f"Bearer {token}"
 
     def start(self, *, wait: bool = True) -> None:
+        needs_a_process()
         where = ("--data", str(self.data), "--port", str(self.port))
         self._is_ready = False
         with self._stderr.open("a") as stderr:
@@ -277,6 +279,7 @@ class Service:
     @contextmanager
     def begin(self, *arguments: str) -> Iterator[Any]:
         """One command in a pipe, while it runs."""
+        needs_a_process()
         with subprocess.Popen(
             [COMMAND, *arguments],
             env={**self.env, "SCHEDULEARN_URL": self.url},
@@ -312,6 +315,7 @@ def suppress_exit() -> Iterator[list[int]]:
 
 def run(*arguments: str, stdin: str = "", code: int = 0, url: str | None = None, **env: str) -> Result:
     """One command in a pipe; it must end with `code`."""
+    needs_a_process()
     where = {"SCHEDULEARN_URL": url} if url else {}
     done = subprocess.run(
         [COMMAND, *arguments], env={**_ENV, **where, **env}, input=stdin, capture_output=True, text=True, timeout=60

@@ -90,6 +90,7 @@ def test_what_is_no_job_to_wait_for_is_refused_and_nothing_stored(api: Api, afte
     assert api.http.get("/api/v1/jobs").json()["items"] == []
 
 
+@pytest.mark.slow
 def test_in_a_batch_and_a_sweep_too(api: Api) -> None:
     first = api.submit()
     batch = api.http.post("/api/v1/jobs:batch", json=[{**FIVE_KEYS, "after": [first]}, {**FIVE_KEYS, "after": ["x"]}])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from clusters import wait_for
 from lease_checks import check_intervals, check_leases
 from services import IMAGE, Service
@@ -17,6 +18,8 @@ RUNS = 200
 BAD = (17, 101, 180)
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_a_sweep_of_200_runs_ends_as_told_though_the_service_is_killed_twice(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()

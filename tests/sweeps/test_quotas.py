@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from apis import FIVE_KEYS, Api
 from clusters import wait_for
 
@@ -26,6 +27,7 @@ def jobs_of(api: Api, sweep: str, *states: str) -> list[str]:
     return [run["job"] for run in look(api, sweep)["table"] if run["job"] and run["state"] in states]
 
 
+@pytest.mark.slow
 def test_a_sweep_obeys_all_quotas_and_comes_to_its_end(api: Api) -> None:
     api.http.put("/api/v1/quotas/ada", json={"gpus": 1})
     api.http.put("/api/v1/groups/vision", json={"waiting": 2})
@@ -43,6 +45,7 @@ def test_a_sweep_obeys_all_quotas_and_comes_to_its_end(api: Api) -> None:
     assert look(api, sweep)["message"] == "Of 5 runs 5 succeeded."
 
 
+@pytest.mark.slow
 def test_a_sweep_says_so_while_no_run_may_start(api: Api) -> None:
     api.http.put("/api/v1/quotas/ada", json={"waiting": 0})
     sweep = start(api)

@@ -59,6 +59,7 @@ def report(api: Api, job: str, **metrics: list[float]) -> None:
     assert answer.is_success, answer.text
 
 
+@pytest.mark.slow
 def test_runs_become_jobs_as_others_end_and_then_the_sweep_is_completed(api: Api) -> None:
     sweep = start(api, max_parallel=2)
     wait_table(api, sweep, ["running"] * 2 + ["pending"] * 4)
@@ -112,6 +113,7 @@ def test_a_sweep_that_waits_is_cancelled_at_once(api: Api) -> None:
     assert api.http.post(f"/api/v1/sweeps/{sweep}/cancel").json()["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_retry_starts_what_did_not_succeed_and_nothing_else(api: Api) -> None:
     sweep = start(api, max_failures=0, max_parallel=2)
     wait_table(api, sweep, ["running"] * 2 + ["pending"] * 4)
@@ -251,6 +253,7 @@ def test_all_runs_have_the_code_that_there_was_at_the_start(tmp_path: Path) -> N
         assert len({code["digest"] for code in jobs}) == 1
 
 
+@pytest.mark.slow
 def test_a_retry_of_runs_whose_code_is_gone_is_refused(tmp_path: Path) -> None:
     with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
         server.commit({"train.py": "print(1)"})

@@ -31,6 +31,7 @@ def renew(authority: Authority, cert: Path, key: Path) -> None:
         os.replace(new, old)
 
 
+@pytest.mark.process
 def test_it_is_known_by_its_name_and_renewed_without_a_restart(start_service: Start, authority: Authority) -> None:
     cert, key = authority.issue("localhost")
     service = start_service("--tls-cert", str(cert), "--tls-key", str(key))
@@ -90,6 +91,7 @@ def test_on_an_open_address_the_start_names_it_as_its_authority_does(authority: 
         assert not any("SCHEDULEARN_CA" in line for line in lines), "an authority vouches for it"
 
 
+@pytest.mark.process
 def test_what_can_not_be_used_is_told_in_one_line(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.issue("localhost")
     _, other_key = authority.issue("localhost", file="other")

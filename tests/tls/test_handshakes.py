@@ -25,6 +25,7 @@ HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
 GET = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("half", [b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "hello", "head"])
 def test_300_half_begun_connections_at_256_files_stop_nothing(tmp_path: Path, half: bytes) -> None:
     flags = ("--host", "0.0.0.0")

@@ -35,6 +35,7 @@ def fingerprint_of(service: Service) -> str:
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
+@pytest.mark.process
 def test_it_is_made_once_kept_private_and_told(tmp_path: Path) -> None:
     options = ["--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"]
     told = set()
@@ -77,6 +78,8 @@ def test_what_is_open_has_tls_unless_a_proxy_has_it_or_the_operator_wants_none(
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_the_command_line_trusts_a_fingerprint_a_file_and_nothing_else(service: Service) -> None:
     known = {"SCHEDULEARN_TOKEN": service.token}
     fingerprint = fingerprint_of(service)

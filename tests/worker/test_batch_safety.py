@@ -134,6 +134,7 @@ def test_the_learning_rate_never_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(after / before for before, after in pairwise(run.factors)) < 1.02
 
 
+@pytest.mark.long
 @pytest.mark.horovod
 def test_digits_with_a_batch_that_may_become_16_times_as_large_are_learnt_as_well(
     horovod_env: Path, tmp_path: Path

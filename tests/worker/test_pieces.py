@@ -343,6 +343,7 @@ def test_how_the_workers_end_is_how_the_job_ends(script: str, code: int) -> None
     assert process.returncode == code, output
 
 
+@pytest.mark.slow
 def test_a_stop_is_passed_on_and_waited_for() -> None:
     process = launch(3, "trap 'echo saved $RANK; exit 75' TERM; echo ready; sleep 60 & wait", start_new_session=True)
     assert process.stdout is not None

@@ -205,6 +205,8 @@ urllib.request.urlopen(asked, timeout=60).close()
 """
 
 
+@pytest.mark.long
+@pytest.mark.process
 def test_the_command_shows_what_jobs_were_to_reach_and_reached(tmp_path: Path) -> None:
     script, end = tmp_path / "reports.py", tmp_path / "end"
     script.write_text(REPORTS)

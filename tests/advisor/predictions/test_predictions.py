@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from clusters import wait_for
 from services import IMAGE, Service
 
+pytestmark = pytest.mark.process
 
+
+@pytest.mark.long
 def test_what_was_predicted_is_shown_beside_what_came(tmp_path: Path) -> None:
     end = tmp_path / "end"
     given = ("submit", "--image", IMAGE, "--launcher", "none", "--family", "waits")

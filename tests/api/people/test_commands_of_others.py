@@ -101,6 +101,7 @@ def test_the_job_of_a_sweep_is_shown_likewise(people: dict[str, httpx.Client]) -
     people["ada"].post(f"{path}/cancel")
 
 
+@pytest.mark.slow
 def test_an_engines_words_lose_it_in_events_and_in_the_log(api: Api, people: dict[str, httpx.Client]) -> None:
     api.runtime.fail_next("start", StartRefused(f"exec train.py --password={SECRET}: no such file"))
     job = people["ada"].post("/api/v1/jobs", json=SPEC).json()["id"]

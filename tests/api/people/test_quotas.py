@@ -29,6 +29,7 @@ def bound(api: Api, user: str, **bounds: Any) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.slow
 def test_gpus_at_once(api: Api) -> None:
     bound(api, "ada", gpus=4)
     first, second = (api.submit(user="ada", required_gpus=3) for _ in range(2))

@@ -187,6 +187,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.sampled_from([*FIVE_KEYS, "env", "labels", "shm_size", "deadline", "elastic", "weight"]), value=json_values

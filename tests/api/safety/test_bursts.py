@@ -7,8 +7,11 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from bench.service.burst import send
 from services import Service
+
+pytestmark = pytest.mark.process
 
 TOKEN = "correct-horse-battery"
 JOBS = 600

@@ -25,6 +25,7 @@ HALF_A_BODY = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("half", [HALF_A_HEAD, HALF_A_BODY, b""], ids=["head", "body", "nothing"])
 def test_300_half_sent_requests_at_256_files_stop_nothing(tmp_path: Path, half: bytes) -> None:
     with Service(tmp_path / "data", under=FEW_FILES) as served, ExitStack() as held:
@@ -36,6 +37,7 @@ def test_300_half_sent_requests_at_256_files_stop_nothing(tmp_path: Path, half: 
         assert "Too many open files" not in served.log()
 
 
+@pytest.mark.process
 def test_the_service_opens_as_many_files_as_it_may(tmp_path: Path) -> None:
     soft = ("sh", "-c", 'ulimit -Sn 256; exec "$0" "$@"')
     with Service(tmp_path / "data", under=soft) as served:

@@ -31,6 +31,7 @@ def post(api: Api, path: str, token: str, body: Any) -> httpx.Response:
     return httpx.post(f"{api.http.base_url}{path}", json=body, headers={"authorization": f"Bearer {token}"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "most"), [("/api/v1/reports", REPORT, 90), ("/api/v1/reports/membership", MEMBERSHIP, 500)]
 )

@@ -14,6 +14,8 @@ from apis import FIVE_KEYS, ROLES, serve_api, token_for
 
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 COMMAND = str(Path(sys.executable).with_name("st"))
 EXAMPLES = int(os.environ.get("SCHEDULEARN_TEST_SCHEMA", "0"))
@@ -25,6 +27,7 @@ expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429, 431]
 TOKEN = "correct-horse-battery"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("role", [None, *ROLES], ids=lambda role: f"as {role}" if role else "without a token")
 def test_the_api_is_as_it_is_described(tmp_path: Path, role: str | None) -> None:

@@ -290,6 +290,7 @@ def properties(body: dict[str, Any]) -> set[str]:
     return set(schema.get("properties", ()))
 
 
+@pytest.mark.long
 @settings(max_examples=400, deadline=None)
 @given(asked=requests())
 def test_no_request_makes_a_500_or_breaks_the_lists(

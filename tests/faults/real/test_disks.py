@@ -16,6 +16,8 @@ from clusters import wait_for
 from real_faults.disks import SmallDisk, can_mount, locked, small_disk
 from services import IMAGE, Service, Stopped, run
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
@@ -111,6 +113,7 @@ def test_below_the_low_water_mark_nothing_more_is_taken(disk: SmallDisk, tmp_pat
         assert service.http.get("/api/v1/cluster").json()["disk_low"] is False
 
 
+@pytest.mark.long
 def test_a_command_that_ends_while_the_disk_is_full_has_ended_once(disk: SmallDisk, tmp_path: Path) -> None:
     began, goes_on, ended = (tmp_path / name for name in ("began", "goes_on", "ended"))
     script = f"echo began >> {began}; until [ -e {goes_on} ]; do sleep 0.1; done; sleep 1; touch {ended}"
@@ -141,6 +144,7 @@ def test_a_data_folder_that_can_not_be_written_is_refused_with_its_reason(disk: 
         assert service.job(job)["state"] == "succeeded"
 
 
+@pytest.mark.long
 def test_a_database_that_somebody_else_holds_is_waited_for_and_then_told(tmp_path: Path) -> None:
     with Service(tmp_path / "data") as service:
         with locked(service.data / "schedulearn.db"):

@@ -13,6 +13,8 @@ import pytest
 from benches import IMAGE
 from real_faults.runs import RealRun
 
+pytestmark = pytest.mark.long
+
 LONG = bool(os.environ.get("SCHEDULEARN_TEST_FAULTS"))
 MOST = 200  # side effects: more than a life with such a day has
 

@@ -1,6 +1,6 @@
 """Runs of the real service over real engines, each with its own faults, which its seed chooses. A few belong to
-`make test`, sixty to `make test-faults`. What fails is tried again by its seed, over and over if need be, as no two
-runs of real threads are the same:
+`make test-long` and `make test-docker`, sixty to `make test-faults`. What fails is tried again by its seed, over and
+over if need be, as no two runs of real threads are the same:
 
     SCHEDULEARN_REAL_FAULT_SEEDS=17 pytest -n 0 tests/faults/real/test_real_seeds.py
     SCHEDULEARN_REAL_FAULT_SEEDS=100-160 pytest -n 2 tests/faults/real/test_real_seeds.py
@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from benches import IMAGE
 from real_faults.runs import ADDRESS, RealRun
+
+pytestmark = pytest.mark.long
 
 RUNS = 60 if os.environ.get("SCHEDULEARN_TEST_FAULTS") else 4
 

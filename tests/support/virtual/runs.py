@@ -1,6 +1,6 @@
 """A run: a seed decides what is asked of the service, what goes wrong, and in which order everything happens.
 
-To see one again: `SCHEDULEARN_FAULT_SEEDS=17 pytest tests/faults/test_seeds.py`.
+To see one again: `pytest tests/faults/test_seeds.py --seeds 17-17`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class FaultRun:
     def report(self, problem: str) -> str:
         return "\n".join([
             f"seed {self.seed}: {problem}",
-            f"Again: SCHEDULEARN_FAULT_SEEDS={self.seed} pytest -n 0 tests/faults/test_seeds.py",
+            f"Again: pytest -n 0 tests/faults/test_seeds.py --seeds {self.seed}-{self.seed}",
             *self.log,
         ])  # fmt: skip
 

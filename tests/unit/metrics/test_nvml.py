@@ -125,6 +125,7 @@ def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> Non
     assert gone == GpuProcess(4194303, memory_bytes=2000)
 
 
+@pytest.mark.slow
 def test_a_gpu_that_vanishes_is_told_as_lost_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     with Probe(library, tmp_path, gpus=3) as probe:
         assert not any(gpu.lost for gpu in probe.sample().gpus)
@@ -180,6 +181,7 @@ def test_a_driver_that_lacks_most_functions_still_tells_the_rest(tmp_path: Path)
     assert sample.gpus[1] == GpuReading(f"{GPU}1", 20.0, float((1 << 30) + (512 << 20)))
 
 
+@pytest.mark.slow
 def test_a_probe_whose_access_is_taken_away_ends_so_that_a_new_one_is_made(library: Path, tmp_path: Path) -> None:
     with Probe(library, tmp_path) as probe:
         probe.sample()

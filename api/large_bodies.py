@@ -13,8 +13,9 @@ from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.edge.bodies import Bound
-from schedulearn.api.problems import InvalidBody, found_by
+from schedulearn.api.problems import InvalidBody
 from schedulearn.api.turns import turns_of
+from schedulearn.scheduler.core.plain_errors import faults_of
 from schedulearn.scheduler.errors import InvalidError
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ def body_as(kind: type[T], bound: Bound = MANY, check: Callable[[Any], None] = c
         try:
             return adapter.validate_python(value)
         except ValidationError as error:
-            raise InvalidBody(found_by(error), kind) from error
+            raise InvalidBody(faults_of(error), kind) from error
 
     async def parsed(request: Request) -> AsyncIterator[T]:
         body = await request.body()

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.routing import Match
 
 from schedulearn.api.answers.problem import FieldError, Problem
-from schedulearn.api.body_keys import keys_at
-from schedulearn.api.plain_errors import plain_message
+from schedulearn.scheduler.core.model_keys import keys_at
+from schedulearn.scheduler.core.plain_errors import faults_of, plain_message
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, QuotaError, SchedulearnError
 
@@ -41,15 +42,10 @@ class ProblemResponse(Response):
 class InvalidBody(Exception):
     """A body that is not what its route takes; `kind` is the type that it should have."""
 
-    def __init__(self, errors: Sequence[Mapping[str, Any]], kind: Any) -> None:
+    def __init__(self, errors: Sequence[ErrorDetails], kind: Any) -> None:
         super().__init__(f"{len(errors)} errors")
         self.errors = errors
         self.kind = kind
-
-
-def found_by(error: ValidationError) -> Sequence[Mapping[str, Any]]:
-    """Without the input, which may be a secret, or no text at all."""
-    return error.errors(include_url=False, include_input=False)
 
 
 def problem_response(status: int, code: str, detail: str, errors: list[FieldError] | None = None) -> ProblemResponse:
@@ -81,13 +77,13 @@ def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
-        found = found_by(error)
+        found = faults_of(error)
         if not any(each["type"] == "int_type" for each in found):
             raise InvalidBody(found, kind) from error
     try:
         return adapter.validate_json(json.dumps(json.loads(body, parse_float=_number)))
     except ValidationError as error:
-        raise InvalidBody(found_by(error), kind) from error
+        raise InvalidBody(faults_of(error), kind) from error
 
 
 def _number(text: str) -> int | float:
@@ -114,14 +110,12 @@ def refuse_unknown(connection: HTTPConnection, known: Iterable[str]) -> None:
             raise InvalidError(detail, field=name)
 
 
-def _validation_problem(found: Sequence[Mapping[str, Any]], kind: Any = None) -> ProblemResponse:
+def _validation_problem(found: Sequence[ErrorDetails], kind: Any = None) -> ProblemResponse:
     """Names each field that is wrong. The input itself is not repeated: it may hold secrets, or not be text at all."""
     errors = []
     for item in found[:_TOLD]:
         place = [part for part in item["loc"] if part != "body"]
-        message = plain_message(item)
-        if item["type"] == "extra_forbidden" and place:
-            message = f"there is no such key{did_you_mean(str(place[-1]), keys_at(kind, place[:-1]))}"
+        message = plain_message(item, keys_at(kind, place[:-1]))
         where = ".".join(_short(str(part)) for part in place)
         errors.append(_error(where, _short(message, _LONGEST_SENTENCE), str(item["type"])))
     told = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:_IN_DETAIL]]

@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schedulearn.scheduler.core.suggestions import did_you_mean
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.settings import ClusterSettings
-from schedulearn.scheduler.specs.host import HostSpec
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
@@ -123,24 +121,15 @@ def load_settings(file: Path | None = None, **flags: object) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = str(first["loc"][0])
+        fault = first_fault(error, Settings)
+        name = str(fault.place[0])
         if name in from_flags:
             place = f"flag --{name.replace('_', '-')}"
         elif name in from_environment:
             place = f"environment variable {_PREFIX}{name.upper()}"
         else:
             place = f"settings file {file}"
-        key = ".".join(str(part) for part in first["loc"])
-        raise InvalidError(f"setting {key!r} ({place}): {_why(first)}", field=key) from error
-
-
-def _why(error: ErrorDetails) -> str:
-    if error["type"] != "extra_forbidden":
-        return error["msg"]
-    *path, name = error["loc"]
-    known = (HostSpec if path else Settings).model_fields
-    return f"there is no such key{did_you_mean(str(name), known)}"
+        raise InvalidError(f"setting {fault.field!r} ({place}): {fault.message}", field=fault.field) from error
 
 
 class _Environment(EnvSettingsSource):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import ErrorDetails, to_json
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
@@ -187,12 +187,12 @@ def _store_batch(request: Request, body: bytes) -> Future[Answer]:
 def _jobs_of(given: Sequence[object]) -> list[JobSpec]:
     """Raises InvalidBody, with the first errors only."""
     specs: list[JobSpec] = []
-    errors: list[Mapping[str, Any]] = []
+    errors: list[ErrorDetails] = []
     for index, each in enumerate(given):
         try:
             specs.append(parse_job(to_json(each)))
         except InvalidBody as error:
-            errors += [{**found, "loc": (index, *found["loc"])} for found in error.errors]
+            errors += [ErrorDetails(**{**found, "loc": (index, *found["loc"])}) for found in error.errors]
             if len(errors) >= _TOLD:
                 break
     if errors:

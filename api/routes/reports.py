@@ -27,6 +27,7 @@ from schedulearn.api.edge.bodies import Bound
 from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.state import Cluster, cluster_of, futures_of
 from schedulearn.api.stream import Pulse
+from schedulearn.scheduler.core.plain_errors import fault_of
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
@@ -69,8 +70,8 @@ async def report(request: Request) -> ReportAnswer:
     try:
         given = parse_body(_REPORT, ReportIn, body)
     except InvalidBody as error:
-        first = error.errors[0]
-        why = f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"[:300]
+        fault = fault_of(error.errors[0], ReportIn)
+        why = f"{fault.field or 'the body'}: {fault.message}"[:300]
         await futures_of(request).result(cluster.db.submit(lambda db: note_implausible(db, job_id, why, now)))
         raise
     if await futures_of(request).result(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from schedulearn.api.plain_errors import plain_message
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.runtimes.terminals.contract import Size
 
@@ -94,6 +94,5 @@ def problem_out(code: str, detail: str) -> str:
 
 
 def _invalid(error: ValidationError) -> InvalidError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return InvalidError(f"{field or 'the message'}: {plain_message(first)}"[:300], field=field)
+    fault = first_fault(error)
+    return InvalidError(f"{fault.field or 'the message'}: {fault.message}"[:300], field=fault.field)

@@ -9,6 +9,7 @@ from typing import TypedDict, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.core.policy import MinimalPolicy, Policy
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
@@ -104,9 +105,9 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Poli
     try:
         return TypeAdapter(cls).validate_python(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "params"
-        raise InvalidError(f"parameter {where!r} of {cls.name!r}: {first['msg']}", field=f"params.{where}") from error
+        fault = first_fault(error)
+        where = fault.field or "params"
+        raise InvalidError(f"parameter {where!r} of {cls.name!r}: {fault.message}", field=f"params.{where}") from error
 
 
 def _check_parameter(cls: type[Policy], key: str, value: object) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import MAX_BATCH, MAX_GPUS, JobSpec
 from schedulearn.scheduler.specs.sweep import Objective as MetricSpec
@@ -47,7 +48,6 @@ class AdviceSpec(BaseModel):
         try:
             return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in ("job", *first["loc"]))
-            told = f"{field}: {str(first['msg']).removeprefix('Value error, ')}"
-            raise InvalidError(told, field=field) from error
+            fault = first_fault(error, JobSpec)
+            field = f"job.{fault.field}" if fault.place else "job"
+            raise InvalidError(f"{field}: {fault.message}", field=field) from error

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.specs.sweep import (
     MAX_PARALLEL,
     MAX_RUNS,
@@ -94,8 +95,7 @@ class ExperimentSpec(BaseModel):
         try:
             self.sweep()
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise ValueError(str(first["msg"]).removeprefix("Value error, ")) from error
+            raise ValueError(first_fault(error).message) from error
         return self
 
     @property

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from schedulearn.scheduler.core.command import split_command
+from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import JobFields, JobSpec
@@ -274,12 +275,9 @@ def _filled(command: str, params: Params) -> str:
 
 
 def _wrong(error: ValidationError, number: int, params: Params) -> InvalidError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = f"there is no such key{did_you_mean(place, JobSpec.model_fields)}"
-    if first["loc"] and first["loc"][0] in params:
-        return InvalidError(f"run {number}: {place} = {text_of(params[str(first['loc'][0])])}: {message}", field=place)
+    fault = first_fault(error, JobSpec)
+    place, message = fault.field, fault.message
+    if fault.place and fault.place[0] in params:
+        return InvalidError(f"run {number}: {place} = {text_of(params[str(fault.place[0])])}: {message}", field=place)
     field = f"job.{place}" if place else "job"
     return InvalidError(f"run {number}: {place}: {message}" if place else f"run {number}: {message}", field=field)

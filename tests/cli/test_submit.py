@@ -166,7 +166,7 @@ def test_a_refusal_names_the_key_where_a_file_gave_it(service: Service) -> None:
     told = service.invoke("submit", "--priority", "101", "-", stdin=file, code=1).err
     assert "required_gpus: must be" in told
     assert "--priority: must be" in told
-    assert "container_image: Field required" in service.invoke("submit", "-", stdin="command: x", code=1).err
+    assert "container_image: is missing" in service.invoke("submit", "-", stdin="command: x", code=1).err
 
 
 @pytest.mark.parametrize(

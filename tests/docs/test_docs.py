@@ -128,7 +128,7 @@ def test_settings_come_from_file_environment_and_flags_in_that_order(
     [
         ("prot: 1", ["'prot'", "there is no such key; did you mean 'port'?"]),
         ("hosts: [{address: tcp://h:1, nmae: h}]", ["'hosts.0.nmae'", "did you mean 'name'?"]),
-        ("port: x", ["'port'", "valid integer"]),
+        ("port: x", ["'port'", "must be a whole number"]),
         ("1: 2", ["'1'", "there is no such key"]),
         ("- a", ["must hold keys"]),
         ("a: [", ["can't be read"]),
@@ -148,7 +148,7 @@ def test_a_wrong_settings_file_is_told_apart(tmp_path: Path, content: str | byte
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("PORT", "many", "'port' (environment variable SCHEDULEARN_PORT): Input should be a valid integer"),
+        ("PORT", "many", "'port' (environment variable SCHEDULEARN_PORT): must be a whole number"),
         ("HOSTS", "far", "'hosts' (environment variable SCHEDULEARN_HOSTS): lists and maps are written as JSON there"),
         ("LOG_ROOM", "-1", "'log_room' (environment variable SCHEDULEARN_LOG_ROOM)"),
     ],

@@ -161,11 +161,11 @@ def test_a_sweep_that_makes_no_sense_is_refused(fields: dict[str, Any], words: s
 @pytest.mark.parametrize(
     ("job", "grid", "field", "words"),
     [
-        ({}, {"batch_size": [8, 0]}, "batch_size", "run 2: batch_size = 0: Input should be greater than or equal to 1"),
+        ({}, {"batch_size": [8, 0]}, "batch_size", "run 2: batch_size = 0: must be at least 1"),
         ({"max_gpu": 2}, {"lr": [1]}, "job.max_gpu", "run 1: max_gpu: there is no such key; did you mean 'max_gpus'?"),
         ({"command": "'{lr}"}, {"lr": [1]}, "command", "can't be split into words"),
-        ({"command": 7}, {"epochs": [1]}, "job.command", "run 1: command: Input should be a valid string"),
-        ({"env": 7}, {"env.A": [1]}, "job.env", "run 1: env: Input should be a valid dictionary"),
+        ({"command": 7}, {"epochs": [1]}, "job.command", "run 1: command: must be text"),
+        ({"env": 7}, {"env.A": [1]}, "job.env", "run 1: env: must be an object"),
         ({}, {"lr": [1], "env.NVIDIA_X": [1]}, "job.env", "can't be set by a job"),
     ],
 )  # fmt: skip

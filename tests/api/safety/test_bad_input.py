@@ -75,7 +75,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
             {**FIVE_KEYS, "container_image": "a b"},
             "container_image: must begin with a letter",
         ),
-        ("POST", "jobs", {**FIVE_KEYS, "priority": 101}, "priority: must be less than or equal to 100"),
+        ("POST", "jobs", {**FIVE_KEYS, "priority": 101}, "priority: must be at most 100"),
         ("POST", "jobs", {**FIVE_KEYS, "code": {"digest": "x"}}, "must be 'sha256:' and 64 hexadecimal digits"),
         ("PUT", "secrets/a", {"value": "nul\0" * 9}, "value: must not have the character NUL"),
     ],

@@ -137,13 +137,13 @@ test("what an answer rests on", () => {
 
 test("each message of a refusal goes to its field", () => {
   const fields = {
-    "job.command": "job.command: Field required",
+    "job.command": "job.command: is missing",
     "batch_sizes.0": "too small",
     max_response_time: "must be above 0",
   };
   expect(placesOf({ message: "all", code: "invalid", fields })).toEqual({
     own: { batches: "too small", within: "must be above 0" },
-    job: { command: "Field required" },
+    job: { command: "is missing" },
     rest: "",
     noHistory: false,
   });

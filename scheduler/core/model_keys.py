@@ -1,16 +1,16 @@
-"""Which keys a JSON body may have where somebody wrote one that it has not."""
+"""Which keys a value may have where somebody wrote one that it has not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 
-def keys_at(kind: Any, place: Sequence[int | str]) -> list[str]:
-    """The keys of the model at `place` in a body of type `kind`; none where that is no model."""
+def keys_at(kind: object, place: Sequence[int | str]) -> list[str]:
+    """The keys of the model at `place` in a value of type `kind`; none where that is no model."""
     for part in place:
         kind = _inner(kind)
         if isinstance(part, int) and get_origin(kind) is list:
@@ -23,12 +23,12 @@ def keys_at(kind: Any, place: Sequence[int | str]) -> list[str]:
     return list(kind.model_fields) if _is_model(kind) else []
 
 
-def _inner(kind: Any) -> Any:
+def _inner(kind: object) -> object:
     """Without `Annotated` and `| None`."""
     while get_origin(kind) in (Annotated, Union, UnionType):
         kind = next((each for each in get_args(kind) if each is not type(None)), None)
     return kind
 
 
-def _is_model(kind: Any) -> bool:
+def _is_model(kind: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)

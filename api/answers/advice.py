@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class EstimateOut(AnswerModel):
     value: float
-    low: float = Field(description="of an interval that held nine of ten finished jobs, each unseen by the model")
+    low: float = Field(description="bounds of an interval that nine later jobs of ten are to lie in")
     high: float
 
     @classmethod
@@ -57,7 +57,7 @@ class OptionOut(AnswerModel):
 
 class ScoreOut(AnswerModel):
     model: str
-    r2: float = Field(description="in cross-validation: 1 is exact, 0 no better than the mean")
+    r2: float = Field(description="on configurations that it had not seen: 1 is exact, 0 no better than the mean")
     error: float = Field(description="median of the absolute errors there")
 
 

@@ -172,7 +172,7 @@ def held_out(
     """The model that would be used, and R2 of each on what none has seen."""
     given = [run.sample.configuration for run in runs]
     learned, asked = [given[at] for at in seen], [given[at] for at in unseen]
-    chosen = Predictor(models, learned, y[seen], "").model
+    chosen = Predictor(models, learned, y[seen], "", relative=models is TIME_MODELS).model
     scores = {}
     for name, make in models.items():
         model = make()

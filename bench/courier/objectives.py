@@ -108,8 +108,12 @@ def _predicted(history: Sequence[Run], runs: Sequence[Run], family: str) -> list
     """Response time and accuracy of runs, as advice predicts them."""
     samples = [run.sample for run in history]
     given, asked = [each.configuration for each in samples], [run.sample.configuration for run in runs]
-    times = Predictor(TIME_MODELS, given, np.array([each.run_time for each in samples]), family).predict(asked)
-    reached = Predictor(METRIC_MODELS, given, np.array([run.accuracy for run in history]), family).predict(asked)
+    times = Predictor(TIME_MODELS, given, np.array([each.run_time for each in samples]), family, relative=True).predict(
+        asked
+    )
+    reached = Predictor(
+        METRIC_MODELS, given, np.array([run.accuracy for run in history]), family, relative=False
+    ).predict(asked)
     return [(Estimate(*time), Estimate(*metric)) for time, metric in zip(times, reached, strict=True)]
 
 

@@ -6,6 +6,7 @@ is decided by cross-validation, on each history anew.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -18,15 +19,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from schedulearn.scheduler.advisor.samples import Configuration
+from schedulearn.scheduler.core.predictions.regression import CONFIDENCE, held_by_nine_of_ten
 
 Array = NDArray[np.float64]
+Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Indices of the samples that a model has seen and has not."""
 FOLDS = 5
-CONFIDENCE = 0.9
+_LEAST_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # fewer errors have no ninth of ten
+_MOST_FACTOR = 30.0  # of half an interval of times
 _MOST_NAMES = 20  # families and types that have a column of their own
 _TREES = 100
 SIZES = 6  # columns of counts and sizes; then those of names
@@ -238,7 +243,8 @@ class Predicted(NamedTuple):
 
 
 class Predictor:
-    """The model with the largest R^2 in cross-validation, with how far it was off there as its interval."""
+    """The model with the largest R^2 on configurations that it has not seen. Intervals are split conformal: as wide as
+    nine of ten errors in cross-validation, over whole configurations where one is untried, else over runs."""
 
     def __init__(
         self,
@@ -246,11 +252,15 @@ class Predictor:
         configurations: Sequence[Configuration],
         y: Array,
         family: str,
+        *,
+        relative: bool,
     ) -> None:
-        """Scores count the jobs of `family` only, where there are some: it is the one that is asked for."""
+        """Scores count the jobs of `family` only, where there are some: it is the one that is asked for. `relative`:
+        errors are factors, as of times; else differences."""
         of_family = np.array([each.family == family for each in configurations])
         counted = of_family if of_family.sum() >= FOLDS else np.ones(len(y), bool)
-        unseen = {name: out_of_fold(make, configurations, y)[counted] for name, make in models.items()}
+        folds = point_folds(configurations)
+        unseen = {name: out_of_fold(make, configurations, y, folds)[counted] for name, make in models.items()}
         actual = y[counted]
         self.scores = sorted(
             (
@@ -260,25 +270,63 @@ class Predictor:
             key=lambda score: -score.r2,
         )
         self.model = self.scores[0].model
-        self._relative = models is TIME_MODELS
-        found = unseen[self.model]
-        off = actual / np.maximum(found, 1e-9) if self._relative else actual - found
-        self._low, self._high = np.quantile(off, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        self._relative = relative
+        self._points = {each.point for each in configurations}
+        self._untried = self._half(actual, unseen[self.model])
+        runs = run_folds(len(y))
+        repeated = counted & _is_repeated(configurations, runs)
+        self._tried = self._untried
+        if repeated.sum() >= _LEAST_REPEATED:
+            found = out_of_fold(models[self.model], configurations, y, runs)
+            self._tried = self._half(y[repeated], found[repeated])
         self._fitted = models[self.model]()
         self._fitted.fit(configurations, y)
 
+    def _half(self, actual: Array, found: Array) -> float:
+        off = np.log(actual / np.maximum(found, 1e-9)) if self._relative else actual - found
+        half = held_by_nine_of_ten(np.abs(off).tolist())
+        return min(half, math.log(_MOST_FACTOR)) if self._relative else half
+
     def predict(self, configurations: Sequence[Configuration]) -> list[Predicted]:
+        halves = np.array([self._tried if each.point in self._points else self._untried for each in configurations])
         found = self._fitted.predict(configurations)
         if self._relative:
             found = np.maximum(found, 0.0)
-            return [Predicted(float(v), float(v * min(1.0, self._low)), float(v * max(1.0, self._high))) for v in found]
-        return [Predicted(float(v), float(v + min(0.0, self._low)), float(v + max(0.0, self._high))) for v in found]
+            low, high = found * np.exp(-halves), found * np.exp(halves)
+        else:
+            low, high = found - halves, found + halves
+        return [Predicted(*each) for each in zip(found.tolist(), low.tolist(), high.tolist(), strict=True)]
 
 
-def out_of_fold(make: Callable[[], Regressor], configurations: Sequence[Configuration], y: Array) -> Array:
+def point_folds(configurations: Sequence[Configuration]) -> Folds:
+    """All runs of a point on one side: a model that has seen a run of it knows the others. Where there is but one
+    point, by runs."""
+    points = {point: at for at, point in enumerate(dict.fromkeys(each.point for each in configurations))}
+    if len(points) == 1:
+        return run_folds(len(configurations))
+    groups = [points[each.point] for each in configurations]
+    return list(GroupKFold(min(FOLDS, len(points)), shuffle=True, random_state=0).split(groups, groups=groups))
+
+
+def run_folds(runs: int) -> Folds:
+    return list(KFold(min(FOLDS, runs), shuffle=True, random_state=0).split(np.empty((runs, 1))))
+
+
+def _is_repeated(configurations: Sequence[Configuration], folds: Folds) -> NDArray[np.bool_]:
+    """Whether of each sample's point another run is on the side that is seen."""
+    found = np.zeros(len(configurations), bool)
+    for seen, unseen in folds:
+        known = {configurations[index].point for index in seen}
+        found[unseen] = [configurations[index].point in known for index in unseen]
+    return found
+
+
+def out_of_fold(
+    make: Callable[[], Regressor], configurations: Sequence[Configuration], y: Array, folds: Folds
+) -> Array:
     """What is predicted of each by a model that has not seen it."""
     found = np.empty(len(y))
-    for seen, unseen in KFold(min(FOLDS, len(y)), shuffle=True, random_state=0).split(y.reshape(-1, 1)):
+    for seen, unseen in folds:
         model = make()
         model.fit([configurations[index] for index in seen], y[seen])
         found[unseen] = model.predict([configurations[index] for index in unseen])

@@ -24,6 +24,11 @@ class Configuration(NamedTuple):
     """Other jobs on its hosts while it ran, on average."""
 
     @property
+    def point(self) -> Configuration:
+        """What is chosen: jobs beside it are not. Runs of one point repeat each other."""
+        return self._replace(beside=0.0)
+
+    @property
     def processes(self) -> float:
         """Of all jobs on its hosts, taken to be like it."""
         return self.gpus * (1 + self.beside)

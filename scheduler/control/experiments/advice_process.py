@@ -22,11 +22,13 @@ def main() -> None:
     samples = [Sample(Configuration(*each[0]), each[1], each[2]) for each in asked["samples"]]
     options = [Configuration(*each) for each in asked["options"]]
     times = [sample.run_time for sample in samples]
-    answer = {"run_time": _answer(TIME_MODELS, [each.configuration for each in samples], times, options)}
+    answer = {"run_time": _answer(TIME_MODELS, [each.configuration for each in samples], times, options, relative=True)}
     measured = [sample for sample in samples if sample.metric is not None]
     if len(measured) >= LEAST_METRICS:
         values = [sample.metric or 0.0 for sample in measured]
-        answer["metric"] = _answer(METRIC_MODELS, [each.configuration for each in measured], values, options)
+        answer["metric"] = _answer(
+            METRIC_MODELS, [each.configuration for each in measured], values, options, relative=False
+        )
     json.dump(answer, sys.stdout)
 
 
@@ -35,8 +37,10 @@ def _answer(
     configurations: Sequence[Configuration],
     y: Sequence[float],
     options: Sequence[Configuration],
+    *,
+    relative: bool,
 ) -> dict[str, object]:
-    predictor = Predictor(models, configurations, np.array(y, float), options[0].family)
+    predictor = Predictor(models, configurations, np.array(y, float), options[0].family, relative=relative)
     return {"scores": predictor.scores, "predicted": predictor.predict(options)}
 
 

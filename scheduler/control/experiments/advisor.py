@@ -110,6 +110,13 @@ class Advisor:
                 field="job",
             )
         options = _options(spec, job, own, cluster)
+        tried = {sample.configuration.point for sample in own}
+        if len(tried) == 1 and any(each.point not in tried for each in options):
+            raise NoHistoryError(
+                f"all finished jobs of the family {job.family!r} have the same configuration: run a small experiment "
+                "over batch_size and required_gpus first",
+                field="job",
+            )
         answer = self._ask(samples, options)
         times, metrics = answer["run_time"], answer.get("metric")
         reached = metrics.predicted if metrics is not None else [None] * len(options)

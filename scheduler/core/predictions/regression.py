@@ -45,7 +45,7 @@ def half_of(off: Sequence[float]) -> float:
     """Half of an interval that holds nine of ten jobs, by how far each was off: two of them at least."""
     if math.ceil(CONFIDENCE * (len(off) + 1)) > len(off):
         return _T[len(off) - 2] * math.sqrt(statistics.fmean([each * each for each in off]))
-    return _held_by_nine_of_ten([abs(each) for each in off])
+    return held_by_nine_of_ten([abs(each) for each in off])
 
 
 def stretch_of(scores: Sequence[float]) -> float:
@@ -53,12 +53,12 @@ def stretch_of(scores: Sequence[float]) -> float:
     `scores`: errors in halves of intervals before any stretching. Below 1 only by SCORED of them: fewer may be luck."""
     if len(scores) < LEAST_SCORES:
         return 1.0
-    needed = _held_by_nine_of_ten(scores)
+    needed = held_by_nine_of_ten(scores)
     return needed if len(scores) >= SCORED else max(1.0, needed)
 
 
-def _held_by_nine_of_ten(values: Sequence[float]) -> float:
-    """As much as a further value of this kind exceeds in one of ten cases at most."""
+def held_by_nine_of_ten(values: Sequence[float]) -> float:
+    """As much as a further value of this kind exceeds in one of ten cases at most: the conformal rank. Needs nine."""
     rank = min(len(values), math.ceil(CONFIDENCE * (len(values) + 1)))
     return sorted(values)[rank - 1]
 

@@ -2636,7 +2636,7 @@ export interface components {
             high: number;
             /**
              * Low
-             * @description of an interval that held nine of ten finished jobs, each unseen by the model
+             * @description bounds of an interval that nine later jobs of ten are to lie in
              */
             low: number;
             /** Value */
@@ -6197,7 +6197,7 @@ export interface components {
             model: string;
             /**
              * R2
-             * @description in cross-validation: 1 is exact, 0 no better than the mean
+             * @description on configurations that it had not seen: 1 is exact, 0 no better than the mean
              */
             r2: number;
         };

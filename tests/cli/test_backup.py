@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from clusters import wait_for
-from services import IMAGE, Service, run
+from services import IMAGE, Service, invoke, run
 
 pytestmark = pytest.mark.process
 
@@ -39,10 +39,10 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
     for _ in range(3):
         answer = service.http.request("POST", "/api/v1/jobs:batch", json=batch)
         acknowledged |= {job["id"] for job in answer.json()["items"]}
-        service.run("backup", str(file), "--data", str(service.data))
+        service.invoke("backup", str(file), "--data", str(service.data))
     assert file.stat().st_mode & 0o077 == 0, "it holds the token"
 
-    run("restore", str(file), "--data", str(copy))
+    invoke("restore", str(file), "--data", str(copy))
     assert ids(copy / "schedulearn.db") == acknowledged
     assert (copy / "token").read_text() == (service.data / "token").read_text()
     assert (copy / "secrets.key").read_text() == "what secrets are encrypted with", "without it no secret can be read"
@@ -84,7 +84,7 @@ def archive(**files: bytes) -> bytes:
 def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:
     file, data = tmp_path / "file", tmp_path / "data"
     file.write_bytes(content)
-    assert words in run("restore", str(file), "--data", str(data), code=1).err
+    assert words in invoke("restore", str(file), "--data", str(data), code=1).err
     assert [path.name for path in data.iterdir()] == ["schedulearn.lock"]
     assert not (tmp_path / "escaped").exists()
 
@@ -97,15 +97,15 @@ def test_code_and_secrets_come_back_with_the_jobs_that_need_them(
     project.mkdir()
     (project / "train.sh").write_text("echo trained by $WHO")
     monkeypatch.chdir(project)
-    service.run("secrets", "set", "name", stdin="ada lovelace")
+    service.invoke("secrets", "set", "name", stdin="ada lovelace")
     words = ("--image", IMAGE, "--secret", "WHO=name", "--", "sh", "train.sh")
-    job = service.run("run", "-d", *words).out.strip()
+    job = service.invoke("run", "-d", *words).out.strip()
     service.wait(job, "succeeded")
-    service.run("backup", str(file), "--data", str(service.data))
-    run("restore", str(file), "--data", str(copy))
+    service.invoke("backup", str(file), "--data", str(service.data))
+    invoke("restore", str(file), "--data", str(copy))
     assert [path.stat().st_mode & 0o077 for path in (copy / "secrets.key", *(copy / "code").iterdir())] == [0, 0]
     restored = start_service(data=copy)
-    again = restored.run("resubmit", job)
+    again = restored.invoke("resubmit", job)
     assert again.out == service.logs(job) != ""
 
 
@@ -113,12 +113,12 @@ def test_code_and_secrets_come_back_with_the_jobs_that_need_them(
 def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service: Start, tmp_path: Path) -> None:
     service, file = start_service(), tmp_path / "backup.tar.gz"
     data = ("--data", str(service.data))
-    service.run("backup", str(file), *data)
-    assert "another Schedulearn" in service.run("restore", str(file), *data, code=1).err
+    service.invoke("backup", str(file), *data)
+    assert "another Schedulearn" in service.invoke("restore", str(file), *data, code=1).err
     assert "another Schedulearn" in service.run("uninstall", "--yes", *data, code=1).err
     service.stop()
-    assert "has schedulearn.db" in run("restore", str(file), *data, code=1).err
-    assert "there is no schedulearn.db" in run("backup", str(file), "--data", str(tmp_path), code=1).err
+    assert "has schedulearn.db" in invoke("restore", str(file), *data, code=1).err
+    assert "there is no schedulearn.db" in invoke("backup", str(file), "--data", str(tmp_path), code=1).err
     assert "there is no schedulearn.db" in run("uninstall", "--data", str(tmp_path), code=1).err
     service.start()
 

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from clusters import wait_for
-from services import IMAGE, Service, run
+from services import IMAGE, Service, invoke, run
 from terminals import without_escapes
 
 import schedulearn
@@ -32,23 +32,23 @@ def running(service: Service) -> Iterator[str]:
     job_id = service.submit_shell("sleep 60", name="sleeper")
     service.wait(job_id, "running")
     yield job_id
-    service.run("cancel", job_id)
+    service.invoke("cancel", job_id)
     service.wait(job_id, "cancelled")
 
 
 def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service, done: str, running: str) -> None:
-    lines = service.run("ls").out.splitlines()
+    lines = service.invoke("ls").out.splitlines()
     assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY"]
     assert [line.split()[0] for line in lines[1:]] == [running]
     assert "sleeper" in lines[1]
     assert "1 on local" in lines[1]
     assert "Running on local" in lines[1]
-    everything = service.run("ls", "--all").out
+    everything = service.invoke("ls", "--all").out
     assert f"{done}  a{ESCAPED}  failed" in everything
     assert "exit code 3" in everything
-    failed = service.run("ls", "--state", "failed", "--json").json["items"]
+    failed = service.invoke("ls", "--state", "failed", "--json").json["items"]
     assert {job["state"] for job in failed} == {"failed"}
-    assert service.run("ls", "--all", "-q", "sleeper", "--json").json["items"][0]["id"] == running
+    assert service.invoke("ls", "--all", "-q", "sleeper", "--json").json["items"][0]["id"] == running
 
 
 def test_all_goes_through_every_page(service: Service) -> None:
@@ -136,14 +136,14 @@ def test_on_a_terminal_there_are_colours_and_nothing_in_a_name_is_acted_upon(
 
 def test_a_pipe_gets_neither_colour_nor_boxes(service: Service, done: str, running: str) -> None:
     for command in (["ls", "--all"], ["show", done], ["hosts", "ls"], ["policy", "get"], ["top"]):
-        out = service.run(*command).out
+        out = service.invoke(*command).out
         assert out
         assert out.replace("\n", "").isprintable()
         assert not set(out) & set("│─━┃┏╭")
 
 
 def test_show_tells_the_job_its_attempts_and_what_happened(service: Service, done: str) -> None:
-    out = service.run("show", done).out
+    out = service.invoke("show", done).out
     assert "exit code      3" in out
     assert f"label          x={ESCAPED}" in out
     assert "command_failed" in out
@@ -156,24 +156,24 @@ def test_an_id_may_be_a_part_of_it(service: Service, end: Callable[[str, str], b
     """The shortest beginning or end that no other job's id has."""
     job_id = service.submit_shell("true")
     service.wait(job_id, "succeeded")
-    others = [job["id"] for job in service.run("ls", "--all", "--json").json["items"] if job["id"] != job_id]
+    others = [job["id"] for job in service.invoke("ls", "--all", "--json").json["items"] if job["id"] != job_id]
     parts = [job_id[:n] if end is str.startswith else job_id[-n:] for n in range(4, len(job_id) + 1)]
     part = next(part for part in parts if not any(end(other, part) for other in others))
-    assert service.run("show", part, "--json").json["id"] == job_id
-    assert service.run("show", part.upper(), "--json").json["id"] == job_id
+    assert service.invoke("show", part, "--json").json["id"] == job_id
+    assert service.invoke("show", part.upper(), "--json").json["id"] == job_id
 
 
 def test_last_is_your_own_newest_job_so_that_cancel_last_never_ends_a_colleagues(service: Service) -> None:
     mine = service.submit_shell("sleep 60", user=getpass.getuser())
     service.submit_shell("true", user="somebody-else")
-    assert service.run("show", "last", "--json").json["id"] == mine
-    assert service.run("cancel", "last").out.startswith(mine)
+    assert service.invoke("show", "last", "--json").json["id"] == mine
+    assert service.invoke("cancel", "last").out.startswith(mine)
 
 
 def test_last_of_somebody_without_a_job_is_an_error(start_service: Callable[..., Service]) -> None:
     service = start_service()
     service.wait(service.submit_shell("true", user="somebody-else"), "succeeded")
-    said = service.run("cancel", "last", code=1).err
+    said = service.invoke("cancel", "last", code=1).err
     assert f"{getpass.getuser()} has submitted no job" in said
 
 
@@ -183,18 +183,18 @@ def test_ls_and_cancel_by_label_and_cancel_only_ends_your_own(service: Service) 
     labelled = [service.submit_shell("sleep 60", user=me, labels={"sweep": "lr", nasty: str(i)}) for i in range(2)]
     other = service.submit_shell("sleep 60", user="somebody-else", labels={"sweep": "lr"})
     service.submit_shell("true", user=me, labels={"sweep": "other", "note": "lr"})
-    both = service.run("ls", "--label", "sweep=lr", "--json").json["items"]
+    both = service.invoke("ls", "--label", "sweep=lr", "--json").json["items"]
     assert {job["id"] for job in both} == {*labelled, other}
     found = service.http.request("GET", "/api/v1/jobs", params={"label": ["sweep=lr", "sweep=other"]}).json()["items"]
     assert [job["labels"]["sweep"] for job in found] == ["other"], "of one name said twice the last one counts"
     [second] = service.http.request("GET", "/api/v1/jobs", params={"label": f"{nasty}=1"}).json()["items"]
     assert second["id"] == labelled[1]
-    ended = service.run("cancel", "--label", "sweep=lr").out.splitlines()
+    ended = service.invoke("cancel", "--label", "sweep=lr").out.splitlines()
     assert {line.split()[0] for line in ended} == set(labelled)
     for job_id in labelled:
         service.wait(job_id, "cancelled")
-    assert f"{me} has no unfinished job with sweep=lr" in service.run("cancel", "--label", "sweep=lr", code=1).err
-    service.run("cancel", "--label", "sweep=lr", "--user", "somebody-else")
+    assert f"{me} has no unfinished job with sweep=lr" in service.invoke("cancel", "--label", "sweep=lr", code=1).err
+    service.invoke("cancel", "--label", "sweep=lr", "--user", "somebody-else")
     assert service.wait(other, "cancelled")
 
 
@@ -202,7 +202,7 @@ def test_ls_and_cancel_by_label_and_cancel_only_ends_your_own(service: Service) 
     "arguments", [[], ["last", "--label", "a=b"], ["--label", "nonsense"], ["last", "--user", "ada"]], ids=str
 )
 def test_cancel_wants_ids_or_labels(service: Service, arguments: list[str]) -> None:
-    service.run("cancel", *arguments, code=2)
+    service.invoke("cancel", *arguments, code=2)
 
 
 def test_cancel_by_label_asks_on_a_terminal(service: Service) -> None:
@@ -221,50 +221,50 @@ def test_a_label_that_is_no_pair_is_refused(service: Service) -> None:
 
 def test_an_id_that_may_mean_several_jobs_is_refused_with_their_ids(service: Service) -> None:
     ids = [service.submit_shell("true") for _ in range(2)]
-    said = service.run("show", ids[0][:1], code=1).err
+    said = service.invoke("show", ids[0][:1], code=1).err
     assert "may mean" in said
     assert ids[1] in said
 
 
 @pytest.mark.parametrize("given", ["zzzzzzzzzz", "no-such-job", "../policy", "\x1b[31m", "", "a/b", "."])
 def test_an_id_that_means_no_job_is_an_error(service: Service, given: str) -> None:
-    said = service.run("show", given, code=1).err
+    said = service.invoke("show", given, code=1).err
     assert "there is no job" in said
     assert "\x1b" not in said
 
 
 def test_cancel_takes_several_and_goes_on_after_one_that_fails(service: Service) -> None:
     first, second = service.submit_shell("sleep 60"), service.submit_shell("sleep 60")
-    result = service.run("cancel", first, "nothing", second, code=1)
+    result = service.invoke("cancel", first, "nothing", second, code=1)
     assert "no job 'nothing'" in result.err
     assert [line.split()[0] for line in result.out.splitlines()] == [first, second]
     assert service.wait(first, "cancelled")
     assert service.wait(second, "cancelled")
-    assert [job["id"] for job in service.run("cancel", "--json", first, second).json["items"]] == [first, second]
+    assert [job["id"] for job in service.invoke("cancel", "--json", first, second).json["items"]] == [first, second]
     third = service.submit_shell("true")
     service.wait(third, "succeeded")
-    assert "has ended already" in service.run("cancel", third, code=1).err
+    assert "has ended already" in service.invoke("cancel", third, code=1).err
 
 
 def test_prio_changes_a_job_that_has_not_ended(service: Service, running: str, done: str) -> None:
-    assert service.run("prio", running, "81").out == f"{running} has priority 81\n"
+    assert service.invoke("prio", running, "81").out == f"{running} has priority 81\n"
     assert service.job(running)["priority"] == 81
-    assert service.run("prio", "--json", running, "82").json["priority"] == 82
-    assert "101" in service.run("prio", running, "101", code=2).err
-    assert "has ended already" in service.run("prio", done, "1", code=1).err
+    assert service.invoke("prio", "--json", running, "82").json["priority"] == 82
+    assert "101" in service.invoke("prio", running, "101", code=2).err
+    assert "has ended already" in service.invoke("prio", done, "1", code=1).err
 
 
 def test_policy_is_switched_and_its_parameters_are_json_where_they_are(service: Service) -> None:
-    before = service.run("policy", "get", "--json").json
+    before = service.invoke("policy", "get", "--json").json
     try:
-        set_ = service.run("policy", "set", "Round_Robin", "--param", "jobs_per_gpu=2", "--param", "backfill=true")
+        set_ = service.invoke("policy", "set", "Round_Robin", "--param", "jobs_per_gpu=2", "--param", "backfill=true")
         assert set_.out.startswith("round-robin, metric default, jobs_per_gpu=2, backfill=true since")
-        now = service.run("--json", "policy", "get").json
+        now = service.invoke("--json", "policy", "get").json
         assert (now["algorithm"], now["params"]) == ("round-robin", {"jobs_per_gpu": 2, "backfill": True})
-        shown = service.run("policy", "get").out
+        shown = service.invoke("policy", "get").out
         assert all(kind["name"] in shown for kind in now["available"])
     finally:
-        service.run("policy", "set", before["algorithm"])
+        service.invoke("policy", "set", before["algorithm"])
 
 
 @pytest.mark.parametrize(
@@ -278,43 +278,44 @@ def test_policy_is_switched_and_its_parameters_are_json_where_they_are(service: 
     ],
 )
 def test_a_wrong_policy_is_refused_with_what_would_be_right(service: Service, arguments: list[str], says: str) -> None:
-    before = service.run("policy", "get", "--json").json
-    assert says in service.run("policy", "set", *arguments, code=1).err
-    assert service.run("policy", "get", "--json").json == before
-    assert "KEY=VALUE" in service.run("policy", "set", "fifo", "--param", "nope", code=2).err
+    before = service.invoke("policy", "get", "--json").json
+    assert says in service.invoke("policy", "set", *arguments, code=1).err
+    assert service.invoke("policy", "get", "--json").json == before
+    assert "KEY=VALUE" in service.invoke("policy", "set", "fifo", "--param", "nope", code=2).err
 
 
 def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, running: str) -> None:
-    found = service.run("policy", "preview", "goodput", "--metric", "speed", "--json").json
+    found = service.invoke("policy", "preview", "goodput", "--metric", "speed", "--json").json
     assert [job["job"] for job in found["jobs"]] == [running]
-    shown = service.run("policy", "preview", "goodput").out
+    shown = service.invoke("policy", "preview", "goodput").out
     assert "1 jobs would go on as they are." in shown
     assert "MEAN COMPLETION" in shown
     wait_for(lambda: service.job(running)["eta"], seconds=30, what="a prediction")
-    assert re.search(r" \d+\S* +- +in (\d+m)?\d+s\? +Running", service.run("ls").out), "TIME, no STARTS, ENDS by guess"
-    assert "by guess" in service.run("show", running).out
-    assert "valid: " in service.run("policy", "preview", "fifi", code=1).err
+    listed = service.invoke("ls").out
+    assert re.search(r" \d+\S* +- +in (\d+m)?\d+s\? +Running", listed), "TIME, no STARTS, ENDS by guess"
+    assert "by guess" in service.invoke("show", running).out
+    assert "valid: " in service.invoke("policy", "preview", "fifi", code=1).err
 
 
 def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
-    assert service.run("hosts", "cordon", "local").out == "local is cordoned\n"
+    assert service.invoke("hosts", "cordon", "local").out == "local is cordoned\n"
     job_id = service.submit_shell("true")
-    assert "cordoned" in service.run("hosts", "ls").out
-    assert service.run("hosts", "ls", "--json").json[0]["state"] == "cordoned"
+    assert "cordoned" in service.invoke("hosts", "ls").out
+    assert service.invoke("hosts", "ls", "--json").json[0]["state"] == "cordoned"
     assert service.job(job_id)["state"] == "queued"
-    assert service.run("hosts", "uncordon", "local", "--json").json["state"] == "active"
-    assert "Hosts are not parked" in service.run("hosts", "scaling").out
-    assert service.run("hosts", "scaling", "--json").json == {"desired_hosts": None, "parked": []}
+    assert service.invoke("hosts", "uncordon", "local", "--json").json["state"] == "active"
+    assert "Hosts are not parked" in service.invoke("hosts", "scaling").out
+    assert service.invoke("hosts", "scaling", "--json").json == {"desired_hosts": None, "parked": []}
     service.wait(job_id, "succeeded")
-    assert "no host 'elsewhere'" in service.run("hosts", "cordon", "elsewhere", code=1).err
+    assert "no host 'elsewhere'" in service.invoke("hosts", "cordon", "elsewhere", code=1).err
 
 
 def test_top_in_a_pipe_prints_once(service: Service, running: str) -> None:
-    out = service.run("top").out
+    out = service.invoke("top").out
     assert out.startswith("1 of 4 GPUs in use, 1 jobs on them, 0 waiting; policy fifo")
     assert f"{running} sleeper" in out
     assert "local:3" in out
-    assert [job["id"] for job in service.run("top", "--json").json["jobs"]] == [running]
+    assert [job["id"] for job in service.invoke("top", "--json").json["jobs"]] == [running]
 
 
 def test_top_on_a_terminal_ends_on_ctrl_c(service: Service, running: str) -> None:
@@ -327,21 +328,21 @@ def test_top_on_a_terminal_ends_on_ctrl_c(service: Service, running: str) -> Non
     "command", [["ls"], ["show", "last"], ["policy", "get"], ["hosts", "ls"], ["hosts", "uncordon", "local"], ["top"]]
 )
 def test_json_may_stand_before_or_after(service: Service, done: str, command: list[str]) -> None:
-    after = service.run(*command, "--json").json
-    before = service.run("--json", *command).json
+    after = service.invoke(*command, "--json").json
+    before = service.invoke("--json", *command).json
     assert type(after) is type(before)
     assert len(after) == len(before)
     if len(command) > 1:
-        service.run(command[0], "--json", *command[1:])
+        service.invoke(command[0], "--json", *command[1:])
 
 
 @pytest.mark.process
 def test_version_and_help(service: Service) -> None:
     assert run("--version").out == f"schedulearn {schedulearn.__version__}\n"
     for command in ("serve", "submit", "ls", "show", "logs", "cancel", "prio", "top", "policy", "hosts"):
-        assert command in run("--help").out
-        assert "xample" in run(command, "--help").out or command in ("policy", "hosts")
-    assert "Exit codes: 0" in run("--help").out
+        assert command in invoke("--help").out
+        assert "xample" in invoke(command, "--help").out or command in ("policy", "hosts")
+    assert "Exit codes: 0" in invoke("--help").out
     run("nonsense", code=2)
 
 
@@ -352,8 +353,8 @@ def test_a_service_that_is_not_there_is_told_with_what_to_do() -> None:
     assert "no Schedulearn answers at http://127.0.0.1:9" in said.err
     assert "schedulearn serve" in said.err
     assert said.err.count("\n") == 1
-    assert "not the address" in run("ls", "--url", "ftp://x", code=1).err
-    assert "not the address" in run("--url", "http://x:99999", "ls", code=1).err
+    assert "not the address" in invoke("ls", "--url", "ftp://x", code=1).err
+    assert "not the address" in invoke("--url", "http://x:99999", "ls", code=1).err
 
 
 @pytest.mark.process
@@ -370,7 +371,7 @@ def test_something_else_at_the_address_is_told() -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
-        assert "is the address right?" in run("ls", url=url, code=1).err
-        assert "is not Schedulearn" in run("hosts", "ls", url=url, code=1).err
+        assert "is the address right?" in invoke("ls", url=url, code=1).err
+        assert "is not Schedulearn" in invoke("hosts", "ls", url=url, code=1).err
         server.shutdown()
         thread.join()

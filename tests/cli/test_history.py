@@ -12,7 +12,7 @@ from contextlib import closing
 
 import pytest
 from clusters import wait_for
-from services import Service, run
+from services import Service, invoke
 
 from schedulearn.scheduler.specs.webhook import EVENTS
 
@@ -29,18 +29,18 @@ def done(shared_service: Service) -> str:
 
 @pytest.fixture
 def hook(service: Service) -> Iterator[int]:
-    made = service.run("webhooks", "add", "http://127.0.0.1:9/hook", "--event", "job.failed", "--json").json
+    made = service.invoke("webhooks", "add", "http://127.0.0.1:9/hook", "--event", "job.failed", "--json").json
     yield made["id"]
-    service.run("webhooks", "rm", str(made["id"]))
+    service.invoke("webhooks", "rm", str(made["id"]))
 
 
 def test_events_are_searched_and_followed(service: Service, done: str) -> None:
-    lines = service.run("events", "--job", done).out.splitlines()
+    lines = service.invoke("events", "--job", done).out.splitlines()
     assert lines[0].split() == ["AT", "KIND", "OF", "WHAT"]
     assert lines[1].split()[2] == "job.queued"
     assert lines[-1].split()[2:4] == ["job.succeeded", done]
-    assert service.run("events", "--job", done, "--kind", "job.succ", "--json").json["items"][0]["job_id"] == done
-    assert "leave the filters out" in service.run("events", "-f", "--job", done, code=2).err
+    assert service.invoke("events", "--job", done, "--kind", "job.succ", "--json").json["items"][0]["job_id"] == done
+    assert "leave the filters out" in service.invoke("events", "-f", "--job", done, code=2).err
     with service.begin("events", "-f", "--json") as following:
         told: list[str] = []
         threading.Thread(target=lambda: told.append(following.stdout.readline()), daemon=True).start()
@@ -50,13 +50,13 @@ def test_events_are_searched_and_followed(service: Service, done: str) -> None:
 
 
 def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:
-    out = service.run("timeline", "--since", "1h").out
+    out = service.invoke("timeline", "--since", "1h").out
     line = next(line for line in out.splitlines() if done in line)
     assert f"b{ESCAPED}" in line
     assert " ada " in line
     assert " local:" in line
     assert line.endswith("completed")
-    table = service.run("telemetry", "--host", "local")
+    table = service.invoke("telemetry", "--host", "local")
     assert table.out.splitlines()[0].split() == [
         "HOST",
         "GPU",
@@ -68,57 +68,57 @@ def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:
     ]
     gpus, *_ = table.out.partition("\n\n")  # what the host itself took may follow
     assert len(gpus.splitlines()) == 5
-    found = wait_for(lambda: service.run("telemetry", "--job", done, "--json").json["gpus"])
+    found = wait_for(lambda: service.invoke("telemetry", "--job", done, "--json").json["gpus"])
     assert found[0]["host"] == "local"
-    assert "--job JOB or --host HOST" in service.run("telemetry", code=2).err
-    assert "'--since': 'soon' is not a time" in service.run("timeline", "--since", "soon", code=2).err
+    assert "--job JOB or --host HOST" in service.invoke("telemetry", code=2).err
+    assert "'--since': 'soon' is not a time" in service.invoke("timeline", "--since", "soon", code=2).err
 
 
 def test_policy_history_is_listed(service: Service) -> None:
-    service.run("policy", "set", "las")
-    service.run("policy", "set", "fifo")
-    lines = service.run("policy", "history").out.splitlines()
+    service.invoke("policy", "set", "las")
+    service.invoke("policy", "set", "fifo")
+    lines = service.invoke("policy", "history").out.splitlines()
     assert [line.split()[2] for line in lines[-2:]] == ["las", "fifo"]
 
 
 def test_webhooks_by_the_command_line(service: Service, hook: int) -> None:
-    assert service.run("webhooks", "ls").out.splitlines()[1].split()[:2] == [str(hook), "job.failed"]
-    assert "not taken: " in service.run("webhooks", "test", str(hook), code=1).out
-    line = service.run("webhooks", "ls").out.splitlines()[1]
+    assert service.invoke("webhooks", "ls").out.splitlines()[1].split()[:2] == [str(hook), "job.failed"]
+    assert "not taken: " in service.invoke("webhooks", "test", str(hook), code=1).out
+    line = service.invoke("webhooks", "ls").out.splitlines()[1]
     assert "refused" in line.lower()
-    assert service.run("webhooks", "pause", str(hook)).out == f"webhook {hook} is paused\n"
-    assert service.run("webhooks", "resume", str(hook)).out == f"webhook {hook} is active\n"
-    assert "must begin with http" in service.run("webhooks", "add", "ftp://x", code=1).err
-    assert all(name in service.run("webhooks", "add", "--help").out for name in EVENTS)
-    assert "there is no webhook 999" in service.run("webhooks", "rm", "999", code=1).err
+    assert service.invoke("webhooks", "pause", str(hook)).out == f"webhook {hook} is paused\n"
+    assert service.invoke("webhooks", "resume", str(hook)).out == f"webhook {hook} is active\n"
+    assert "must begin with http" in service.invoke("webhooks", "add", "ftp://x", code=1).err
+    assert all(name in service.invoke("webhooks", "add", "--help").out for name in EVENTS)
+    assert "there is no webhook 999" in service.invoke("webhooks", "rm", "999", code=1).err
 
 
 def test_a_secret_is_not_on_the_command_line(service: Service) -> None:
-    made = run(
+    made = invoke(
         *("webhooks", "add", "http://127.0.0.1:9/", "--signed", "--json"),
         url=service.url, SCHEDULEARN_WEBHOOK_SECRET="hush",
     ).json  # fmt: skip
     assert made["signed"] is True
-    assert "hush" not in service.run("webhooks", "ls", "--json").out
-    service.run("webhooks", "rm", str(made["id"]))
+    assert "hush" not in service.invoke("webhooks", "ls", "--json").out
+    service.invoke("webhooks", "rm", str(made["id"]))
 
 
 def test_tokens_by_the_command_line(service: Service) -> None:
-    made = service.run("tokens", "add", f"c{NASTY}", code=1)
+    made = service.invoke("tokens", "add", f"c{NASTY}", code=1)
     assert "can be shown" in made.err
-    made = service.run("tokens", "add", "ada's laptop")
+    made = service.invoke("tokens", "add", "ada's laptop")
     assert made.out.startswith("sl_")
     assert len(made.out.splitlines()) == 1, "nothing but the token, for $(...)"
     assert re.search(r"as user, until \d{4}-", made.err)
-    lasting = service.run("tokens", "add", "wall", "--role", "viewer", "--no-expiry", "--json").json
+    lasting = service.invoke("tokens", "add", "wall", "--role", "viewer", "--no-expiry", "--json").json
     assert (lasting["role"], lasting["expires_at"]) == ("viewer", None)
-    service.run("tokens", "rm", str(lasting["id"]))
-    listed = service.run("tokens", "ls")
+    service.invoke("tokens", "rm", str(lasting["id"]))
+    listed = service.invoke("tokens", "ls")
     assert "ada's laptop" in listed.out
     assert made.out.strip() not in listed.out
     assert "the account that runs the service needs none" in listed.err
-    [token] = service.run("tokens", "ls", "--json").json["items"]
-    assert service.run("tokens", "rm", str(token["id"])).out == f"token {token['id']} is revoked\n"
+    [token] = service.invoke("tokens", "ls", "--json").json["items"]
+    assert service.invoke("tokens", "rm", str(token["id"])).out == f"token {token['id']} is revoked\n"
 
 
 def test_usage_at_the_prices_that_are_set_and_what_was_idle(start_service: Callable[..., Service]) -> None:
@@ -126,16 +126,16 @@ def test_usage_at_the_prices_that_are_set_and_what_was_idle(start_service: Calla
     service.wait(service.submit("sleep 0", gpus=2, user="ada"), "succeeded")
     with closing(sqlite3.connect(service.data / "schedulearn.db", timeout=10)) as db, db:
         db.execute("INSERT INTO capacity VALUES (?, 4)", [time.time() - 3 * 86_400])
-    [row] = service.run("usage", "--json").json
+    [row] = service.invoke("usage", "--json").json
     assert (row["cost"], row["currency"]) == (pytest.approx(2.5 * row["gpu_hours"], abs=1e-3), "EUR")
-    table = service.run("usage").out.splitlines()
+    table = service.invoke("usage").out.splitlines()
     assert table[0].split() == ["USER", "JOBS", "GPU-HOURS", "ENERGY-KWH", "COST"]
     assert table[1].split()[-1] == "EUR"
-    assert service.run("usage", "--price", "0", "--json").json[0]["cost"] == 0
+    assert service.invoke("usage", "--price", "0", "--json").json[0]["cost"] == 0
 
-    found = service.run("usage", "--capacity", "--since", "2d", "--json").json
+    found = service.invoke("usage", "--capacity", "--since", "2d", "--json").json
     assert sum(day["gpu_hours"] for day in found["days"]) == pytest.approx(2 * 24 * 4, rel=0.01)
-    lines = service.run("usage", "--capacity", "--since", "2d").out.splitlines()
+    lines = service.invoke("usage", "--capacity", "--since", "2d").out.splitlines()
     assert lines[0].split() == ["DAY", "GPU-HOURS", "HELD", "IDLE", "SHARE"]
     assert len(lines) == len(found["days"]) + 1
-    assert "--since only" in service.run("usage", "--capacity", "--by", "day", code=2).err
+    assert "--since only" in service.invoke("usage", "--capacity", "--by", "day", code=2).err

@@ -82,43 +82,43 @@ def test_what_is_written_is_for_people_and_for_any_reader_of_yaml() -> None:
 def test_a_yaml_file_is_submitted_as_json_would_be(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB)
-    assert service.run("submit", str(file)).out == "no\n"
-    done = service.run("submit", "-", "--env", "GREETING=hi", "--json", stdin=JOB).json
+    assert service.invoke("submit", str(file)).out == "no\n"
+    done = service.invoke("submit", "-", "--env", "GREETING=hi", "--json", stdin=JOB).json
     assert (done["state"], done["name"], done["labels"]) == ("succeeded", "night run", {"sweep": "lr"})
-    two = service.run("submit", "-", stdin="".join(f"- {{name: n{i}, {FLOW}}}\n" for i in (1, 2))).out.split()
+    two = service.invoke("submit", "-", stdin="".join(f"- {{name: n{i}, {FLOW}}}\n" for i in (1, 2))).out.split()
     assert [service.job(job_id)["name"] for job_id in two] == ["n1", "n2"]
-    service.run("wait", *two)
+    service.invoke("wait", *two)
 
 
 FLOW = f"type: t, container_image: {IMAGE}, command: 'true', required_gpus: 1, launcher: none"
 
 
 def test_an_unknown_key_of_yaml_is_told_with_the_one_that_was_meant(service: Service) -> None:
-    refused = service.run("submit", "-", stdin=JOB + "prioritty: 3\n", code=1)
+    refused = service.invoke("submit", "-", stdin=JOB + "prioritty: 3\n", code=1)
     assert refused.err == "Error: prioritty: there is no such key; did you mean 'priority'?\n"
 
 
 def test_a_deadline_that_has_passed_is_told_at_submission(service: Service) -> None:
-    told = service.run("submit", "-d", "-", stdin=JOB + "deadline: 2020-01-02\n")
-    service.run("wait", told.out.strip())
+    told = service.invoke("submit", "-d", "-", stdin=JOB + "deadline: 2020-01-02\n")
+    service.invoke("wait", told.out.strip())
     assert len(told.out.split()) == 1, "the id stays alone on stdout"
     assert "Its deadline (2020-01-02T00:00:00.000Z) had passed when it was submitted." in told.err
-    on_time = service.run("submit", "-d", "-", stdin=JOB)
+    on_time = service.invoke("submit", "-d", "-", stdin=JOB)
     assert on_time.err == ""
-    service.run("wait", on_time.out.strip())
+    service.invoke("wait", on_time.out.strip())
 
 
 def test_the_spec_of_a_job_is_a_file_that_makes_the_same_job(service: Service, tmp_path: Path) -> None:
-    first = service.run("submit", "-", "-d", "--env", "EPOCHS=3", "--priority", "70", stdin=JOB).out.strip()
-    spec = service.run("show", "--spec", first).out
+    first = service.invoke("submit", "-", "-d", "--env", "EPOCHS=3", "--priority", "70", stdin=JOB).out.strip()
+    spec = service.invoke("show", "--spec", first).out
     assert "priority: 70\n" in spec
     assert "max_gpus" not in spec, "only what differs from the defaults"
-    again = service.run("submit", "-d", "-", "--env-from", first, stdin=spec).out.strip()
+    again = service.invoke("submit", "-d", "-", "--env-from", first, stdin=spec).out.strip()
     keys = ("name", "command", "env", "labels", "priority", "required_gpus", "launcher", "family", "grace_period")
-    service.run("wait", first, again)
+    service.invoke("wait", first, again)
     jobs = [service.job(each) for each in (first, again)]
     assert [jobs[0][key] for key in keys] == [jobs[1][key] for key in keys]
     assert service.wait(again, "succeeded")
     assert service.logs(again) == "no\n", "the hidden value went along"
-    assert "GREETING is hidden" in service.run("submit", "-d", "-", stdin=spec, code=1).err
-    assert "--env-from goes with one job" in service.run("submit", "-", "--env-from", first, stdin="[]", code=2).err
+    assert "GREETING is hidden" in service.invoke("submit", "-d", "-", stdin=spec, code=1).err
+    assert "--env-from goes with one job" in service.invoke("submit", "-", "--env-from", first, stdin="[]", code=2).err

@@ -27,23 +27,23 @@ def test_wait_ends_with_0_once_all_have_succeeded(service: Service, tmp_path: Pa
 
 def test_wait_ends_as_the_first_that_did_not_succeed(service: Service) -> None:
     well, bad, worse = (service.submit_shell(f"exit {code}") for code in (0, 5, 6))
-    items = service.run("wait", "--json", well, bad, worse, code=5).json["items"]
+    items = service.invoke("wait", "--json", well, bad, worse, code=5).json["items"]
     assert [item["state"] for item in items] == ["succeeded", "failed", "failed"]
-    service.run("wait", well)
-    service.run("wait", worse, bad, code=6)
+    service.invoke("wait", well)
+    service.invoke("wait", worse, bad, code=6)
 
 
 def test_wait_tells_a_cancelled_job_by_130_and_a_time_limit_by_124(service: Service) -> None:
     job_id = service.submit_shell("sleep 60")
-    service.run("cancel", job_id)
-    service.run("wait", job_id, code=130)
-    service.run("wait", service.submit_shell("sleep 60", max_duration=0.2), code=124)
+    service.invoke("cancel", job_id)
+    service.invoke("wait", job_id, code=130)
+    service.invoke("wait", service.submit_shell("sleep 60", max_duration=0.2), code=124)
 
 
 def test_wait_gives_up_after_its_timeout_and_leaves_the_job(service: Service) -> None:
     job_id = service.submit_shell("sleep 60")
     service.wait(job_id, "running")
-    assert f"job {job_id} is still" in service.run("wait", "--timeout", "0.3s", job_id, code=124).err
+    assert f"job {job_id} is still" in service.invoke("wait", "--timeout", "0.3s", job_id, code=124).err
     assert service.job(job_id)["state"] == "running"
 
 
@@ -62,8 +62,8 @@ def test_wait_survives_a_restart_of_the_service(start_service: Callable[..., Ser
 
 
 def test_wait_for_what_is_not_there_is_wrong(service: Service) -> None:
-    assert "there is no job" in service.run("wait", "0000000000", code=1).err
-    service.run("wait", code=2)
+    assert "there is no job" in service.invoke("wait", "0000000000", code=1).err
+    service.invoke("wait", code=2)
 
 
 def test_logs_begin_lines_with_their_times_when_asked(service: Service) -> None:
@@ -71,30 +71,30 @@ def test_logs_begin_lines_with_their_times_when_asked(service: Service) -> None:
     service.wait(job, "succeeded")
     stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     for options in ("-t", "-tf"):
-        out = service.run("logs", options, job).out
+        out = service.invoke("logs", options, job).out
         assert re.fullmatch(rf"{stamp} one\n{stamp} two\n", out), out
-    assert service.run("logs", job).out == "one\ntwo\n"
-    [piece] = [json.loads(line) for line in service.run("logs", "--json", "-f", job).out.splitlines()]
+    assert service.invoke("logs", job).out == "one\ntwo\n"
+    [piece] = [json.loads(line) for line in service.invoke("logs", "--json", "-f", job).out.splitlines()]
     assert (piece["text"], piece["attempt"], piece["rank"]) == ("one\ntwo\n", 1, 0)
     [[line, second]] = piece["times"]
     assert line == 0
     assert second <= time.time()
-    assert "-f each piece has its times" in service.run("logs", "--json", "-t", job, code=2).err
+    assert "-f each piece has its times" in service.invoke("logs", "--json", "-t", job, code=2).err
 
 
 def test_resubmit_makes_a_new_job_of_the_same_with_hidden_values(service: Service) -> None:
     first = service.submit_shell("echo $SECRET_WORD; exit 3", env={"SECRET_WORD": "swordfish"}, priority=70)
-    service.run("wait", first, code=3)
-    again = service.run("resubmit", "-d", first).out.strip()
+    service.invoke("wait", first, code=3)
+    again = service.invoke("resubmit", "-d", first).out.strip()
     assert again != first
     assert service.wait(again, "failed")["priority"] == 70
     assert service.logs(again) == "swordfish\n"
-    assert service.run("resubmit", first, code=3).out == "swordfish\n", "followed like submit"
+    assert service.invoke("resubmit", first, code=3).out == "swordfish\n", "followed like submit"
 
 
 def test_resubmit_takes_the_flags_of_submit(service: Service) -> None:
     first = service.submit_shell("echo one", labels={"try": "1", "team": "v"}, env={"LR": "0.1"})
-    job = service.run(
+    job = service.invoke(
         *("resubmit", "--json", first, "--gpus", "2", "--label", "try=2", "--env", "EPOCHS=3", "--priority", "9"),
         *("--", "sh", "-c", "echo $LR $EPOCHS"),
     ).json
@@ -106,35 +106,35 @@ def test_resubmit_takes_the_flags_of_submit(service: Service) -> None:
 
 def test_hidden_values_never_reach_another_program(service: Service) -> None:
     first = service.submit_shell("true", env={"TOKEN": "x"})
-    refused = service.run("resubmit", first, "--", "env", code=1)
+    refused = service.invoke("resubmit", first, "--", "env", code=1)
     assert "hidden values are taken only from a job that runs the same, and command differ" in refused.err
 
 
 def test_a_deadline_that_has_passed_is_not_taken_over(service: Service) -> None:
     first = service.submit_shell("true", deadline="2020-01-01")
-    assert service.run("resubmit", "--json", first).json["deadline"] is None
+    assert service.invoke("resubmit", "--json", first).json["deadline"] is None
     later = service.submit_shell("true", deadline="2150-01-01")
-    assert service.run("resubmit", "--json", later).json["deadline"] == "2150-01-01T00:00:00.000Z"
+    assert service.invoke("resubmit", "--json", later).json["deadline"] == "2150-01-01T00:00:00.000Z"
 
 
 def test_rm_deletes_what_has_ended_and_refuses_what_has_not(service: Service) -> None:
     script = "echo bye; touch $SCHEDULEARN_CHECKPOINT_DIR/model"
     one, two = (service.submit_shell(script, labels={"sweep": "rm"}, user="ada") for _ in range(2))
     running = service.submit_shell("sleep 60", labels={"sweep": "rm"}, user="ada")
-    service.run("wait", one, two)
-    assert service.run("rm", "--label", "sweep=rm", "--user", "ada", code=0).out.count("deleted") == 2
-    assert "cancel it" in service.run("rm", running, code=1).err
-    assert "there is no job" in service.run("show", one, code=1).err
+    service.invoke("wait", one, two)
+    assert service.invoke("rm", "--label", "sweep=rm", "--user", "ada", code=0).out.count("deleted") == 2
+    assert "cancel it" in service.invoke("rm", running, code=1).err
+    assert "there is no job" in service.invoke("show", one, code=1).err
     wait_for(lambda: not [path for path in service.data.rglob("*") if one in path.name or two in path.name])
-    assert "no ended job" in service.run("rm", "--label", "sweep=rm", "--user", "ada", code=1).err
-    service.run("rm", code=2)
+    assert "no ended job" in service.invoke("rm", "--label", "sweep=rm", "--user", "ada", code=1).err
+    service.invoke("rm", code=2)
 
 
 def test_ls_mine_lists_what_the_account_that_asks_has_submitted(service: Service) -> None:
-    ours = service.run("submit", "--image", IMAGE, "--launcher", "none", "-d", "--", "sleep", "60").out.strip()
+    ours = service.invoke("submit", "--image", IMAGE, "--launcher", "none", "-d", "--", "sleep", "60").out.strip()
     theirs = service.submit_shell("sleep 60", user="somebody-else")
-    listed = [job["id"] for job in service.run("ls", "--mine", "--json").json["items"]]
+    listed = [job["id"] for job in service.invoke("ls", "--mine", "--json").json["items"]]
     assert ours in listed
     assert theirs not in listed
-    assert theirs in [job["id"] for job in service.run("ls", "--json").json["items"]], "scripts see all, as before"
-    service.run("ls", "--mine", "--user", "ada", code=2)
+    assert theirs in [job["id"] for job in service.invoke("ls", "--json").json["items"]], "scripts see all, as before"
+    service.invoke("ls", "--mine", "--user", "ada", code=2)

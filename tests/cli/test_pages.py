@@ -57,7 +57,7 @@ def test_the_first_week(start_service: Callable[..., Service], tmp_path: Path) -
     assert sorted(run["id"] for run in runs) == sorted(job["id"] for job in jobs if job["sweep"])
     assert len(runs) == 6
     assert service.call("GET", "/api/v1/jobs?sweep=none")["items"] == []
-    listed = service.run("ls", "--all", "--json", "--sweep", str(jobs[2]["sweep"])).json["items"]
+    listed = service.invoke("ls", "--all", "--json", "--sweep", str(jobs[2]["sweep"])).json["items"]
     assert [job["id"] for job in listed] == [run["id"] for run in runs]
 
 

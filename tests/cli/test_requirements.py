@@ -38,13 +38,13 @@ def test_requirements_are_installed_once_and_the_image_is_seen_below(
     service: Service, project: Path, index: str
 ) -> None:
     run = ("run", "--image", OWN, "--requirements", "needs.txt")
-    first = service.run(*run, "--", "python", "train.py")
+    first = service.invoke(*run, "--", "python", "train.py")
     assert first.out == "good morning\n3\n"
     assert "is pulling" in first.err
-    again = service.run(*run, "--", "greeting")
+    again = service.invoke(*run, "--", "greeting")
     assert again.out == "good morning\n", "programs of requirements are on PATH"
     assert "is pulling" not in again.err
-    job = service.job(service.run("ls", "--all", "--json").json["items"][0]["id"])
+    job = service.job(service.invoke("ls", "--all", "--json").json["items"][0]["id"])
     assert job["requirements"] == ["--no-index", f"--find-links {index}", "greeting==1.0"]
     same = service.submit("greeting", container_image=OWN, launcher="none", requirements=job["requirements"])
     assert service.wait(same, "succeeded", "failed")["state"] == "succeeded"
@@ -76,18 +76,18 @@ def test_requirements_that_no_job_can_have_are_refused(service: Service, require
 
 
 def test_a_file_that_is_not_in_the_code_is_told(service: Service, project: Path) -> None:
-    told = service.run("run", "--requirements", "other.txt", "--", "true", code=1).err
+    told = service.invoke("run", "--requirements", "other.txt", "--", "true", code=1).err
     assert "there is no file other.txt in the code sha256:" in told
 
 
 def test_setup_runs_before_the_command_with_its_words_as_they_are(service: Service, project: Path) -> None:
     run = ("run", "--image", IMAGE, "--setup", "sh -c 'echo \"$0 is set up\" > made' 'the  \"$HOME\" of nets'")
-    assert service.run(*run, "--", "cat", "made").out == 'the  "$HOME" of nets is set up\n'
+    assert service.invoke(*run, "--", "cat", "made").out == 'the  "$HOME" of nets is set up\n'
 
 
 @pytest.mark.parametrize(("setup", "code"), [("sh -c 'exit 5'", 5), ("no-such-program", 127), ("exit 3", 3)])
 def test_a_setup_that_fails_is_told_and_the_command_does_not_run(service: Service, setup: str, code: int) -> None:
-    done = service.run(
+    done = service.invoke(
         "submit", "--image", IMAGE, "--launcher", "none", "--setup", setup, "--", "echo", "trained", code=code
     )
     assert "trained" not in done.out

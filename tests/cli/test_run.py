@@ -39,36 +39,36 @@ def paths(folder: Path) -> set[str]:
 
 
 def test_a_folder_runs_as_it_is_and_is_sent_once(service: Service, project: Path) -> None:
-    first = service.run(*RUN, "--", "sh", "train.sh")
+    first = service.invoke(*RUN, "--", "sh", "train.sh")
     assert "trained on 42 in" in first.out
     assert first.out.splitlines()[1:] == ["data", "train.sh"]
     assert f"sending {project}: 2 files" in first.err
-    assert "the service has this code: 2 files" in service.run(*RUN, "--", "sh", "train.sh").err
+    assert "the service has this code: 2 files" in service.invoke(*RUN, "--", "sh", "train.sh").err
     write(project, {"train.sh": "echo better"})
-    edited = service.run(*RUN, "--", "sh", "train.sh")
+    edited = service.invoke(*RUN, "--", "sh", "train.sh")
     assert (edited.out, "sending" in edited.err) == ("better\n", True)
 
 
 def test_at_the_end_it_says_where_the_model_is_and_what_was_lost(service: Service, project: Path) -> None:
     write(project, {"train.sh": "head -c 2000000 /dev/zero > model.pt; echo 1 > $SCHEDULEARN_OUTPUT_DIR/best.pt"})
-    told = service.run(*RUN, "--", "sh", "train.sh").err
+    told = service.invoke(*RUN, "--", "sh", "train.sh").err
     [job] = re.findall(r"job (\w+) succeeded", told)
     assert f"its outputs are best.pt: `schedulearn cp {job}:/outputs .` brings them here" in told
     assert re.search(r"model\.pt \(2\.0 MB\) was written to the job's own folder, which goes with it", told)
-    assert "outputs" not in service.run(*RUN, "--", "true").err
-    assert service.run("cp", f"{job}:/outputs", ".").code == 0
+    assert "outputs" not in service.invoke(*RUN, "--", "true").err
+    assert service.invoke("cp", f"{job}:/outputs", ".").code == 0
     assert (project / "outputs" / "best.pt").read_text() == "1\n"
 
 
 def test_its_exit_code_is_that_of_the_job(service: Service, project: Path) -> None:
-    service.run(*RUN, "--", "sh", "-c", "exit 7", code=7)
+    service.invoke(*RUN, "--", "sh", "-c", "exit 7", code=7)
 
 
 def test_the_very_same_code_runs_again_whatever_became_of_the_folder(service: Service, project: Path) -> None:
-    job = service.job(service.run(*RUN, "-d", "--", "sh", "train.sh").out.strip())
+    job = service.job(service.invoke(*RUN, "-d", "--", "sh", "train.sh").out.strip())
     write(project, {"train.sh": "echo other"})
     flags = ("--image", IMAGE, "--launcher", "none", "--code", job["code"]["digest"])
-    assert "trained on 42" in service.run("submit", *flags, "--", "sh", "train.sh").out
+    assert "trained on 42" in service.invoke("submit", *flags, "--", "sh", "train.sh").out
 
 
 def test_the_commit_and_changes_are_shown(service: Service, project: Path) -> None:
@@ -80,19 +80,19 @@ def test_the_commit_and_changes_are_shown(service: Service, project: Path) -> No
     git("add", ".")
     git("commit", "--quiet", "-m", "one")
     commit = git("rev-parse", "HEAD")
-    clean = service.run(*RUN, "-d", "--", "true").out.strip()
+    clean = service.invoke(*RUN, "-d", "--", "true").out.strip()
     assert (service.job(clean)["code"]["commit"], service.job(clean)["code"]["dirty"]) == (commit, False)
     write(project, {"more.py": ""})
-    dirty = service.run(*RUN, "-d", "--", "true").out.strip()
+    dirty = service.invoke(*RUN, "-d", "--", "true").out.strip()
     assert (service.job(dirty)["code"]["commit"], service.job(dirty)["code"]["dirty"]) == (commit, True)
     digest = service.job(dirty)["code"]["digest"]
-    assert f"{digest[:19]} (commit {commit[:12]}, changed since)" in service.run("show", dirty).out
+    assert f"{digest[:19]} (commit {commit[:12]}, changed since)" in service.invoke("show", dirty).out
 
 
 def test_each_attempt_runs_it_from_the_beginning(service: Service, project: Path) -> None:
     """Nothing that an attempt changed is there at the next one."""
     write(project, {"train.sh": "ls; touch left-over; exit $((1 - SCHEDULEARN_RESTARTS))"})
-    done = service.run(*RUN, "--max-restarts", "1", "--", "sh", "train.sh")
+    done = service.invoke(*RUN, "--max-restarts", "1", "--", "sh", "train.sh")
     assert done.out.split() == ["data", "train.sh"] * 2
 
 
@@ -132,7 +132,7 @@ def test_too_much_is_told_with_the_largest_folders(
 ) -> None:
     service = start_service(env={"SCHEDULEARN_CODE_LIMIT": "100k"})
     write(project, {"weights/last/model.pt": "x" * 90_000, "weights/old.pt": "x" * 60_000})
-    told = service.run(*RUN, "--", "true", code=1).err
+    told = service.invoke(*RUN, "--", "true", code=1).err
     assert "4 files with 147 KiB; the service takes 50000 files and 100 KiB" in told
     assert "The largest: weights/last (88 KiB), weights/old.pt (59 KiB), train.sh" in told
     assert ".schedulearnignore" in told

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 from clusters import wait_for
-from services import COMMAND, IMAGE, Service, run
+from services import COMMAND, IMAGE, Service, invoke, run
 
 from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.settings import Settings
@@ -110,7 +110,7 @@ def test_it_stops_at_once_with_readers_connected_and_jobs_live_on_to_be_adopted(
     service.start()
     job = service.wait(job_id, "succeeded", "failed")
     assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 1, 0)
-    assert service.run("logs", job_id).out == "up\ndown\n"
+    assert service.invoke("logs", job_id).out == "up\ndown\n"
 
 
 def test_it_stops_though_a_reader_does_not_read(start_service: Start) -> None:
@@ -145,8 +145,8 @@ def test_an_answer_that_is_cut_only_after_the_stop_is_not_an_error() -> None:
 def test_it_stops_though_a_task_does_not_want_to(start_service: Start) -> None:
     service = start_service()
     job_id = service.submit_shell("trap '' TERM; echo deaf; while :; do sleep 0.1; done")
-    wait_for(lambda: service.run("logs", job_id).out == "deaf\n", what="the trap")
-    service.run("cancel", job_id)
+    wait_for(lambda: service.invoke("logs", job_id).out == "deaf\n", what="the trap")
+    service.invoke("cancel", job_id)
     time.sleep(0.5)
     stopped = service.stop()
     assert stopped.code == 0
@@ -261,15 +261,15 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
         assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
     assert service.http.request("GET", "/healthz").status_code == 200
 
-    refused = run("ls", url=service.url, code=1)
+    refused = invoke("ls", url=service.url, code=1)
     assert "SCHEDULEARN_TOKEN" in refused.err
     assert (
         "SCHEDULEARN_TOKEN"
-        in run("ls", url=service.url, SCHEDULEARN_TOKEN="not the token".replace(" ", "-"), code=1).err
+        in invoke("ls", url=service.url, SCHEDULEARN_TOKEN="not the token".replace(" ", "-"), code=1).err
     )
-    assert "plain ASCII" in run("ls", url=service.url, SCHEDULEARN_TOKEN="not\nthe token", code=1).err
+    assert "plain ASCII" in invoke("ls", url=service.url, SCHEDULEARN_TOKEN="not\nthe token", code=1).err
     service.use_token(token)
-    done = run(
+    done = invoke(
         *("submit", "--image", IMAGE, "--launcher", "none", "--", "echo", "let in"),
         url=service.url,
         SCHEDULEARN_TOKEN=token,

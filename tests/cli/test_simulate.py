@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from services import Service, run
+from services import Service, invoke, run
 from terminals import without_escapes
 
 from schedulearn.api.cli import cli
@@ -149,10 +149,10 @@ def test_wrong_arguments_end_with_2_and_say_what_is_valid(
 @pytest.mark.process
 def test_a_wrong_trace_is_named_with_line_and_field(trace: Path) -> None:
     trace.write_text(f"name,time,application\na,1,{EVIL}\x1b[31m\n")
-    error = run("simulate", str(trace), code=2).err
+    error = invoke("simulate", str(trace), code=2).err
     assert f"{trace}, line 2: application" in error
     assert "\x1b" not in error
-    assert "there is no trace 'nowhere'" in run("simulate", "nowhere", code=2).err
+    assert "there is no trace 'nowhere'" in invoke("simulate", "nowhere", code=2).err
 
 
 @pytest.mark.process
@@ -217,7 +217,7 @@ def test_ones_own_past_is_played_on_ones_own_hosts(service: Service) -> None:
 
 
 def test_a_service_without_a_past_says_so(start_service: Callable[..., Service]) -> None:
-    assert "there is no history" in start_service().run("simulate", "history", code=2).err
+    assert "there is no history" in start_service().invoke("simulate", "history", code=2).err
 
 
 def test_hosts_are_switched_within_the_bounds_that_are_given(trace: Path) -> None:

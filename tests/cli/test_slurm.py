@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from services import COMMAND, IMAGE, Service, run
+from services import COMMAND, IMAGE, Service, invoke
 
 from schedulearn.api.cli.job_files.reading import read_jobs, read_yaml
 from schedulearn.api.cli.job_files.slurm import from_sbatch
@@ -115,9 +115,9 @@ srun python train.py $SLURM_PROCID $SLURM_JOB_ID
 
 def test_an_array_is_a_list_of_jobs(service: Service) -> None:
     text = "#!/bin/sh\n#SBATCH -J a\n#SBATCH --array=1-5:2,9\necho $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT\n"
-    printed = service.run("import", "slurm", "-", "--image", IMAGE, stdin=text)
-    ids = service.run("submit", "-", stdin=printed.out).out.split()
-    service.run("wait", *ids)
+    printed = service.invoke("import", "slurm", "-", "--image", IMAGE, stdin=text)
+    ids = service.invoke("submit", "-", stdin=printed.out).out.split()
+    service.invoke("wait", *ids)
     assert [service.job(each)["name"] for each in ids] == ["a-1", "a-3", "a-5", "a-9"]
     assert service.logs(ids[3]) == "9 of 4\n"
     assert service.job(ids[0])["labels"] == {"array": "a"}
@@ -144,7 +144,7 @@ def test_an_array_is_a_list_of_jobs(service: Service) -> None:
 def test_what_sbatch_would_refuse_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         from_sbatch(text, "n", "img")
-    assert says in run("import", "slurm", "-", "--image", "x", stdin=text, code=2).err
+    assert says in invoke("import", "slurm", "-", "--image", "x", stdin=text, code=2).err
 
 
 def ran(text: str, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -230,11 +230,11 @@ def test_what_is_translated_is_not_named(lines: list[str]) -> None:
 @pytest.mark.process
 def test_an_array_that_runs_one_after_the_other_is_a_sweep(service: Service) -> None:
     text = "#!/bin/bash\n#SBATCH -J chain\n#SBATCH --array=3-4%1\necho $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MAX\n"
-    printed = service.run("import", "slurm", "-", "--image", IMAGE, stdin=text)
+    printed = service.invoke("import", "slurm", "-", "--image", IMAGE, stdin=text)
     assert "schedulearn sweep start FILE" in printed.err
-    assert "it is a sweep: schedulearn sweep start" in service.run("submit", "-", stdin=printed.out, code=2).err
-    service.run("sweep", "start", "--wait", "-", stdin=printed.out)
-    runs = service.run("--json", "sweep", "show", "last").json["table"]
+    assert "it is a sweep: schedulearn sweep start" in service.invoke("submit", "-", stdin=printed.out, code=2).err
+    service.invoke("sweep", "start", "--wait", "-", stdin=printed.out)
+    runs = service.invoke("--json", "sweep", "show", "last").json["table"]
     first, second = (service.job(run["job"]) for run in runs)
     assert [service.logs(job["id"]) for job in (first, second)] == ["3 of 4\n", "4 of 4\n"]
     assert first["finished_at"] <= second["submitted_at"]
@@ -243,8 +243,8 @@ def test_an_array_that_runs_one_after_the_other_is_a_sweep(service: Service) -> 
 @pytest.mark.process
 def test_strict_prints_no_job_that_does_less_than_its_script() -> None:
     whole = "#!/bin/bash\n#SBATCH -o x.log\necho hello\n"
-    assert "command" in run("import", "slurm", "-", "--strict", "--image", "x", stdin=whole).out
-    less = run("import", "slurm", "-", "--strict", "--image", "x", stdin=whole + "srun true\n", code=1)
+    assert "command" in invoke("import", "slurm", "-", "--strict", "--image", "x", stdin=whole).out
+    less = invoke("import", "slurm", "-", "--strict", "--image", "x", stdin=whole + "srun true\n", code=1)
     assert less.out == ""
     assert "line 4: calls srun" in less.err
     assert "nothing printed" in less.err
@@ -252,25 +252,25 @@ def test_strict_prints_no_job_that_does_less_than_its_script() -> None:
 
 @pytest.mark.process
 def test_an_image_must_be_named() -> None:
-    assert "--image" in run("import", "slurm", "-", stdin="true", code=2).err
+    assert "--image" in invoke("import", "slurm", "-", stdin="true", code=2).err
 
 
 @pytest.mark.process
 def test_init_writes_a_file_with_every_key_that_can_be_submitted(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
-    run("init", str(file), "--image", IMAGE, "--launcher", "none", "--label", "a=b", "--", "echo", "it's on")
+    invoke("init", str(file), "--image", IMAGE, "--launcher", "none", "--label", "a=b", "--", "echo", "it's on")
     text = file.read_text()
     assert all(re.search(rf"^(# )?{key}:", text, re.M) for key in JobFields.model_fields)
-    assert service.run("submit", str(file)).out == "it's on\n"
-    assert "--force" in run("init", str(file), code=2).err
+    assert service.invoke("submit", str(file)).out == "it's on\n"
+    assert "--force" in invoke("init", str(file), code=2).err
     assert file.read_text() == text
-    run("init", str(file), "--force")
+    invoke("init", str(file), "--force")
     assert read_yaml(file.read_text())["command"] == "python train.py"
 
 
 @pytest.mark.process
 def test_the_defaults_that_init_writes_as_comments_are_the_defaults() -> None:
-    text = run("init", "-").out
+    text = invoke("init", "-").out
     plain = read_jobs(text, "job.yaml")
     assert isinstance(plain, dict)
     lines = [line for line in text.splitlines() if not line.startswith("# ") or re.match(r"# [a-z_]+: ?\S", line)]

@@ -39,15 +39,15 @@ def test_submit_prints_the_log_and_ends_with_the_exit_code_of_the_job(service: S
 
 
 def test_a_job_that_a_signal_killed_ends_submit_as_a_shell_would_tell_it(service: Service) -> None:
-    service.run(*FLAGS, "--", "sh", "-c", "kill -9 $$", code=137)
+    service.invoke(*FLAGS, "--", "sh", "-c", "kill -9 $$", code=137)
 
 
 def test_a_time_limit_ends_submit_with_124(service: Service) -> None:
-    service.run(*FLAGS, "--max-duration", "0.2s", "--", "sleep", "60", code=124)
+    service.invoke(*FLAGS, "--max-duration", "0.2s", "--", "sleep", "60", code=124)
 
 
 def test_detached_it_prints_only_the_id_in_a_pipe(service: Service) -> None:
-    job_id = service.run(*FLAGS, "-d", "--", "true").out.strip()
+    job_id = service.invoke(*FLAGS, "-d", "--", "true").out.strip()
     assert service.wait(job_id, "succeeded")["name"] == "true"
 
 
@@ -60,7 +60,7 @@ def test_flags_reach_the_job(service: Service) -> None:
         *("--family", "digits", "--weight", "2.5", "--deadline", "2030-01-02T03:04:05+00:00", "--grace-period", "1m"),
         *("--shm-size", "2g", "--label", "team=vision", "--user", "ada"),
     ]
-    job = service.run(*FLAGS, "-d", "--json", *flags, "--command", "sh -c 'echo \"$A\"'").json
+    job = service.invoke(*FLAGS, "-d", "--json", *flags, "--command", "sh -c 'echo \"$A\"'").json
     expected = {
         "name": "n", "type": "Tensorflow", "required_gpus": 2, "elastic": True, "min_gpus": 1, "max_gpus": 3,
         "priority": 70, "max_duration": 7200.0, "max_restarts": 4,
@@ -117,19 +117,19 @@ def test_what_is_no_past_time_is_refused_with_what_would_be_one(given: str) -> N
 
 
 def test_words_after_the_dashes_stay_the_words_that_they_are(service: Service) -> None:
-    done = service.run(*FLAGS, "--", "printf", "[%s]", "a b", "--gpus", "it's", "$HOME")
+    done = service.invoke(*FLAGS, "--", "printf", "[%s]", "a b", "--gpus", "it's", "$HOME")
     assert done.out == "[a b][--gpus][it's][$HOME]"
 
 
 def test_the_name_is_that_of_the_script(service: Service) -> None:
-    assert service.run(*FLAGS, "-d", "--json", "--", "sh", "-c", "true", "a/train.py").json["name"] == "train.py"
+    assert service.invoke(*FLAGS, "-d", "--json", "--", "sh", "-c", "true", "a/train.py").json["name"] == "train.py"
 
 
 def test_a_file_is_one_job_and_flags_go_before_it(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     five = {"name": "f", "type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 1}
     file.write_text(json.dumps({**five, "launcher": "none", "env": {"A": 1, "B": 2}, "weight": 2.5}))
-    job = service.run("submit", str(file), "--priority", "7", "--env", "A=3", "--json").json
+    job = service.invoke("submit", str(file), "--priority", "7", "--env", "A=3", "--json").json
     assert (job["state"], job["priority"], job["weight"]) == ("succeeded", 7, 2.5)
     assert stored_env(service, job["id"]) == {"A": "3", "B": "2"}
 
@@ -207,10 +207,10 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
         }
         for i in range(3)
     ]
-    ids = service.run("submit", "-", stdin=json.dumps(jobs)).out.split()
+    ids = service.invoke("submit", "-", stdin=json.dumps(jobs)).out.split()
     assert [service.job(job_id)["name"] for job_id in ids] == ["n0", "n1", "n2"]
     jobs[1]["required_gpus"] = -1
-    assert "1.required_gpus" in service.run("submit", "-", stdin=json.dumps(jobs), code=1).err
+    assert "1.required_gpus" in service.invoke("submit", "-", stdin=json.dumps(jobs), code=1).err
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,13 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
 def test_wrong_usage_ends_with_2_and_says_how_it_is_done(
     service: Service, arguments: list[str], stdin: str, says: str
 ) -> None:
-    assert says in service.run(*arguments, stdin=stdin, code=2).err
+    assert says in service.invoke(*arguments, stdin=stdin, code=2).err
 
 
 def test_what_the_service_refuses_is_named_and_ends_with_1(service: Service) -> None:
-    refused = service.run("submit", "-", stdin='{"container_image": "x", "command": "true", "gpu": 1}', code=1)
+    refused = service.invoke("submit", "-", stdin='{"container_image": "x", "command": "true", "gpu": 1}', code=1)
     assert refused.err == "Error: gpu: there is no such key; did you mean 'required_gpus'?\n"
-    assert "--gpus: " in service.run(*FLAGS, "--gpus", "-1", "--", "true", code=1).err
+    assert "--gpus: " in service.invoke(*FLAGS, "--gpus", "-1", "--", "true", code=1).err
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
@@ -249,10 +249,10 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
         following.send_signal(signal.SIGINT)
         _, errors = following.communicate(timeout=10)
     assert following.returncode == 130
-    job_id = service.run("ls", "--json").json["items"][0]["id"]
+    job_id = service.invoke("ls", "--json").json["items"][0]["id"]
     assert f"schedulearn cancel {job_id}" in errors
     assert service.job(job_id)["state"] == "running"
-    service.run("cancel", job_id)
+    service.invoke("cancel", job_id)
 
 
 def test_the_log_comes_while_the_job_runs(service: Service, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_cancelled_job_ends_those_who_follow_it_with_130(service: Service) -> 
     job_id = service.submit_shell("echo up; sleep 60")
     with service.begin("logs", "-f", job_id) as following:
         following.stdout.readline()
-        service.run("cancel", job_id)
+        service.invoke("cancel", job_id)
         following.communicate(timeout=20)
     assert following.returncode == 130
 
@@ -298,11 +298,11 @@ def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None
     big = service.submit_shell("sleep 60", required_gpus=4)
     service.wait(big, "running")
     with service.begin(*FLAGS, "--", "echo", "at last") as following:
-        job_id = wait_for(lambda: service.run("ls", "--state", "queued", "--json").json["items"])[0]["id"]
+        job_id = wait_for(lambda: service.invoke("ls", "--state", "queued", "--json").json["items"])[0]["id"]
         why = wait_for(lambda: (job := service.job(job_id))["reason"] != "submitted" and job["message"])
         while f"is queued: {why}" not in (line := following.stderr.readline()):
             assert line, f"{why!r} should be told"
-        service.run("cancel", big)
+        service.invoke("cancel", big)
         out, _ = following.communicate(timeout=30)
     assert (out, following.returncode) == ("at last\n", 0)
 
@@ -310,9 +310,9 @@ def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None
 def test_logs_without_following_is_a_look_and_ends_with_0(service: Service) -> None:
     job_id = service.submit_shell("echo a; exit 9")
     service.wait(job_id, "failed")
-    assert service.run("logs", job_id).out == "a\n"
-    assert service.run("logs", job_id, "--json").json == {"offset": 2, "text": "a\n"}
-    [piece] = [json.loads(line) for line in service.run("logs", "-f", "--json", job_id, code=9).out.splitlines()]
+    assert service.invoke("logs", job_id).out == "a\n"
+    assert service.invoke("logs", job_id, "--json").json == {"offset": 2, "text": "a\n"}
+    [piece] = [json.loads(line) for line in service.invoke("logs", "-f", "--json", job_id, code=9).out.splitlines()]
     [[start, second]] = piece.pop("times")
     assert piece == {"offset": 2, "text": "a\n", "attempt": 1, "rank": 0}
     assert start == 0
@@ -324,12 +324,12 @@ def test_on_a_terminal_the_wait_is_shown_and_the_log_left_alone(service: Service
     assert shown.code == 6
     assert "lo\x1b[31mg" in shown.out
     assert "log\nschedulearn: job" in without_escapes(shown.out)
-    wait_for(lambda: service.run("ls", "--json").json["items"] == [])
+    wait_for(lambda: service.invoke("ls", "--json").json["items"] == [])
 
 
 def test_a_job_without_gpus_runs_while_all_gpus_are_taken(service: Service) -> None:
     big = service.submit_shell("sleep 60", gpus=4)
     service.wait(big, "running")
     shown = "echo $NVIDIA_VISIBLE_DEVICES $SCHEDULEARN_NUM_GPUS; sleep 0.2"
-    assert service.run("submit", "--image", IMAGE, "--gpus", "0", "--", "sh", "-c", shown).out == "void 0\n"
+    assert service.invoke("submit", "--image", IMAGE, "--gpus", "0", "--", "sh", "-c", shown).out == "void 0\n"
     assert service.job(big)["state"] == "running"

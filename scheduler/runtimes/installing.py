@@ -33,8 +33,14 @@ _CUT_SHORT = re.compile(
     re.IGNORECASE,
 )
 """The words of a client whose engine ended under it, and of an engine that ends."""
+_FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 
 
 def was_cut_short(code: int, words: str = "") -> bool:
     """Whether a program was ended from outside, so that its end says nothing of what it was to do."""
     return code < 0 or code >= LOST_CODE or (code != 0 and _CUT_SHORT.search(words) is not None)
+
+
+def is_full(words: str) -> bool:
+    """Whether a program or an engine failed for want of room on its disk, which passes."""
+    return _FULL_DISK.search(words) is not None

@@ -20,7 +20,7 @@ from typing import IO
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.installing import was_cut_short
+from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 
 PACKAGE = "schedulearn.worker_images"
 FLAVOURS = ("cpu", "cuda", "keras", "keras-cuda", "tensorflow", "mxnet")
@@ -97,7 +97,7 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
             process.stdout.close()
         if code != 0 or not ready:
             words = _last_words(errors)
-            kind = RuntimeFault if was_cut_short(code, words) else ImageUnavailable
+            kind = RuntimeFault if was_cut_short(code, words) or is_full(words) else ImageUnavailable
             raise kind(f"{what} could not be made: {script.name} ended with exit code {code}. {words}")
     return ready
 

@@ -59,7 +59,7 @@ def test_a_drain_takes_checkpoints_along(training: Service, hosts: Lab) -> None:
     job, home = begin(training, hosts)
     before = epochs(training.logs(job))[-1]
     run("hosts", "drain", home.name, "--deadline", "60", url=str(training.http.base_url))
-    goes_on(training, job, before, 60)
+    goes_on(training, job, before, 120)
     [other] = {"h1", "h2"} - {home.name}
     assert f"Its checkpoints were brought from {home.name} to {other}." in events(training, job)
     assert training.job(job)["tasks"][-1]["host"] == other

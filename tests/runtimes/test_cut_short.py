@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import signal
 import tarfile
 import uuid
@@ -11,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 
+import docker.errors
 import pytest
 from benches import tools_image, wait_for
 from real_faults.engine_proxy import EngineProxy
 
 from schedulearn.scheduler.core.job_image import layer_of, layer_tag, layered
-from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.errors import ImageUnavailable, ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.images import DockerImages, _not_pulled
 from schedulearn.scheduler.runtimes.installing import was_cut_short
@@ -146,5 +148,36 @@ def test_a_build_whose_engine_ended_is_done_again(tmp_path: Path, script: str, k
 
 
 def test_a_pull_that_an_engine_breaks_off_is_done_again() -> None:
-    assert type(_not_pulled("img", "context canceled")) is RuntimeFault
-    assert type(_not_pulled("img", "manifest unknown")) is ImageUnavailable
+    engine = Engine("unix:///nowhere.sock")
+    assert type(_not_pulled(engine, "img", "context canceled")) is RuntimeFault
+    assert type(_not_pulled(engine, "img", "manifest unknown")) is ImageUnavailable
+
+
+FULL = [
+    "write /var/lib/docker/tmp/GetImageBlob1: no space left on device",
+    "OSError: [Errno 28] No space left on device",
+    "close /srv/x: disk quota exceeded",
+]
+
+
+@pytest.mark.parametrize("words", FULL)
+def test_a_full_disk_fails_nothing_for_good_and_is_told_in_plain_words(tmp_path: Path, words: str) -> None:
+    engine = Engine("unix:///gpu2.sock")
+    told = "the disk of the Docker Engine at unix:///gpu2.sock is full, so it can't .*: make room there"
+    pull = _not_pulled(engine, "img", words)
+    assert type(pull) is RuntimeFault
+    assert re.match(told.replace(".*", "pull 'img'"), str(pull))
+    with pytest.raises(ObjectFault, match=told.replace(".*", "start a-task")), engine.errors("start a-task"):
+        raise docker.errors.APIError("500 Server Error", explanation=f"Error processing tar file: {words}")
+    (tmp_path / "build.sh").write_text(f"echo '{words}' >&2; exit 1")
+    with pytest.raises(RuntimeFault) as caught:
+        list(run_recipe(tmp_path / "build.sh", env={}, what="the image"))
+    assert type(caught.value) is RuntimeFault
+
+
+@pytest.mark.docker
+def test_a_disk_that_is_full_does_not_blame_the_requirements(installer: Installer) -> None:
+    installer.does(f"echo '{FULL[1]}'; exit 1")
+    with pytest.raises(RuntimeFault, match="is full, so it can't install the requirements over") as caught:
+        installer.install()
+    assert type(caught.value) is RuntimeFault

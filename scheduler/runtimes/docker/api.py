@@ -20,6 +20,7 @@ from docker.tls import TLSConfig
 
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.transport import Adapter, KeepAliveAdapter
+from schedulearn.scheduler.runtimes.installing import is_full
 
 CONNECT_S = 5.0
 QUERY_S = 15.0  # for an answer to a question
@@ -76,9 +77,19 @@ class Engine:
         try:
             yield
         except docker.errors.APIError as error:
-            raise ObjectFault(f"the Docker Engine at {self.url} failed to {what}: {explain(error)}") from error
+            words = explain(error)
+            if is_full(words):
+                raise ObjectFault(self.full(what)) from error
+            raise ObjectFault(f"the Docker Engine at {self.url} failed to {what}: {words}") from error
         except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
             raise RuntimeFault(f"the Docker Engine at {self.url} does not answer: {_plain(error)}") from error
+
+    def full(self, what: str) -> str:
+        """The words for what could not be done because the engine's disk is full."""
+        return (
+            f"the disk of the Docker Engine at {self.url} is full, so it can't {what}: "
+            "make room there (`docker system df` shows what takes it)."
+        )
 
     @contextmanager
     def stream(self, method: str, path: str, **request: Any) -> Iterator[Stream]:

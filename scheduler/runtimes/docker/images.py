@@ -23,7 +23,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.layers import add_layer, is_current
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
-from schedulearn.scheduler.runtimes.installing import was_cut_short
+from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
 SCRIPT = "build-image.sh"
@@ -150,18 +150,20 @@ def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
             ) as stream:
                 for event in _with_heartbeat(stream):
                     if event and "error" in event:
-                        raise _not_pulled(image, str(event["error"]))
+                        raise _not_pulled(engine, image, str(event["error"]))
                     layers.take(event or {})
                     yield layers.progress()
         except docker.errors.InvalidRepository as error:
             raise _unavailable(image, str(error)) from error
         except docker.errors.APIError as error:
-            raise _not_pulled(image, explain(error)) from error
+            raise _not_pulled(engine, image, explain(error)) from error
     if not DockerImages(engine).has(image):
         raise RuntimeFault(f"the pull of {image!r} ended without it")
 
 
-def _not_pulled(image: str, why: str) -> RuntimeFault:
+def _not_pulled(engine: Engine, image: str, why: str) -> RuntimeFault:
+    if is_full(why):
+        return RuntimeFault(engine.full(f"pull {image!r}"))
     return RuntimeFault(f"the pull of {image!r} broke: {why}") if was_cut_short(1, why) else _unavailable(image, why)
 
 

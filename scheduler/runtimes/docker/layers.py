@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
-from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, was_cut_short
+from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, is_full, was_cut_short
 
 LABEL_BASE = "schedulearn.layer.base"
 """Id of the image that a layer was made over."""
@@ -57,7 +57,7 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
         try:
             api.put_archive(container, "/", _files(requirements))
             api.start(container)
-            yield from _follow(api, container, requirements, f"the requirements over {base}")
+            yield from _follow(engine, container, requirements, f"the requirements over {base}")
             labels = {LABEL_BASE: found["Id"], LABEL_MAKER: maker, "schedulearn.layer": layer}
             labels = {**(found["Config"].get("Labels") or {}), **labels}
             config = {**found["Config"], "Labels": labels, "Entrypoint": found["Config"].get("Entrypoint") or []}
@@ -101,7 +101,8 @@ def _make_way(engine: Engine, name: str) -> None:
         pass
 
 
-def _follow(api: Any, container: str, requirements: Sequence[str], what: str) -> Iterator[ImageProgress]:
+def _follow(engine: Engine, container: str, requirements: Sequence[str], what: str) -> Iterator[ImageProgress]:
+    api = engine.api
     end = time.monotonic() + INSTALL_S
     words: list[str] = []
     while True:
@@ -117,6 +118,8 @@ def _follow(api: Any, container: str, requirements: Sequence[str], what: str) ->
         told = " ".join(line.strip() for line in words if line.strip())[-1500:]
         if state.get("OOMKilled") or was_cut_short(int(state["ExitCode"])):
             raise RuntimeFault(f"{what} are not installed: the container was ended from outside, or by its engine")
+        if is_full(told):
+            raise RuntimeFault(engine.full(f"install {what}"))
         raise ImageUnavailable(f"{what} can't be installed: {told}")
 
 

@@ -24,11 +24,12 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import ImageProgress, StoredImage
-from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing, was_cut_short
+from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing, is_full, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import end_process
 
 _COMPLETE = "complete.json"  # written last
 _LOOK_S = 1.0
+_FULL = "the disk of the service's environments is full: make room there"
 _TAIL_BYTES = 2000
 _SITES = "import json, site, sys; print(json.dumps([p for p in sys.path if p.endswith('-packages')]))"
 
@@ -148,6 +149,8 @@ def _run(program: Path, *words: str) -> str:
         raise RuntimeFault(f"no environment was made over {program.parent.parent}: its maker was killed")
     if done.returncode != 0:
         told = (done.stderr or done.stdout).strip()[-_TAIL_BYTES:]
+        if is_full(told):
+            raise RuntimeFault(f"no environment was made over {program.parent.parent}: {_FULL}")
         raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {told}")
     return done.stdout
 
@@ -167,7 +170,10 @@ def _follow(
     if was_cut_short(code):
         raise RuntimeFault("the requirements are not installed: the installer was killed")
     if code != 0:
-        raise ImageUnavailable(f"the requirements can't be installed: {' '.join(_tail(output))}")
+        told = " ".join(_tail(output))
+        if is_full(told):
+            raise RuntimeFault(f"the requirements are not installed: {_FULL}")
+        raise ImageUnavailable(f"the requirements can't be installed: {told}")
 
 
 def _tail(output: IO[bytes]) -> list[str]:

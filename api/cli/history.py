@@ -18,7 +18,7 @@ from schedulearn.api.cli.common import (
     print_table,
 )
 from schedulearn.api.cli.resources import series_headers, series_rows
-from schedulearn.api.cli.times import Parsed, parse_past, show_seconds, show_time
+from schedulearn.api.cli.times import show_seconds, show_time, since_option
 from schedulearn.api.client.client import Json
 
 UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "temperature": (1.0, " °C"),
@@ -78,13 +78,7 @@ def _follow(session: Session) -> int:
 
 
 @click.command(cls=Command)
-@click.option(
-    "--since",
-    type=Parsed(parse_past),
-    default="24h",
-    metavar="TIME",
-    help="From when: 90m, 7d, 2026-12-24.  [default: 24h]",
-)
+@since_option("From when: 90m, 7d, 2026-12-24.  [default: 24h]", default="24h")
 @pass_session
 def timeline(session: Session, since: str) -> None:
     """Shows who had which GPUs when, oldest first: one line a container.
@@ -126,12 +120,7 @@ def _gpus(lanes: list[Json]) -> str:
 @click.command(cls=Command)
 @click.option("--job", default="", help="The GPUs that this job held, while it held them.")
 @click.option("--host", default="", help="The GPUs of this host.")
-@click.option(
-    "--since",
-    type=Parsed(parse_past),
-    metavar="TIME",
-    help="From when: 12h, today.  [default: 10m, or the job's start]",
-)
+@since_option("From when: 12h, today.  [default: 10m, or the job's start]")
 @pass_session
 def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
     """Shows the mean and the highest utilisation, memory, temperature and power of GPUs, and what containers or the

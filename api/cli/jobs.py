@@ -22,7 +22,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
-from schedulearn.api.cli.times import Parsed, ends, expected, job_time, parse_past, show_seconds, show_time, starts
+from schedulearn.api.cli.times import ends, expected, job_time, show_seconds, show_time, since_option, starts
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
@@ -34,12 +34,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", 
 @click.command(cls=Command)
 @click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
 @click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
-@click.option(
-    "--since",
-    type=Parsed(parse_past),
-    metavar="TIME",
-    help="Finished jobs too, unless they ended before: 2h, 2026-12-24.",
-)
+@since_option("Finished jobs too, unless they ended before: 2h, 2026-12-24.")
 @click.option("--user", help="Only jobs of this user.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from schedulearn.api.client.client import Json
 
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
@@ -65,6 +66,11 @@ def parse_past(text: str) -> str:
         raise ValueError(
             f"{text!r} is not a time: write e.g. 2h for two hours ago, today, or 2026-12-24T18:00"
         ) from error
+
+
+def since_option(told: str, default: str | None = None) -> Callable[[_Decorated], _Decorated]:
+    """The option `--since`: an earlier point in time, or a length of time before now."""
+    return click.option("--since", type=Parsed(parse_past), default=default, metavar="TIME", help=told)
 
 
 def show_seconds(seconds: float) -> str:

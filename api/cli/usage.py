@@ -5,18 +5,12 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Command, Session, pass_session, print_json, print_table
-from schedulearn.api.cli.times import Parsed, parse_past
+from schedulearn.api.cli.times import since_option
 from schedulearn.api.client.client import Json
 
 
 @click.command(cls=Command)
-@click.option(
-    "--since",
-    type=Parsed(parse_past),
-    default="30d",
-    metavar="TIME",
-    help="From when: 12h, 7d, 2026-12-24.  [default: 30d]",
-)
+@since_option("From when: 12h, 7d, 2026-12-24.  [default: 30d]", default="30d")
 @click.option("--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="Repeatable.  [default: user]")
 @click.option("--label", default="", metavar="NAME", help="The label to group by.")
 @click.option(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
@@ -23,15 +24,24 @@ from schedulearn.scheduler.store import sweeps as store
 
 router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 
+States = Annotated[list[SweepStatus] | None, Query(description="only these states")]
+PageSize = Annotated[int, Query(ge=1, le=100)]
+RunsAfter = Annotated[RowId, Query(description="only runs with a number above this")]
+RunsShown = Annotated[int, Query(ge=1, le=1000, description="runs of the table")]
 
-@router.post(
-    "/sweeps",
-    status_code=201,
-    response_model=SweepOut,
-    responses=problems(409, 413, 422),
-    max_body_size=MANY.size,
-    openapi_extra={**request_of(SweepSpec), **WITH_KEY},
-)
+
+def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
+    """Settings of a route that starts a sweep, or what is one."""
+    return {
+        "status_code": 201,
+        "response_model": answer,
+        "responses": problems(409, 413, 422),
+        "max_body_size": MANY.size,
+        "openapi_extra": {**request_of(spec), **WITH_KEY},
+    }
+
+
+@router.post("/sweeps", **starts(SweepSpec, SweepOut))
 def start_sweep(request: Request, body: Annotated[SweepSpec, body_as(SweepSpec)]) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, lambda: body, _one)
@@ -65,17 +75,15 @@ def started(
 @router.get("/sweeps", responses=problems(404))
 def list_sweeps(
     request: Request,
-    state: Annotated[list[SweepStatus] | None, Query(description="only these states")] = None,
+    state: States = None,
     user: str | None = None,
     cursor: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    limit: PageSize = 20,
 ) -> SweepPage:
     """Newest first."""
     with cluster_of(request).db.read() as db:
-        states = [each.value for each in state or ()]
-        rows = store.list_sweeps(db, states=states, user=user, after=cursor, limit=limit + 1)
-        more, rows = len(rows) > limit, rows[:limit]
-        return SweepPage(items=_shown(db, rows), next=rows[-1].id if more else None)
+        rows, following = store.list_sweeps(db, states=state or (), user=user, after=cursor, limit=limit)
+        return SweepPage(items=_shown(db, rows), next=following)
 
 
 @router.get("/sweeps/{sweep_id}", responses=problems(404))
@@ -84,8 +92,8 @@ def get_sweep(
     sweep_id: str,
     metric: Annotated[str | None, Query(max_length=64, description="another one than the sweep's own")] = None,
     goal: Annotated[Literal["min", "max"] | None, Query(description="whether less or more of it is better")] = None,
-    after: Annotated[RowId, Query(description="only runs with a number above this")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="runs of the table")] = 1000,
+    after: RunsAfter = 0,
+    limit: RunsShown = 1000,
 ) -> SweepDetail:
     """One sweep, and the table of its parameters against what became of them."""
     with cluster_of(request).db.read() as db:

@@ -152,14 +152,14 @@ def sweep_by_key(conn: Connection, idempotency_key: str) -> SweepRow | None:
 def list_sweeps(
     conn: Connection,
     *,
-    states: Sequence[str] = (),
+    states: Sequence[SweepStatus] = (),
     user: str | None = None,
     after: str | None = None,
     limit: int = 20,
     designed: bool = False,
-) -> list[SweepRow]:
-    """Newest first; `after` is the id that the page before ended with. `designed`: only experiments."""
-    query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit)
+) -> tuple[list[SweepRow], str | None]:
+    """Newest first, and `after` for the next page if there is one. `designed`: only experiments."""
+    query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit + 1)
     if designed:
         query = query.where(col(Sweep.design).is_not(null()))
     if states:
@@ -170,7 +170,8 @@ def list_sweeps(
         at = get_sweep(conn, after).created_at
         same = and_(col(Sweep.created_at) == at, col(Sweep.id) < after)
         query = query.where(or_(col(Sweep.created_at) < at, same))
-    return list(conn.execute(query))
+    rows = list(conn.execute(query))
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
 
 def add_sweep(conn: Connection, values: Mapping[str, object], runs: Iterable[Mapping[str, object]]) -> None:

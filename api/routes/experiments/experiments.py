@@ -18,12 +18,10 @@ from schedulearn.api.answers.experiment import (
     TrialOut,
 )
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.large_bodies import MANY, body_as, request_of
-from schedulearn.api.requests import WITH_KEY, RowId
-from schedulearn.api.routes.sweeps import started
+from schedulearn.api.large_bodies import body_as
+from schedulearn.api.routes.sweeps import PageSize, RunsAfter, RunsShown, States, started, starts
 from schedulearn.api.state import cluster_of
 from schedulearn.api.turns import COMPUTING
-from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.experiment import ExperimentSpec, factors_of
 from schedulearn.scheduler.specs.sweep import MAX_RUNS, parameters_of
@@ -32,14 +30,7 @@ from schedulearn.scheduler.store import sweeps as store
 router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
-@router.post(
-    "/experiments",
-    status_code=201,
-    response_model=ExperimentOut,
-    responses=problems(409, 413, 422),
-    max_body_size=MANY.size,
-    openapi_extra={**request_of(ExperimentSpec), **WITH_KEY},
-)
+@router.post("/experiments", **starts(ExperimentSpec, ExperimentOut))
 def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(ExperimentSpec)]) -> Response:
     """Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, body.sweep, _one, design=body.design_of)
@@ -48,25 +39,23 @@ def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(E
 @router.get("/experiments", responses=problems(404))
 def list_experiments(
     request: Request,
-    state: Annotated[list[SweepStatus] | None, Query(description="only these states")] = None,
+    state: States = None,
     user: str | None = None,
     cursor: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    limit: PageSize = 20,
 ) -> ExperimentPage:
     """Newest first; without ordinary sweeps."""
     with cluster_of(request).db.read() as db:
-        states = [each.value for each in state or ()]
-        rows = store.list_sweeps(db, states=states, user=user, after=cursor, limit=limit + 1, designed=True)
-        more, rows = len(rows) > limit, rows[:limit]
-        return ExperimentPage(items=_shown(db, rows), next=rows[-1].id if more else None)
+        rows, following = store.list_sweeps(db, states=state or (), user=user, after=cursor, limit=limit, designed=True)
+        return ExperimentPage(items=_shown(db, rows), next=following)
 
 
 @router.get("/experiments/{sweep_id}", responses=problems(404))
 def get_experiment(
     request: Request,
     sweep_id: str,
-    after: Annotated[RowId, Query(description="only runs with a number above this")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="runs of the table")] = 1000,
+    after: RunsAfter = 0,
+    limit: RunsShown = 1000,
 ) -> ExperimentDetail:
     """An experiment, or any sweep, with what each of its runs came to."""
     with cluster_of(request).db.read() as db:

@@ -199,6 +199,12 @@ class Service:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def add_person(self, name: str, role: str) -> str:
+        """Return a token of a new account."""
+        self.call("POST", "/api/v1/users", {"name": name, "role": role})
+        made = self.call("POST", "/api/v1/tokens", {"name": f"{name}'s", "user": name, "role": role})
+        return str(made["token"])
+
     def submit(self, command: str, gpus: int = 1, **fields: Any) -> str:
         body = {
             "name": "job", "type": "Pytorch", "container_image": IMAGE, "command": command, "required_gpus": gpus,

@@ -52,11 +52,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
     """One service for all of this module; each role has a token."""
     require_page()
     with Service(tmp_path_factory.mktemp("roles"), token="correct horse") as service:
-        tokens = {}
-        for role, name in ROLES.items():
-            service.call("POST", "/api/v1/users", {"name": name, "role": role})
-            asked = {"name": f"{name}'s", "user": name, "role": role}
-            tokens[role] = service.call("POST", "/api/v1/tokens", asked)["token"]
+        tokens = {role: service.add_person(name, role) for role, name in ROLES.items()}
         tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 4}
         sweep = {"name": "sweep", "job": tried, "grid": {"priority": [1, 2]}}
         experiment = {"name": "experiment", "job": tried, "factors": {"env.A": ["1", "2"]}}

@@ -35,10 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One service for all of this module."""
     require_page()
     with Service(tmp_path_factory.mktemp("lab"), token="correct horse") as service:
-        tokens = {}
-        for name, role in ROLES.items():
-            service.call("POST", "/api/v1/users", {"name": name, "role": role})
-            tokens[name] = service.call("POST", "/api/v1/tokens", {"name": name, "user": name, "role": role})["token"]
+        tokens = {name: service.add_person(name, role) for name, role in ROLES.items()}
         service.call("PUT", "/api/v1/policy", {"algorithm": "las"})
         service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
         hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")

@@ -66,16 +66,21 @@ def test_every_sample_comes_once_however_often_workers_and_batch_change(
     for index, (workers, batch, most_passes) in enumerate(shape):
         for_all = [list(steps(order, position, rank, workers, batch, most_passes)) for rank in range(workers)]
         assert len({len(passes) for passes in for_all}) == 1, "a worker would wait for ever"
-        done = 0
+        done, weights = 0, 0.0
         for passes in zip(*for_all, strict=True):
             assert len({p.samples for p in passes}) == len({(p.first, p.last, p.passes) for p in passes}) == 1
-            assert sum(p.weight for p in passes) == pytest.approx(workers)
+            assert [p.weight for p in passes] == [
+                pytest.approx(workers * len(p.indices) / p.samples) if p.weight else 0 for p in passes
+            ]
+            weights += sum(p.weight for p in passes)
             assert passes[0].samples <= batch + workers
             assert max(len(p.indices) for p in passes) - min(len(p.indices) for p in passes) <= 1
             for each in passes:
                 if each.weight > 0:
                     seen.update(each.indices.tolist())
             if passes[0].last:
+                assert weights == pytest.approx(workers), "each sample of a step counts the same"
+                weights = 0.0
                 position += passes[0].samples
                 done += 1
                 if done == cuts[index] and index < len(shape) - 1:

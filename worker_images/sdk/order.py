@@ -27,7 +27,8 @@ class Pass:
     last: bool
     passes: int
     weight: float
-    """By what this worker's gradient is multiplied before all are averaged, so that each sample counts the same."""
+    """Factor of this pass's mean gradient. The sum over a step's passes, averaged over the workers, then counts each
+    sample the same, also where passes or workers have unequal shares."""
     samples: int
     """Of the whole step, over all workers and passes."""
 
@@ -58,11 +59,8 @@ def steps(order: Indices, position: int, rank: int, workers: int, batch: int, pa
 def _step(samples: Indices, rank: int, workers: int, passes: int) -> Iterator[Pass]:
     taken = len(samples)
     mine = np.array_split(samples, workers)[rank]
-    weight = workers * len(mine) / taken
-    if len(mine) == 0:
-        # Only after a resize near the end of an epoch: it joins in for the others' sake, and its result counts nothing.
-        mine = samples[:1]
     passes = max(1, min(passes, taken // workers))
-    parts = np.array_split(mine, passes)
-    for index, part in enumerate(parts):
-        yield Pass(part, index == 0, index == passes - 1, passes, weight, taken)
+    for index, part in enumerate(np.array_split(mine, passes)):
+        weight = workers * len(part) / taken
+        # A worker has no samples only after a resize near the end of an epoch. It joins in for the others' sake.
+        yield Pass(part if len(part) else samples[:1], index == 0, index == passes - 1, passes, weight, taken)

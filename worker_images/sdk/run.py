@@ -94,9 +94,16 @@ class Run(Place):
         finally:
             self.close()
 
+    @property
+    def is_last_pass(self) -> bool:
+        """Whether this pass ends a step. Where gradients accumulate, a step takes several passes, and `optimizer.step`
+        does nothing in the others."""
+        return self.current is None or self.current.last
+
     def log(self, **values: float) -> None:
-        """Metrics, for the page and the API. Rank 0's count. By one named `loss`, a batch that does harm is noticed."""
-        if self.env is None:
+        """Log metrics for the page and the API. Rank 0's count, and those of a step's last pass. By one named `loss`, a
+        batch that does harm is noticed."""
+        if self.env is None or not self.is_last_pass:
             return
         if "loss" in values:
             self.guard.see_loss(float(values["loss"]))

@@ -15,6 +15,7 @@ stays what it is, nothing is measured, reported or saved, and the optimizer is H
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
@@ -25,6 +26,8 @@ from schedulearn.worker import loader as common_loader
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.in_place import InPlaceRun
 from schedulearn.worker.membership import UNREACHABLE, Membership
+from schedulearn.worker.order import Pass
+from schedulearn.worker.torch.accumulation import SCALER
 from schedulearn.worker.torch.optimizer import TorchInstruments
 from schedulearn.worker.torch.workers import (
     end_when_others_are_lost,
@@ -73,8 +76,10 @@ class Run(InPlaceRun):
                 raise ValueError("this job is resized in place, which needs hvd.init() before worker.Run")
             end_when_others_are_lost(UNREACHABLE)
         super().__init__(workers, bounds, scaling, seed, _MEMBERSHIP)
-        self._optimizer: Any = None
+        self._optimizers: list[Any] = []
         self._states: dict[str, Any] = {}
+        self._states_before: Any = None
+        """What the script's states and learning rates were before a step of several passes."""
 
     def loader(self, dataset: Any, **options: Any) -> Loader:
         """Batches of `dataset`, which has a length, in a new order each epoch. `options` as for torch's DataLoader, of
@@ -83,19 +88,19 @@ class Run(InPlaceRun):
 
     def optimizer(self, optimizer: Any, model: Any = None, **options: Any) -> Any:
         """`optimizer`, made to average gradients (under Horovod, with `options` for its DistributedOptimizer) and, in
-        Schedulearn, to measure. With torchrun `model` is the DistributedDataParallel."""
+        Schedulearn, to measure. With torchrun `model` is the DistributedDataParallel. Call it for each of several
+        optimizers: the learning rate and the noise scale go by the first one."""
         if self.scaling is None:
             self.scaling = "adascale" if isinstance(optimizer, torch.optim.SGD) else "sqrt"
-        # Its hooks come before Horovod's.
-        instruments = TorchInstruments(self, optimizer) if self.env is not None else None
         if isinstance(self.workers, HorovodWorkers):
             if model is not None:
                 options.setdefault("named_parameters", model.named_parameters())
             optimizer = self.workers.hvd.DistributedOptimizer(optimizer, **options)
-        if instruments is not None:
-            instruments.attach(optimizer, model)
-        self.instruments = instruments
-        self._optimizer = optimizer
+        if self.instruments is None and (self.env is not None or self.batch.accumulation):
+            self.instruments = TorchInstruments(self, optimizer)
+        if isinstance(self.instruments, TorchInstruments):
+            self.instruments.attach(optimizer, model)
+        self._optimizers.append(optimizer)
         return optimizer
 
     def epochs(self, total: int, **states: Any) -> Iterator[int]:
@@ -103,6 +108,36 @@ class Run(InPlaceRun):
         optimizer: the model, schedules, anything with state_dict and load_state_dict, by name."""
         self._states = states
         return self.loop(total)
+
+    def begin_pass(self, this: Pass) -> None:
+        super().begin_pass(this)
+        if self.instruments is not None and this.first and not this.last:
+            self._states_before = copy.deepcopy(self._changed_by_steps())
+
+    def end_pass(self, this: Pass, seconds: float) -> None:
+        """Schedules and averages of weights move once a step, though the script may move them after each pass."""
+        if self.instruments is not None and not this.last:
+            states, groups = copy.deepcopy(self._states_before)
+            for name, state in states.items():
+                self._states[name].load_state_dict(state)
+            for group, before in zip(self._groups(), groups):
+                group.update(before)
+        super().end_pass(this, seconds)
+
+    def _changed_by_steps(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """States other than the trained model's, and the options of all parameter groups."""
+        trained = {id(parameter) for group in self._groups() for parameter in group["params"]}
+        states = {
+            name: thing.state_dict()
+            for name, thing in self._states.items()
+            if not isinstance(thing, (torch.optim.Optimizer, SCALER))
+            and not any(id(parameter) in trained for parameter in _parameters(thing))
+        }
+        options = [{name: value for name, value in group.items() if name != "params"} for group in self._groups()]
+        return states, options
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
     # --- what PyTorch has of its own ---
 
@@ -116,15 +151,16 @@ class Run(InPlaceRun):
     def capture(self) -> dict[str, Any]:
         return {
             "states": {name: thing.state_dict() for name, thing in self._states.items()},
-            "optimizer": self._optimizer.state_dict() if self._optimizer is not None else None,
+            "optimizer": [optimizer.state_dict() for optimizer in self._optimizers],
         }
 
     def apply(self, captured: dict[str, Any]) -> None:
         for name, thing in self._states.items():
             if name in captured["states"]:
                 thing.load_state_dict(captured["states"][name])
-        if self._optimizer is not None and captured["optimizer"] is not None:
-            _load_optimizer(self._optimizer, captured["optimizer"])
+        saved = captured["optimizer"] or []
+        for optimizer, state in zip(self._optimizers, saved if isinstance(saved, list) else [saved]):  # older: of one
+            _load_optimizer(optimizer, state)
 
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         torch.save(whole, file)
@@ -174,6 +210,10 @@ class _Apart:
         os.setpgid(0, 0)
         if self._then is not None:
             self._then(number)
+
+
+def _parameters(thing: Any) -> Iterable[Any]:
+    return thing.parameters() if isinstance(thing, torch.nn.Module) else ()
 
 
 def _load(file: BinaryIO) -> Any:

@@ -63,21 +63,15 @@ class TorchNoiseMeter(NoiseMeter):
     def conditioned(
         self, parameters: Iterable[torch.Tensor], gradients: Iterable[torch.Tensor | None]
     ) -> Iterator[torch.Tensor]:
-        """The dense gradients; for Adam and its like preconditioned, since that is what such a step follows."""
-        kept = [(p, g) for p, g in zip(parameters, gradients) if g is not None and not g.is_sparse]
-        weights = self._weights([p for p, _ in kept])
-        for (_, gradient), weight in zip(kept, weights):
-            yield gradient if weight is None else gradient * weight
-
-    def _weights(self, parameters: list[torch.Tensor]) -> list[torch.Tensor | None]:
+        """The optimizer's dense gradients; for Adam and its like preconditioned, as its step follows them."""
         groups = {id(p): group for group in self.optimizer.param_groups for p in group["params"]}
-        found: list[torch.Tensor | None] = []
-        for parameter in parameters:
+        for parameter, gradient in zip(parameters, gradients):
+            if gradient is None or gradient.is_sparse or id(parameter) not in groups:
+                continue
             state = self.optimizer.state.get(parameter, {})
             if "exp_avg_sq" in state:
                 group = groups[id(parameter)]
                 corrected = state["exp_avg_sq"] / (1 - group["betas"][1] ** max(float(state["step"]), 1.0))
-                found.append(1 / (corrected.sqrt() + group["eps"]))
+                yield gradient / (corrected.sqrt() + group["eps"])
             else:
-                found.append(None)
-        return found
+                yield gradient

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import types
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 import torch
@@ -12,6 +14,7 @@ import torch
 from schedulearn.worker.instruments import Instruments, StepTime
 from schedulearn.worker.measurements import Kind
 from schedulearn.worker.order import Pass
+from schedulearn.worker.torch.accumulation import Accumulation, hold_scalers
 from schedulearn.worker.torch.clock import GpuClock
 from schedulearn.worker.torch.memory import GpuMemory
 from schedulearn.worker.torch.noise import TorchNoiseMeter
@@ -20,43 +23,65 @@ from schedulearn.worker.torch.workers import TorchWorkers
 if TYPE_CHECKING:
     from schedulearn.worker.run import Run
 
+NEVER = 1 << 30
+"""Backward passes after which Horovod would average: in none of a step's earlier passes."""
+
+
+class Attached:
+    """One optimizer of the script, and its own methods."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.step, self.zero_grad = optimizer.step, optimizer.zero_grad
+        self.synchronize: Any = getattr(optimizer, "synchronize", None)
+        self.backward_passes: int = getattr(optimizer, "backward_passes_per_step", 1)
+        self.is_averaged = False
+        """Horovod has averaged the gradients of this pass."""
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+
+    @property
+    def is_computed(self) -> bool:
+        """Horovod expects no further backward pass for any gradient that it has."""
+        delays, handles = self.optimizer._allreduce_delay, self.optimizer._handles
+        return all(delays[p] <= 0 for key in handles for p in (key if isinstance(key, tuple) else (key,)))
+
 
 class TorchInstruments(Instruments):
-    """Made before Horovod wraps the optimizer, since hooks run in the order in which they were made; then attached to
-    what the script will use."""
+    """Of all optimizers of a run. Gradients of the first one are measured."""
 
     meter: TorchNoiseMeter
 
     def __init__(self, run: Run, optimizer: Any) -> None:
         super().__init__(run, TorchNoiseMeter(run.batch.bounds.init_batch, optimizer))
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-        self._model: Any = None
-        self._factor = 1.0
+        self.meter.off = run.env is None
+        self._attached: list[Attached] = []
+        self._models: list[Any] = []
+        """Each a DistributedDataParallel."""
+        self._accumulation = Accumulation(self._arrived)
         self._computed_at = 0.0
-        self._accumulators: list[Any] = []
         self._averaged_sqr: list[Any] = []
         """Of this step, by bucket: |g|^2 of what the workers averaged."""
+        self._ends_backward = False
+        """This call of backward will call `_end_backward`."""
         self.clock = GpuClock()
         self.memory = GpuMemory()
         self.memory.explain_uncaught()
-        if self._workers.name == "horovod" and self._workers.size > 1:
-            self._hook_gradients()
+        hold_scalers(lambda: self.this is not None and not self.this.last)
 
     def attach(self, optimizer: Any, model: Any) -> None:
-        self.meter.optimizer = optimizer
-        self._step, self._zero_grad = optimizer.step, optimizer.zero_grad
+        new = Attached(optimizer)
+        self._attached.append(new)
         # A method of the optimizer, not of ours: schedules bind it anew.
-        optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(closure), optimizer)
-        optimizer.zero_grad = self._patched_zero_grad
-        self._optimizer = optimizer
+        optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(new, closure), optimizer)
+        optimizer.zero_grad = partial(self._patched_zero_grad, new)
         if self._workers.name == "horovod":
-            self._synchronize = optimizer.synchronize
-            optimizer.synchronize = self._patched_synchronize
+            optimizer.synchronize = partial(self._patched_synchronize, new)
         elif self._workers.name == "torchrun" and self._workers.size > 1:
             if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
                 raise ValueError("with torchrun, give Run.optimizer the DistributedDataParallel as its model")
-            self._model = model
-            model.register_comm_hook(None, lambda state, bucket: self._on_bucket(bucket))
+            if not any(model is each for each in self._models):
+                self._models.append(model)
+                model.register_comm_hook(model, lambda state, bucket: self._on_bucket(state, bucket))
 
     @property
     def gpu(self) -> Any:
@@ -89,9 +114,9 @@ class TorchInstruments(Instruments):
 
     def regroup(self) -> None:
         super().regroup()
-        if self._workers.size > 1 and not self._accumulators:
-            self._hook_gradients()
-            self._optimizer._register_hooks()  # Horovod's own, which it makes only where there are others at first
+        for each in self._attached:
+            if self._workers.size > 1 and not each.optimizer._grad_accs:
+                each.optimizer._register_hooks()  # Horovod's own, which it makes only where there are others at first
 
     def begin_pass(self, this: Pass) -> None:
         super().begin_pass(this)
@@ -100,52 +125,70 @@ class TorchInstruments(Instruments):
         if this.first:
             self._averaged_sqr.clear()
             self._computed_at = 0.0
-            self._factor = this.weight / this.passes
-            if self._workers.name == "horovod" and self._optimizer.backward_passes_per_step != this.passes:
-                self._optimizer.set_backward_passes_per_step(this.passes)
-        if self._model is not None:
-            self._model.require_backward_grad_sync = this.last
+        averages = self._workers.name == "horovod"
+        if this.passes > 1 or this.weight != 1.0 or (averages and self._workers.size > 1):
+            self._accumulation.hook(parameter for each in self._attached for parameter in each.parameters)
+        self._accumulation.begin_pass(this)
+        self._ends_backward = False
+        for model in self._models:
+            model.require_backward_grad_sync = this.last
+        for each in self._attached if averages else ():
+            each.is_averaged = False
+            backward_passes = each.backward_passes if this.last else NEVER
+            if each.optimizer.backward_passes_per_step != backward_passes:
+                each.optimizer._handles.clear()  # of an earlier pass, which averaged nothing
+                each.optimizer.set_backward_passes_per_step(backward_passes)
 
-    def _hook_gradients(self) -> None:
-        for parameter in self._parameters:
-            accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            accumulator.register_hook(self._hook(parameter))
-            self._accumulators.append(accumulator)  # else it would be forgotten, with its hook
+    @property
+    def _parameters(self) -> list[Any]:
+        return self._attached[0].parameters
 
-    def _hook(self, parameter: Any) -> Any:
-        def hook(*_: Any) -> None:
-            if self.this is not None and self.this.last:
-                if self._factor != 1.0:
-                    parameter.grad.mul_(self._factor)
-                if self.meter.measuring and self._workers.size > 1 and not self._is_recorded():
-                    self.meter.local(self.meter.conditioned([parameter], [parameter.grad]))
+    @property
+    def _is_measured(self) -> bool:
+        """Gradients that come now are looked at: those after this worker's message are of another backward pass."""
+        return self.meter.measuring and self._message is None and not self._is_recorded()
 
-        return hook
+    def _arrived(self, parameter: Any, gradient: Any) -> None:
+        """This worker's gradient, or the last part of it, is computed, and Horovod sends it next."""
+        if self._workers.name != "horovod" or self._workers.size == 1:
+            return
+        if self._is_measured:
+            whole = gradient if parameter.grad is None else parameter.grad + gradient
+            self.meter.local(self.meter.conditioned([parameter], [whole]))
+        if not self._ends_backward:
+            self._ends_backward = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
 
-    def _on_bucket(self, bucket: Any) -> Any:
+    def _end_backward(self) -> None:
+        """Horovod sends all gradients of this call of backward."""
+        self._ends_backward = False
+        for each in self._attached:
+            if each.optimizer._handles and each.is_computed:
+                each.is_averaged = False
+                each.optimizer.synchronize()
+
+    def _on_bucket(self, model: Any, bucket: Any) -> Any:
         """A part of the gradient is computed; DistributedDataParallel calls this instead of averaging by itself."""
-        if self._factor != 1.0:
-            bucket.buffer().mul_(self._factor)
         if self._is_recorded():
-            return self._average(bucket)
+            return self._average(model, bucket)
         if self.gpu is not None:
             self.clock.computed(self.gpu)
-        measuring = self.meter.measuring
+        measuring = self._is_measured
         if measuring:
             self.meter.local(self.meter.conditioned(bucket.parameters(), bucket.gradients()))
         self._computed_at = time.perf_counter()
         if not measuring:
-            return self._average(bucket)
+            return self._average(model, bucket)
 
         def keep() -> None:
             # Here and not in the step: there a scaler has scaled the averages back, and the local ones it has not.
             self._averaged_sqr.append(self.meter.norms(list(self._conditioned_bucket(bucket))))
 
-        return self._average(bucket, keep)
+        return self._average(model, bucket, keep)
 
-    def _average(self, bucket: Any, then: Callable[[], None] | None = None) -> Any:
+    def _average(self, model: Any, bucket: Any, then: Callable[[], None] | None = None) -> Any:
         assert isinstance(self._workers, TorchWorkers)
-        return self._workers.average(bucket.buffer(), self._model.process_group, then)
+        return self._workers.average(bucket.buffer(), model.process_group, then)
 
     def _conditioned_bucket(self, bucket: Any) -> Iterable[Any]:
         return self.meter.conditioned(bucket.parameters(), bucket.gradients())
@@ -154,6 +197,8 @@ class TorchInstruments(Instruments):
         """A CUDA graph is being recorded: nothing in it can be looked at, neither now nor when it runs again."""
         if self.gpu is None or not self.clock.is_capturing:
             return False
+        if self.this is not None and self.this.passes > 1:
+            raise ValueError(f"a CUDA graph can't hold a step of {self.this.passes} passes: raise max_local")
         if not self.replays:
             self.replays = self.meter.off = True
             self.meter.measuring = False
@@ -163,65 +208,67 @@ class TorchInstruments(Instruments):
             )
         return True
 
-    def _patched_zero_grad(self, *arguments: Any, **options: Any) -> Any:
-        if self.this is None or self.this.first:
-            return self._zero_grad(*arguments, **options)
-        return None
+    def _patched_zero_grad(self, its: Attached, *arguments: Any, **options: Any) -> None:
+        if its.synchronize and self.this is not None and not self.this.last:
+            its.optimizer._handles.clear()  # Horovod averages nothing yet: there is no race to warn of
+        its.zero_grad(*arguments, **options)
+        self._accumulation.forget(its.parameters)
 
-    def _patched_synchronize(self) -> None:
-        """Horovod's waiting for the averages; the script calls it, or `step` does."""
-        if self.this is not None and not self.this.last:
+    def _patched_synchronize(self, its: Attached) -> None:
+        """Horovod's waiting for the averages: at the end of backward, so that a script sees nothing else."""
+        if its.is_averaged or (self.this is not None and not self.this.last):
+            return
+        its.is_averaged = True
+        if its is not self._attached[0] or self._message is not None:
+            its.synchronize()
             return
         if self.gpu is not None:
             self.clock.computed(self.gpu)
-        self._weigh_alone()
         self.tell()
         began = time.perf_counter()
-        self._synchronize()
+        its.synchronize()
         self.sync_s = (self.sync_s or 0.0) + time.perf_counter() - began
         if self.gpu is not None:
             self.clock.averaged(self.gpu)
         self._averaged()
 
-    def _patched_step(self, closure: Any = None) -> Any:
+    def _patched_step(self, its: Attached, closure: Any = None) -> Any:
         this = self.this
         if this is None or self._is_recorded():
-            return self._step(closure)
+            return its.step(closure)
         if not this.last:
-            return None
-        if self._workers.name != "horovod":
+            loss = None
+            if closure is not None:
+                with torch.enable_grad():
+                    loss = closure()
+            self._accumulation.keep(its.parameters)
+            return loss
+        if self._workers.name == "horovod":
+            its.optimizer.synchronize()
+        elif its is self._attached[0] and self._message is None:
             if self._computed_at:
                 self.sync_s = max(0.0, time.perf_counter() - self._computed_at)
             if self.gpu is not None:
                 self.clock.averaged(self.gpu)
-            self._weigh_alone()
             self.tell()
             self._averaged()
-            return self._scaled_step(closure)
-        if self._optimizer._should_synchronize:
-            self._optimizer.synchronize()
-        with self._optimizer.skip_synchronize():
-            return self._scaled_step(closure)
+        try:
+            return self._scaled_step(its, closure)
+        finally:
+            self._accumulation.free(its.parameters)
 
-    def _scaled_step(self, closure: Any) -> Any:
+    def _scaled_step(self, its: Attached, closure: Any) -> Any:
         factor = self._run.learning_rate_factor()
-        if factor == 1.0:
-            return self._step(closure)
-        rates = [group["lr"] for group in self._optimizer.param_groups]
-        for group in self._optimizer.param_groups:
+        groups = its.optimizer.param_groups if factor != 1.0 else []
+        rates = [group["lr"] for group in groups]
+        for group in groups:
             group["lr"] = group["lr"] * factor
         try:
-            return self._step(closure)
+            with its.optimizer.skip_synchronize() if its.synchronize else nullcontext():
+                return its.step(closure)
         finally:
-            for group, rate in zip(self._optimizer.param_groups, rates):
+            for group, rate in zip(groups, rates):
                 group["lr"] = rate
-
-    def _weigh_alone(self) -> None:
-        """What the hooks do where there are others."""
-        if self._workers.size == 1 and self._factor != 1.0 and not self._accumulators:
-            for parameter in self._parameters:
-                if parameter.grad is not None:
-                    parameter.grad.mul_(self._factor)
 
     def _averaged(self) -> None:
         if not self.meter.measuring or self.this is None:

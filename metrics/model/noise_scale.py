@@ -15,7 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-SMOOTHING = 0.999
+SMOOTHING = 0.999  # an optimizer step at the first batch
+LEAST_KEPT = 0.95  # of the average, at a measurement: about 40 count, however rare they are
 SMALLEST_VAR = 1e-6
 SURE = 2.0  # standard errors between an estimate and what is taken for sure
 SURE_SAMPLES = 20.0  # measurements that the average must stand for before anything counts as sure
@@ -37,8 +38,9 @@ _AVERAGES = ("sqr_mean", "var_mean", "weight", "sqr_square", "var_square", "prod
 
 @dataclass
 class NoiseScale:
-    """Follows sqr and var, smoothed by an exponential moving average with factor 0.999^S, S = M / M0, and corrected
-    for its start from nothing. S makes a step at a large batch weigh as much as the small ones it stands for."""
+    """Follows sqr and var, smoothed by an exponential moving average with factor 0.999^(S n), S = M / M0, n the
+    optimizer steps since the measurement before, and corrected for its start from nothing. S makes a step at a large
+    batch weigh as much as the small ones it stands for; n makes the average as old where few steps are measured."""
 
     init_batch: int
     sqr_mean: float = 0.0
@@ -60,9 +62,10 @@ class NoiseScale:
         if self.init_batch < 1:
             raise ValueError(f"init_batch must be at least 1, not {self.init_batch}")
 
-    def update(self, local_sqr: float, total_sqr: float, count: int, batch: int) -> bool:
-        """Takes one step: `local_sqr` = mean over the `count` gradients of |g_i|^2, `total_sqr` = |mean g_i|^2, each
-        of `batch` / `count` samples, `count` >= 2. False, and nothing changed, if they are not finite.
+    def update(self, local_sqr: float, total_sqr: float, count: int, batch: int, steps: int = 1) -> bool:
+        """Takes one step, `steps` after the last one taken: `local_sqr` = mean over the `count` gradients of |g_i|^2,
+        `total_sqr` = |mean g_i|^2, each of `batch` / `count` samples, `count` >= 2. False, and nothing changed, if they
+        are not finite.
 
             sqr = (n total - local) / (n - 1),  var = (local - total) S / (n - 1)
         """
@@ -71,21 +74,22 @@ class NoiseScale:
         scale = batch / self.init_batch
         sqr = (count * total_sqr - local_sqr) / (count - 1)
         var = (local_sqr - total_sqr) * scale / (count - 1)
-        return self._average(sqr, var, scale)
+        return self._average(sqr, var, scale * steps)
 
-    def update_pair(self, previous_sqr: float, this_sqr: float, both_sqr: float, batch: int) -> bool:
-        """For a single replica without accumulation: two successive gradients of `batch` samples each stand for two of
-        one step; `both_sqr` = |(g + g') / 2|^2."""
+    def update_pair(self, previous_sqr: float, this_sqr: float, both_sqr: float, batch: int, steps: int = 2) -> bool:
+        """For a single replica: two successive gradients of `batch` samples each stand for two of one step of twice
+        as many; `both_sqr` = |(g + g') / 2|^2."""
         local = (previous_sqr + this_sqr) / 2
-        scale = 2 * batch / self.init_batch
-        return self._average(2 * both_sqr - local, (local - both_sqr) * scale, scale)
+        scale = batch / self.init_batch
+        return self._average(2 * both_sqr - local, (local - both_sqr) * 2 * scale, scale * steps)
 
     def _average(self, sqr: float, var: float, scale: float) -> bool:
+        """`scale`: steps at the first batch that have gone by since the last call that returned True."""
         self.measured += 1
         self.power = sqr + var
         if not np.isfinite(self.power):
             return False
-        keep = SMOOTHING**scale
+        keep = max(LEAST_KEPT, SMOOTHING**scale)
         new = 1 - keep
         self.sqr_mean = keep * self.sqr_mean + new * sqr
         self.var_mean = keep * self.var_mean + new * var

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput, speedup_table
-from schedulearn.metrics.model.noise_scale import NoiseScale, efficiency, learning_rate_factor
+from schedulearn.metrics.model.noise_scale import SURE_SAMPLES, NoiseScale, efficiency, learning_rate_factor
 from schedulearn.metrics.model.step_time import StepTimeModel
 
 APPLICATIONS = json.loads((Path(__file__).with_name("profiles.json")).read_text())
@@ -147,6 +147,36 @@ def test_a_single_replica_is_measured_from_successive_gradients() -> None:
         noise.update_pair(float(previous @ previous), float(this @ this), float(both @ both), init)
         previous = this
     assert noise.phi == pytest.approx(init * sigma**2 / true**2, rel=0.15)
+
+
+def after_a_tenfold_fall(every: int, pairs: bool) -> float:
+    """The noise scale after 10,000 steps of 64 samples over which |G|^2 falls tenfold to 1; var is 10. Expectations
+    stand for measurements. True at the end: 640."""
+    noise, var = NoiseScale(64), 10.0
+    for step in range(0, 10_000, every):
+        sqr = 10 ** (1 - step / 10_000)
+        if pairs:
+            noise.update_pair(sqr + var, sqr + var, sqr + var / 2, 64, every)
+        else:
+            noise.update(sqr + 4 * var, sqr + var, 4, 64, every)
+    assert noise.phi is not None
+    return noise.phi
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("every", [1, 7, 30])
+def test_the_average_is_as_old_however_few_steps_are_measured(every: int, pairs: bool) -> None:
+    """By steps, it lags by what a window of 1,000 steps has to: |G|^2 is 1 / (1 - ln 10 / 10) of the true one. With
+    one measurement in 30 steps, and 0.999 a measurement, it was 174."""
+    lag = 1 / (1 - np.log(10) / 10)
+    assert after_a_tenfold_fall(every, pairs) == pytest.approx(640 / lag, rel=0.02)
+
+
+def test_large_batches_that_are_seldom_measured_keep_enough_measurements_to_be_sure_of() -> None:
+    noise = NoiseScale(64)
+    for _ in range(300):
+        noise.update(1.0 + 4.0, 2.0, 4, 64 * 16, 30)
+    assert noise.samples > 1.9 * SURE_SAMPLES
 
 
 def test_steps_that_are_not_finite_change_nothing() -> None:

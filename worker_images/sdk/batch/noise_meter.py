@@ -10,7 +10,7 @@ from schedulearn.metrics.model.noise_scale import NoiseScale
 
 BUDGET = 0.005  # share of the training time that measuring may take
 LONGEST = 30  # steps between measurements, at most
-ENOUGH = 0.0079  # weight of the average from which on it is believed: eight measurements at the first batch
+ENOUGH = 7.9  # measurements of equal weight that the average must stand for, before it is believed
 LARGEST = 1e6  # phi over the first batch: beyond, every batch is as good as any
 
 
@@ -34,6 +34,8 @@ class NoiseMeter:
         """Seconds of this step so far."""
         self._every = 1
         self._wait = 0
+        self._steps = 0
+        """Optimizer steps since the last one that the average has."""
         self._previous: tuple[int, float, Sequence[Any]] | None = None
 
     def norms(self, gradients: Sequence[Any]) -> float:
@@ -47,7 +49,7 @@ class NoiseMeter:
     @property
     def phi(self) -> float | None:
         """Samples; None until enough was measured."""
-        if self.noise.weight < ENOUGH:
+        if self.noise.samples < ENOUGH:
             return None
         phi = self.noise.phi
         return LARGEST * self.noise.init_batch if phi is None else min(phi, LARGEST * self.noise.init_batch)
@@ -55,7 +57,7 @@ class NoiseMeter:
     @property
     def sure_phi(self) -> float | None:
         """Samples: phi is surely as large as that; None while the measurements can't tell."""
-        if self.noise.weight < ENOUGH:
+        if self.noise.samples < ENOUGH:
             return None
         return min(self.noise.sure_phi, LARGEST * self.noise.init_batch) or None
 
@@ -70,6 +72,7 @@ class NoiseMeter:
         return self._wait <= 0 or self._previous is not None
 
     def begin(self) -> None:
+        self._steps += 1
         self.measuring = self.due and not self.off
         self.local_sqr = self.total_sqr = self.spent = 0.0
 
@@ -91,7 +94,7 @@ class NoiseMeter:
     def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
         """`local_sum` over the `measured` workers; `total_sqr` of the averaged gradient, which is the same for all."""
         if workers > 1 and round(measured) == workers:
-            self.noise.update(local_sum / workers, total_sqr, workers, batch)
+            self._took(self.noise.update(local_sum / workers, total_sqr, workers, batch, self._steps))
 
     def pace(self, cost: float, step: float, workers: int) -> None:
         """`cost` and `step` in seconds, the same on all workers: how long to pause."""
@@ -104,10 +107,15 @@ class NoiseMeter:
         """Before the batch or the weights change in another way than by a step."""
         self._previous = None
 
+    def _took(self, taken: bool) -> None:
+        if taken:
+            self._steps = 0
+
     def _pair(self, gradients: Sequence[Any], batch: int) -> None:
         previous, self._previous = self._previous, (batch, self.total_sqr, gradients)
         if previous is not None and previous[0] == batch and len(previous[2]) == len(gradients):
             both = [(a + b) / 2 for a, b in zip(previous[2], gradients)]
-            self.noise.update_pair(previous[1], self.total_sqr, float(self.norms(both)), batch)
+            both_sqr = float(self.norms(both))
+            self._took(self.noise.update_pair(previous[1], self.total_sqr, both_sqr, batch, self._steps))
             if self._every > 1:
                 self._previous = None  # the next pair comes later

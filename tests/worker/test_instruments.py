@@ -12,7 +12,7 @@ import pytest
 
 from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import PREEMPTED
-from schedulearn.worker.batch.noise_meter import NoiseMeter
+from schedulearn.worker.batch.noise_meter import LONGEST, NoiseMeter
 from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.order import Pass, permutation, steps
 from schedulearn.worker.run import Run
@@ -148,6 +148,71 @@ def test_a_long_step_ends_with_what_was_told_in_it() -> None:
     assert workers.under_way == 0
     assert heard == [NO, [0.0, 2.0, 0.0], NO]
     assert [local for local, *_ in meter.finished] == [0, 2, 4]
+
+
+class Group(Alone):
+    """Workers in step with each other, in one process."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.is_over = False
+        self._sums: dict[int, list[list[float]]] = {}
+        self._calls = 0
+
+    def sum(self, values: list[float]) -> Callable[[], list[float]]:
+        number, self._calls = self._calls // self.size, self._calls + 1
+        told = self._sums.setdefault(number, [])
+        told.append(values)
+        return lambda: [sum(each) for each in zip(*told, strict=True)]
+
+
+def worker_of(group: Group) -> Instruments:
+    run: Any = SimpleNamespace(
+        workers=group, flags=lambda: [0.0, 0.0, float(group.is_over)], told_worth=lambda: 1.0,
+        tell_worth=lambda worth: None,
+    )  # fmt: skip
+    return Instruments(run, Norms(32))
+
+
+def step_together(workers: list[Instruments], step_s: float, gradient: float = 1.0) -> list[float]:
+    """What they tell each other. Measuring costs each a tenth of a step."""
+    for each in workers:
+        each.begin_pass(Pass(np.arange(16), True, True, 1, 1.0, 32))
+        each._began = time.perf_counter() - step_s
+        if each.meter.measuring:
+            each.meter.local([np.full(4, gradient)])
+        each.tell()
+        if each.meter.measuring:
+            each.meter.total([np.full(4, gradient)], 32, len(workers))
+            each.meter.cost = step_s / 10
+    heard = [each.finish_step() for each in workers]
+    return heard[0]
+
+
+@pytest.mark.parametrize("step_s", [0.05, 1.0])
+@pytest.mark.parametrize("phase", range(0, 45, 4))
+def test_a_worker_that_joins_at_any_time_measures_with_the_others(step_s: float, phase: int) -> None:
+    pair = Group(2)
+    old = [worker_of(pair) for _ in range(2)]
+    for _ in range(phase):
+        step_together(old, step_s)
+    pair.is_over = True
+    while not any(step_together(old, step_s)):
+        pass
+    group = Group(3)
+    every = [*old, worker_of(group)]
+    every[2].meter.noise.restore(old[0].meter.noise.averages())
+    for each in every:
+        each._run.workers = group
+        each.regroup()
+    found = [each.meter.noise.measured for each in every]
+    for number in range(90):
+        step_together(every, step_s, gradient=1.0 if number < 50 else np.inf)
+    seen = {each.meter.noise.measured - before for each, before in zip(every, found, strict=True)}
+    assert len(seen) == 1
+    assert min(seen) >= 90 // LONGEST
+    assert {np.isfinite(each.meter.noise.power) for each in every} == {False}, "the guard hears of it"
+    assert len({tuple(each.meter.noise.averages()) for each in every}) == 1, "all scale their learning rate alike"
 
 
 # --- a run, without a framework ---

@@ -54,7 +54,7 @@ class Instruments:
         """Between two steps, when the run has got other workers."""
         self._workers = self._run.workers
         self._quick = False
-        self.meter.forget_pair()
+        self.meter.restart()
 
     def begin_pass(self, this: Pass) -> None:
         self.this = this

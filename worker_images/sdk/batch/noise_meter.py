@@ -107,6 +107,11 @@ class NoiseMeter:
         """Before the batch or the weights change in another way than by a step."""
         self._previous = None
 
+    def restart(self) -> None:
+        """Other workers train together from the next step on. All of them measure it, and count from there."""
+        self.forget_pair()
+        self._every, self._wait, self._steps = 1, 0, 0
+
     def _took(self, taken: bool) -> None:
         if taken:
             self._steps = 0

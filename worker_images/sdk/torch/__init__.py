@@ -19,6 +19,7 @@ import copy
 import os
 from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
+import numpy as np
 import torch
 
 from schedulearn.metrics.model.goodput import BatchBounds
@@ -195,7 +196,10 @@ class Loader(common_loader.Loader):
             self.run.instruments.settle()
 
     def fetch(self, batches: common_loader.Batches) -> Iterable[Any]:
-        generator = torch.Generator().manual_seed(self.run.seed + self.run.epoch)  # not the script's own random numbers
+        # Not the script's own random numbers. No other worker, and none of an epoch's other parts, has the same.
+        run = self.run
+        parts = [part % (1 << 64) for part in (run.seed, run.epoch, run.position, run.workers.rank)]
+        generator = torch.Generator().manual_seed(int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0]))
         return torch.utils.data.DataLoader(self.dataset, batch_sampler=batches, generator=generator, **self.options)  # type: ignore[no-any-return]
 
 

@@ -270,6 +270,18 @@ def test_adam_is_worth_as_much_only_when_its_second_moment_has_followed() -> Non
     assert rate.second_moment == pytest.approx(1, abs=1e-4), "back at the first batch, it is what it was"
 
 
+def test_an_epoch_of_larger_batches_decays_weights_less_with_adamw_and_as_much_with_sgd() -> None:
+    """A step decays weights by learning rate x weight decay; an epoch is as much progress at any batch."""
+    noise = noise_of(640.0)
+    gain = noise.gain(128)
+    adam, sgd = LearningRate(), LearningRate()
+    for _ in range(20_000):
+        adam.follow(noise, 128, share=0.001)
+    rates = adam.target("sqrt", noise, 128), sgd.target("adascale", noise, 128)
+    assert rates[0] / adam.progress("sqrt", noise, 128, rates[0]) == pytest.approx(math.sqrt(2) / gain)
+    assert rates[1] / sgd.progress("adascale", noise, 128, rates[1]) == pytest.approx(1.0)
+
+
 def test_where_nothing_is_known_of_the_second_moment_the_root_bounds_the_batch() -> None:
     rate = LearningRate()
     largest = rate.largest("sqrt", 64, has_second_moment=False, samples=10**6)

@@ -3,7 +3,8 @@ SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many tra
 `factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
 jobs and hosts; of `objectives`, how many jobs really run; of `sia`, how many traces of each kind.
 `--artifact PATH`: a checkout for `outside`, `--sia PATH`: one for `sia`. `seeds [TABLE...]` takes hours, so it runs
-only where it is named; what follows it is its own (`seeds --help`)."""
+only where it is named; what follows it is its own (`seeds --help`). `tests`, how often:
+it too runs only where it is named."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ MODULES = {
     "deadlines": "policies",
     "first_job": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
-    "objectives": "courier",
+    "objectives": "courier", "tests": "service",
 }  # fmt: skip
 
 CHECKOUTS = {"--artifact": "POLLUX_ARTIFACT", "--sia": "SIA_ARTIFACT"}
@@ -42,7 +43,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its jobs would outlive it
 
         return 0 if seeds.main(given[1:]) else 130
-    chosen = [each.partition("=") for each in given or [name for name in MODULES if name != "seeds"]]
+    chosen = [each.partition("=") for each in given or [name for name in MODULES if name not in ("seeds", "tests")]]
     if unknown := {name for name, _, _ in chosen} - set(MODULES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2

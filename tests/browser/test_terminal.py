@@ -52,7 +52,8 @@ def test_a_shell_is_typed_into_resized_and_ended(service: Service, page: Page) -
     colour = page.get_by_text("coloured", exact=True).evaluate("each => getComputedStyle(each).color")
     assert colour == "rgb(255, 200, 120)"
 
-    page.keyboard.type("before=$(stty size)\n")
+    page.keyboard.type("before=$(stty size); echo no''ted\n")
+    screen_shows(page, "noted")  # a busy shell would else note the size that the window has next
     page.set_viewport_size({"width": 900, "height": 560})
     page.keyboard.type('until [ "$(stty size)" != "$before" ]; do sleep 0.1; done; echo re"sized"\n')
     screen_shows(page, "resized")

@@ -100,15 +100,15 @@ def test_policy_is_switched_and_faults_are_shown(service: Service, page: Page) -
     assert_clean(watch)
 
 
-def test_connection_that_breaks_is_shown_and_comes_back(service: Service, page: Page) -> None:
-    open_page(page, service, "/ui/jobs")
+def test_connection_that_breaks_is_shown_and_comes_back(own_service: Service, page: Page) -> None:
+    open_page(page, own_service, "/ui/jobs")
     badge = page.get_by_test_id("live")
     expect(badge).to_have_text("live")
-    service.stop()
+    own_service.stop()
     expect(badge).to_have_text(re.compile("reconnecting|stale"))
-    service.start()
+    own_service.start()
     expect(badge).to_have_text("live", timeout=30_000)
-    job = service.submit("sleep 1", name="after the break")
+    job = own_service.submit("sleep 1", name="after the break")
     expect(page.get_by_test_id(f"job-{job}")).to_contain_text("succeeded")
 
 

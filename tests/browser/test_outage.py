@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
-from browsing import ENDLESS, STATIC, faults, open_page, visit, wait_for_code
+from browsing import ENDLESS, STATIC, faults, open_page, require_page, visit, wait_for_code
 from playwright.sync_api import Browser, Page, Route, expect
 from services import IMAGE, Service
 
@@ -18,20 +20,36 @@ CUT_OFF = "internetdisconnected"
 """As good as ERR_NETWORK_CHANGED, which a test can't ask for: the request ends without an answer."""
 
 
+@pytest.fixture(scope="module")
+def stopped_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    require_page()
+    with Service(tmp_path_factory.mktemp("outage")) as service:
+        yield service
+
+
+@pytest.fixture
+def own_service(stopped_service: Service) -> Iterator[Service]:
+    """The one that the tests of this file stop."""
+    yield stopped_service
+    if stopped_service.process is None:
+        stopped_service.start()
+    stopped_service.empty()
+
+
 def go(page: Page, name: str) -> None:
     page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
 
 
-def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page: Page) -> None:
-    holder = service.submit(ENDLESS, name="holder", gpus=4)
-    waiter = service.submit(ENDLESS, name="waiter")  # a list with a job that waits is asked for again and again
-    open_page(page, service, "/ui/jobs")
+def test_an_outage_greys_what_is_shown_and_erases_nothing(own_service: Service, page: Page) -> None:
+    holder = own_service.submit(ENDLESS, name="holder", gpus=4)
+    waiter = own_service.submit(ENDLESS, name="waiter")  # a list with a job that waits is asked for again and again
+    open_page(page, own_service, "/ui/jobs")
     expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("running")
     expect(page.get_by_test_id("live")).to_have_text("live")
     expect(page.get_by_test_id("outage")).to_have_count(0)
     wait_for_code(page)
 
-    service.stop()
+    own_service.stop()
     outage = page.get_by_test_id("outage")
     expect(outage).to_contain_text(re.compile(r"No connection since \d\d:\d\d:\d\d, retrying in \d+ s"))
     expect(outage).to_contain_text(re.compile(r"retrying in [5-8] s"), timeout=30_000)  # it has tried a few times
@@ -52,7 +70,7 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
 
     everything = re.compile(".*/(api/v1/.*|healthz)")
     page.route(everything, lambda route: route.abort(CUT_OFF))  # the page must not find the service by itself
-    service.start()
+    own_service.start()
     expect(outage).to_contain_text(re.compile(r"retrying in [5-8] s"), timeout=30_000)
     page.unroute(everything)
     outage.get_by_role("button", name="Try now").click()
@@ -60,7 +78,7 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
     expect(outage).to_have_count(0)
     expect(page.get_by_test_id("live")).to_have_text("live")
     go(page, "Jobs")
-    later = service.submit(ENDLESS, name="after the outage")
+    later = own_service.submit(ENDLESS, name="after the outage")
     expect(page.get_by_test_id(f"job-{later}")).to_be_visible()
 
 
@@ -76,7 +94,8 @@ TABS = 3
 """Of one browser: it has six connections to one origin, and each tab that is looked at needs one or two."""
 
 
-def test_each_screen_keeps_what_it_shows_while_the_service_is_away(service: Service, browser: Browser) -> None:
+def test_each_screen_keeps_what_it_shows_while_the_service_is_away(own_service: Service, browser: Browser) -> None:
+    service = own_service
     job = service.submit(ENDLESS, name="holder", gpus=4, user="ada")
     other = service.submit(ENDLESS, name="waiter")
     tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
@@ -85,29 +104,28 @@ def test_each_screen_keeps_what_it_shows_while_the_service_is_away(service: Serv
     service.call("POST", "/api/v1/tokens", {"name": "laptop"})
     service.wait(job, "running")
     pages: dict[str, Page] = {}
-    for number, path in enumerate(KEPT):
-        if number % TABS == 0:
-            context = browser.new_context(viewport={"width": 1280, "height": 800})
-        pages[path] = tab = context.new_page()
-        visit(tab, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
-        expect(tab.get_by_role("status", name="Loading")).to_have_count(0)
-        if path == "timeline":
-            find_bar(tab, KEPT[path])
-        else:
-            expect(tab.locator("#main").get_by_text(KEPT[path]).first).to_be_visible()
-        expect(tab.get_by_test_id("live")).to_have_text("live")
-    service.stop()
-    for path, tab in pages.items():
-        tab.bring_to_front()
-        expect(tab.get_by_test_id("outage")).to_be_visible(timeout=60_000)
-        if path == "timeline":
-            find_bar(tab, KEPT[path])
-        else:
-            expect(tab.locator("#main").get_by_text(KEPT[path]).first).to_be_visible()
-        assert tab.get_by_role("alert").count() == 0, f"/ui/{path}: the outage is told once, by the banner"
-    for tab in pages.values():
-        tab.context.close()
-    service.start()
+    with ExitStack() as stack:
+        for number, path in enumerate(KEPT):
+            if number % TABS == 0:
+                context = stack.enter_context(browser.new_context(viewport={"width": 1280, "height": 800}))
+            pages[path] = tab = context.new_page()
+            visit(tab, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
+            expect(tab.get_by_role("status", name="Loading")).to_have_count(0)
+            assert_kept(tab, path)
+            expect(tab.get_by_test_id("live")).to_have_text("live")
+        service.stop()
+        for path, tab in pages.items():
+            tab.bring_to_front()
+            expect(tab.get_by_test_id("outage")).to_be_visible(timeout=60_000)
+            assert_kept(tab, path)
+            assert tab.get_by_role("alert").count() == 0, f"/ui/{path}: the outage is told once, by the banner"
+
+
+def assert_kept(page: Page, path: str) -> None:
+    if path == "timeline":
+        find_bar(page, KEPT[path])
+    else:
+        expect(page.locator("#main").get_by_text(KEPT[path]).first).to_be_visible()
 
 
 def find_bar(page: Page, name: str) -> None:
@@ -120,27 +138,26 @@ def find_bar(page: Page, name: str) -> None:
     raise AssertionError(f"{name} is not on the timeline")
 
 
-def test_every_screen_opens_after_the_service_has_stopped(service: Service, page: Page) -> None:
-    open_page(page, service)
+def test_every_screen_opens_after_the_service_has_stopped(own_service: Service, page: Page) -> None:
+    open_page(page, own_service)
     wait_for_code(page)
-    service.stop()
+    own_service.stop()
     for name in SCREENS:
         go(page, name)
         expect(page.get_by_role("heading", level=1)).to_have_text(name if name != "Submit" else "Submit a job")
         expect(page.get_by_test_id("outage")).to_be_visible()
-    service.start()
 
 
-def test_code_that_is_wanted_during_an_outage_comes_after_it(service: Service, page: Page) -> None:
+def test_code_that_is_wanted_during_an_outage_comes_after_it(own_service: Service, page: Page) -> None:
     page.route("**/assets/PolicyScreen-*.js", lambda route: route.abort(CUT_OFF))
-    open_page(page, service)
+    open_page(page, own_service)
     expect(page.get_by_test_id("live")).to_have_text("live")
-    service.stop()
+    own_service.stop()
     expect(page.get_by_test_id("outage")).to_be_visible()
     go(page, "Policy")
     expect(page.get_by_role("status", name="Loading")).to_be_visible()
     page.unroute_all()
-    service.start()
+    own_service.start()
     expect(page.get_by_role("heading", level=1)).to_have_text("Policy", timeout=30_000)
 
 

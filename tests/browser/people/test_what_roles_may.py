@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from browsing import ENDLESS, assert_clean, faults, open_page, require_page, visit
+from browsing import ENDLESS, assert_clean, faults, open_page, visit
 from playwright.sync_api import Locator, Page, expect
 from services import Service, run
 
@@ -31,19 +31,18 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(shared_guarded_service: Service) -> Iterator[Lab]:
     """One service for all of this module."""
-    require_page()
-    with Service(tmp_path_factory.mktemp("lab"), token="correct horse") as service:
-        tokens = {name: service.add_person(name, role) for name, role in ROLES.items()}
-        service.call("PUT", "/api/v1/policy", {"algorithm": "las"})
-        service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
-        hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")
-        his = service.submit(ENDLESS, name="his", gpus=1, user="ben", ports={"web": 8000})
-        service.call("POST", "/api/v1/hosts", {"address": "tcp://127.0.0.1:9", "name": "gone"})
-        service.wait(his, "running")
-        yield Lab(service, tokens, hers, his)
-        service.cancel_all()
+    service = shared_guarded_service
+    tokens = {name: service.add_person(name, role) for name, role in ROLES.items()}
+    service.call("PUT", "/api/v1/policy", {"algorithm": "las"})
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
+    hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")
+    his = service.submit(ENDLESS, name="his", gpus=1, user="ben", ports={"web": 8000})
+    service.call("POST", "/api/v1/hosts", {"address": "tcp://127.0.0.1:9", "name": "gone"})
+    service.wait(his, "running")
+    yield Lab(service, tokens, hers, his)
+    service.empty()
 
 
 def is_off(button: Locator, reason: str) -> None:

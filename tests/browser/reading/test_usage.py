@@ -152,7 +152,8 @@ def test_long_names_fit_and_nothing_is_hard_to_see(
         assert_clean(watch)
 
 
-def test_of_very_many_users_the_largest_are_shown(service: Service, page: Page) -> None:
+def test_of_very_many_users_the_largest_are_shown(own_service: Service, page: Page) -> None:
+    service = own_service
     now = time.time()
     for number in range(600):
         used(service, f"user-{number:03}", 1, now - 7200, 1 + number / 1000)

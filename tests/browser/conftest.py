@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from browsing import ARGUMENTS, CHROMIUM, require_page
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
+from screens import Seeded, seeded_service
 from services import Service
 
 expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
@@ -54,6 +55,13 @@ def service_of_eight(shared_service_of_eight: Service) -> Iterator[Service]:
 def own_service(tmp_path: Path) -> Iterator[Service]:
     """For a test that stops it, or looks at all that ever happened there."""
     yield from _running(Service(tmp_path))
+
+
+@pytest.fixture(scope="package")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
+    """A service with something for each screen to show; its tests only look."""
+    require_page()
+    yield from seeded_service(tmp_path_factory.mktemp("seeded"))
 
 
 def _running(service: Service) -> Iterator[Service]:

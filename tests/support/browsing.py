@@ -7,13 +7,15 @@ import re
 import shutil
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Error, Page
+from playwright.sync_api import ConsoleMessage, Error, Page, Request
 from services import Service
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
@@ -98,6 +100,33 @@ def set_clocks(page: Page, at: datetime) -> None:
     page.clock.install(time=at)
 
 
+@contextmanager
+def until_quiet(page: Page) -> Iterator[None]:
+    """Ends when nothing that the page fetches was under way for half a second, but for streams, which never end."""
+    open_requests: set[Request] = set()
+    last = [time.monotonic()]
+
+    def begun(request: Request) -> None:
+        if request.resource_type != "eventsource":
+            open_requests.add(request)
+
+    def ended(request: Request) -> None:
+        open_requests.discard(request)
+        last[0] = time.monotonic()
+
+    page.on("request", begun)
+    page.on("requestfinished", ended)
+    page.on("requestfailed", ended)
+    yield
+    end = time.monotonic() + 30
+    while open_requests or time.monotonic() - last[0] < 0.5:
+        assert time.monotonic() < end, f"it goes on: {[request.url for request in open_requests]}"
+        page.wait_for_timeout(50)
+    page.remove_listener("request", begun)
+    page.remove_listener("requestfinished", ended)
+    page.remove_listener("requestfailed", ended)
+
+
 def wait_for_code(page: Page) -> None:
     """Until the code of every screen is there, which the page fetches when it has nothing else to do."""
     chunks = sorted(file.name for file in (STATIC / "assets").glob("*Screen-*.js"))
@@ -115,10 +144,12 @@ def assert_clean(watch: Watch) -> None:
     assert watch.complaints == []
 
 
-def faults(page: Page) -> list[str]:
-    """Serious and critical violations that axe finds, each with where."""
-    page.evaluate(AXE.read_text())
-    found: list[dict[str, Any]] = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+def faults(page: Page, *rules: str) -> list[str]:
+    """Serious and critical violations that axe finds, by all of its rules or by these, each with where."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text())
+    options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+    found: list[dict[str, Any]] = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [
         f"{each['id']}: {each['help']} at {[node['target'] for node in each['nodes']][:4]}"
         for each in found

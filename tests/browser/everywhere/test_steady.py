@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, assert_clean, open_page, visit
+from browsing import ENDLESS, assert_clean, open_page, until_quiet, visit
 from playwright.sync_api import Page, Request, expect
 from services import IMAGE, Service
 
@@ -49,11 +49,11 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
     session.send("Network.enable")
     session.send("Network.emulateNetworkConditions", slow)
     for path in SCREENS:
-        visit(page, f"{service.url}/ui/{path.format(**ids)}")
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        expect(page.get_by_test_id("live")).to_have_text("live")
-        page.wait_for_timeout(1_500)  # nothing tells that nothing more comes
+        with until_quiet(page):
+            visit(page, f"{service.url}/ui/{path.format(**ids)}")
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+            expect(page.get_by_test_id("live")).to_have_text("live")
         shifts = page.evaluate("window.shifts")
         total = sum(value for value, _ in shifts)
         assert total < MOST_SHIFT, f"/ui/{path} shifts by {total:.3f}: {shifts}"

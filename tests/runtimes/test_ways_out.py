@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches import Bench, Program
+from benches import Bench, Program, tools_image
 
+from schedulearn.scheduler.core.job_image import layer_of, layered
+from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.runtimes.docker import volumes
+from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import CAPABILITIES, PIDS
+from schedulearn.scheduler.runtimes.docker.images import DockerImages
+from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
+from schedulearn.scheduler.runtimes.docker.volumes import VolumeKind
 
 ATTACKS = (Path(__file__).parents[1] / "support" / "attacks" / "ways_out.py").read_text()
 PYTHON = "/opt/venv/bin/python"
@@ -75,6 +87,84 @@ def test_a_fork_bomb_ends_in_its_own_container(tried: dict[str, Any]) -> None:
 @pytest.mark.docker
 def test_what_training_does_with_files_still_works(tried: dict[str, Any]) -> None:
     assert tried["files"] == "written, given away, and read where another owns them"
+
+
+SHARED = ("schedulearn/sdk", "schedulearn/checkpoints", "outputs", "data", "parts")
+
+
+@pytest.fixture
+def poisoned(engine: Engine) -> Iterator[str]:
+    """An image with files where containers get volumes."""
+    content = io.BytesIO(tools_image())
+    with tarfile.open(fileobj=content, mode="a") as archive:
+        for path in SHARED:
+            for name in ("complete", "poison"):
+                archive.addfile(tarfile.TarInfo(f"{path}/{name}"))
+    name = f"schedulearn-test/poisoned-{uuid.uuid4().hex[:8]}"
+    engine.api.import_image_from_data(content.getvalue(), name, "1")
+    yield f"{name}:1"
+    engine.api.remove_image(f"{name}:1", force=True)
+
+
+@pytest.fixture
+def engine(docker_url: str) -> Iterator[Engine]:
+    with closing(Engine(docker_url)) as engine:
+        yield engine
+
+
+@pytest.mark.docker
+def test_an_image_brings_nothing_into_the_sdk_of_all_jobs(
+    engine: Engine, poisoned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine fills a new volume with what the image of its first container has there."""
+    name = f"schedulearn-sdk-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setattr(volumes, "sdk_volume", lambda: name)
+    volumes.SdkVolume().ensure(engine.api, poisoned)
+    mounts = [volumes.mounts("j", "label", "c")[0]]
+    container = engine.api.create_container(
+        poisoned, ["true"], host_config=engine.api.create_host_config(mounts=mounts)
+    )["Id"]
+    found = {entry.name for entry in VolumeView(engine, container, volumes.SDK_PATH).entries("", "", 10)}
+    assert found >= {"complete", "schedulearn"}
+    assert "poison" not in found
+    engine.api.remove_container(container)
+    engine.api.remove_volume(name)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("kind", [volumes.CHECKPOINTS, volumes.OUTPUTS, volumes.DATA, volumes.PARTS])
+def test_an_image_brings_nothing_into_volumes_of_others(engine: Engine, poisoned: str, kind: VolumeKind) -> None:
+    """The service looks into volumes, and fills them, by containers of whatever image the engine has."""
+    job = uuid.uuid4().hex[:8]
+    mounts = [kind.mount(job, {})]
+    container = engine.api.create_container(
+        poisoned, ["true"], host_config=engine.api.create_host_config(mounts=mounts)
+    )["Id"]
+    assert VolumeView(engine, container, kind.path).entries("", "", 10) == []
+    engine.api.remove_container(container)
+    engine.api.remove_volume(kind.volume(job))
+
+
+@pytest.mark.docker
+def test_requirements_are_installed_with_no_more_rights_than_a_job_has(engine: Engine) -> None:
+    """They run programs of others, as root."""
+    script = (
+        "#!/bin/sh\nwhile read -r key value; do case $key in CapBnd:|NoNewPrivs:) echo $key $value;; esac; done "
+        "< /proc/self/status\nexit 1\n"
+    )
+    content = io.BytesIO(tools_image())
+    with tarfile.open(fileobj=content, mode="a") as archive:
+        entry = tarfile.TarInfo("usr/bin/python3")
+        entry.size, entry.mode = len(script), 0o755
+        archive.addfile(entry, io.BytesIO(script.encode()))
+    base = f"schedulearn-test/installer-{uuid.uuid4().hex[:8]}:1"
+    engine.api.import_image_from_data(content.getvalue(), *base.split(":"))
+    with pytest.raises(ImageUnavailable) as caught:
+        list(DockerImages(engine).add_layer(layered(base, layer_of(["einops"])), ["einops"]))
+    engine.api.remove_image(base, force=True)
+    bits = sum(1 << bit for bit in (0, 1, 3, 5, 6, 7))
+    assert f"CapBnd: {bits:016x}" in str(caught.value)
+    assert "NoNewPrivs: 1" in str(caught.value)
 
 
 @pytest.mark.docker

@@ -16,6 +16,7 @@ from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.container import CAPABILITIES, PIDS
 from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, is_full, was_cut_short
 
 LABEL_BASE = "schedulearn.layer.base"
@@ -81,7 +82,14 @@ def _create(engine: Engine, base: str, tag: str) -> str:
                 user="0",
                 working_dir="/",
                 labels={"schedulearn.layer.build": tag},
-                host_config=api.create_host_config(init=True, security_opt=["no-new-privileges"]),
+                # Requirements run what their authors and the job's user wrote: they get no more than a job does.
+                host_config=api.create_host_config(
+                    init=True,
+                    cap_drop=["ALL"],
+                    cap_add=list(CAPABILITIES),
+                    pids_limit=PIDS,
+                    security_opt=["no-new-privileges"],
+                ),
             )
             return str(made["Id"])
         except docker.errors.APIError as error:

@@ -44,8 +44,10 @@ class VolumeKind:
         return f"schedulearn-{self.name}-{job_id}"
 
     def mount(self, job_id: str, labels: Mapping[str, str]) -> Any:
-        """The engine makes the volume with the first container that has it."""
-        return Mount(self.path, self.volume(job_id), type="volume", labels={**labels, self.label: job_id})
+        """The engine makes the volume with the first container that has it, without what that one's image has there:
+        it may be anybody's."""
+        labels = {**labels, self.label: job_id}
+        return Mount(self.path, self.volume(job_id), type="volume", no_copy=True, labels=labels)
 
 
 CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
@@ -64,7 +66,7 @@ def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
     """For `create_host_config`."""
     labels = {cluster_label: cluster_id}
     return [
-        Mount(SDK_PATH, sdk_volume(), type="volume", read_only=True),
+        Mount(SDK_PATH, sdk_volume(), type="volume", read_only=True, no_copy=True),
         CHECKPOINTS.mount(job_id, labels),
         OUTPUTS.mount(job_id, labels),
     ]
@@ -98,7 +100,7 @@ class SdkVolume:
                 except docker.errors.NotFound:
                     self._known = False  # somebody pruned it
             # An engine looks into volumes only through containers; this one is never started.
-            mount = Mount(SDK_PATH, sdk_volume(), type="volume")
+            mount = Mount(SDK_PATH, sdk_volume(), type="volume", no_copy=True)
             helper = api.create_container(image, ["true"], host_config=api.create_host_config(mounts=[mount]))["Id"]
             try:
                 if not self._is_complete(api, helper):

@@ -15,7 +15,7 @@ import sys
 
 MODULES = {
     "footprint": "service", "decisions": "policies", "submissions": "service", "burst": "service",
-    "load": "service",
+    "load": "service", "held": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "sia": "policies", "columns": "policies", "philly": "policies", "run": "service",

@@ -48,7 +48,7 @@ from schedulearn.scheduler.store.people.visibility import visible_jobs
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Forecast
-    from schedulearn.scheduler.sim.preview import Played
+    from schedulearn.scheduler.sim.preview import Totals
 
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
@@ -105,8 +105,8 @@ def preview(
             if change.job in shown
         ],
         unchanged=then.unchanged,
-        now=_totals(now),
-        then=_totals(then),
+        now=_totals(now.totals, now.forecast.cut),
+        then=_totals(then.totals, then.forecast.cut),
         jobs=[
             JobPreview(job=job_id, name=about.name, now=_eta(now.forecast, job_id), then=_eta(then.forecast, job_id))
             for job_id, about in facts.items()
@@ -152,11 +152,11 @@ def _comparison(
     now = (choice.algorithm, choice.metric) if choice else (DEFAULT_POLICY, "default")
     others = [each for each in known if each != now]
     compared = cluster.forecaster.compare([policy_of(*each, {}) for each in others], hours * 3600, stopped)
-    found = compared.played
+    found = compared.found
     return ComparisonOut(
         until=compared.until,
         beyond=compared.beyond,
-        jobs=max((len(each.forecast.etas) for each in found if not isinstance(each, PolicyFault)), default=0),
+        jobs=max((each.jobs for each in found if not isinstance(each, PolicyFault)), default=0),
         left_out=max((each.left_out for each in found if not isinstance(each, PolicyFault)), default=0),
         policies=[
             ComparedPolicy(
@@ -164,10 +164,10 @@ def _comparison(
                 metric=metric,
                 params=dict(choice.params) if choice and (name, metric) == now else {},
                 in_force=(name, metric) == now,
-                problem=str(played) if isinstance(played, PolicyFault) else "",
-                totals=None if isinstance(played, PolicyFault) else _totals(played),
+                problem=str(each) if isinstance(each, PolicyFault) else "",
+                totals=None if isinstance(each, PolicyFault) else _totals(each.totals, each.cut),
             )
-            for (name, metric), played in zip([now, *others], found, strict=True)
+            for (name, metric), each in zip([now, *others], found, strict=True)
         ],
     )
 
@@ -199,9 +199,9 @@ def _eta(forecast: Forecast, job_id: str) -> EtaOut | None:
     return EtaOut.of(eta, forecast.until) if eta is not None else None
 
 
-def _totals(played: Played) -> TotalsOut:
-    figures = vars(played.totals) if played.totals else dict.fromkeys(_FIGURES)
-    return TotalsOut.model_validate({**figures, "cut": played.forecast.cut})
+def _totals(totals: Totals | None, cut: str) -> TotalsOut:
+    figures = vars(totals) if totals else dict.fromkeys(_FIGURES)
+    return TotalsOut.model_validate({**figures, "cut": cut})
 
 
 def _policy_out(choice: ChosenPolicy | None, problem: str) -> PolicyOut:

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed
@@ -37,7 +37,7 @@ from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
     from schedulearn.scheduler.sim.forecast import Eta, Facts
-    from schedulearn.scheduler.sim.preview import Played
+    from schedulearn.scheduler.sim.preview import Played, Totals
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +74,22 @@ class StoppedError(Exception):
     """Nobody waits for the answer any more."""
 
 
+class Figures(NamedTuple):
+    """What is kept of one policy in a comparison. The whole course of each would be much to look through for the
+    garbage collector, during which nobody is answered."""
+
+    totals: Totals | None
+    cut: str
+    jobs: int
+    left_out: int
+
+
 @dataclass(frozen=True)
 class Compared:
     """What policies would make of one state. `beyond`: jobs beyond MOST_COMPARED."""
 
     until: float
-    played: Sequence[Played | PolicyFault]
+    found: Sequence[Figures | PolicyFault]
     beyond: int
 
 
@@ -147,7 +157,7 @@ class Forecaster:
         COMPARE_S: policies share what is left of it. `stopped`: nobody waits for it any more; raises StoppedError."""
         state, at = self._state(), self._clock()
         policies = [self._policy(), *others]
-        found: list[Played | PolicyFault] = []
+        found: list[Figures | PolicyFault] = []
         beyond, end = 0, time.thread_time() + COMPARE_S
         for index, policy in enumerate(policies):
             if stopped():
@@ -155,7 +165,8 @@ class Forecaster:
             share = max(0.0, end - time.thread_time()) / (len(policies) - index)
             try:
                 played, facts = self._play(policy, state, at, horizon_s, min(PREVIEW_S, share), MOST_COMPARED, stopped)
-                found.append(played)
+                course = played.forecast
+                found.append(Figures(played.totals, course.cut, len(course.etas), played.left_out))
                 beyond = max(beyond, sum(1 for job in state.jobs.values() if job.required_gpus) - len(facts))
             except PolicyFault as fault:
                 found.append(fault)

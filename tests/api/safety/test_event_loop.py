@@ -1,11 +1,13 @@
 """Nothing that a person sends holds up the answers of others: bodies, refused and accepted, and what is asked for.
 
-`/healthz` is asked for all the while. What counts is how long the process computes until it is answered: the time on
-the clock depends on what else this machine does. The best of a few tries counts, for the same reason.
+`/healthz` is asked for all the while. What counts is how long the process computes until it is answered, next to a
+piece of work that takes 0.1 s where nothing else runs: the time on the clock depends on what else this machine does.
+The best of a few tries counts, for the same reason. `python -m bench held` goes by the clock.
 """
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import sys
@@ -22,12 +24,15 @@ import pytest
 from apis import FIVE_KEYS, Api, openapi, serve_api, token_for
 from clusters import wait_for
 
+from schedulearn.api.cli.service.server import SWITCH_S, leave_in_peace
 from schedulearn.scheduler.core.command import split_command
 from schedulearn.scheduler.core.planning.command_masking import hide_in_command
 from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.errors import InvalidError
 
 HELD_S = 0.1
+WORK = json.dumps([{"a": number, "b": [number, number], "c": str(number)} for number in range(20_000)])
+"""Ten times read, it takes about HELD_S where nothing else runs."""
 TRIES = 3
 MIB = 1 << 20
 KEYWORDS = "key " * (1 << 14)
@@ -67,31 +72,48 @@ class Watch:
         self._thread.join()
 
 
-@pytest.fixture
-def as_served() -> Iterator[None]:
-    """As the service has it: see `api/cli/service/server.py`."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)
-    yield
-    sys.setswitchinterval(before)
-
-
 @contextmanager
 def served(tmp_path: Path, **settings: Any) -> Iterator[Api]:
+    """As `schedulearn serve` does it: see `api/cli/service/server.py`."""
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     with serve_api(tmp_path, gpus=4, **settings) as api:
         wait_for(lambda: api.http.get("/healthz").status_code == 200, what="the service")
-        yield api
+        sys.setswitchinterval(SWITCH_S)
+        leave_in_peace()
+        try:
+            yield api
+        finally:
+            sys.setswitchinterval(interval)
+            gc.set_threshold(*thresholds)
+            gc.unfreeze()
+
+
+def moment_s() -> float:
+    """Seconds of computing that are HELD_S where nothing else runs: the same work takes longer beside others."""
+    began = time.thread_time()
+    for _ in range(10):
+        json.loads(WORK)
+    return max(HELD_S, time.thread_time() - began)
 
 
 def held_by(api: Api, ask: Callable[[], object]) -> float:
+    """For how many moments others were held up; a whole one is too long."""
     found = []
     for _ in range(TRIES):
         with Watch(api) as watch:
             ask()
-        found.append(watch.held_s)
-        if watch.held_s < HELD_S:
+        found.append(watch.held_s / (HELD_S if watch.held_s < HELD_S else moment_s()))
+        if found[-1] < 1:
             break
     return min(found)
+
+
+def worker_of(api: Api) -> dict[str, str]:
+    """The headers of a worker of a job that runs."""
+    job_id = api.submit(elastic=True, required_gpus=1, max_gpus=1)
+    api.wait(job_id, "running")
+    token = api.runtime.env(f"schedulearn-{job_id}-1-0")["SCHEDULEARN_JOB_TOKEN"]
+    return {"authorization": f"Bearer {token}", "content-type": "application/json"}
 
 
 def routes_with_bodies() -> list[tuple[str, str]]:
@@ -122,7 +144,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.usefixtures("as_served")
 def test_no_route_is_held_up_by_a_body_that_it_refuses(tmp_path: Path) -> None:
     """Takes its time: every route, each with seven bodies of a megabyte."""
     slow = []
@@ -138,9 +159,23 @@ def test_no_route_is_held_up_by_a_body_that_it_refuses(tmp_path: Path) -> None:
                     assert 400 <= answer.status_code < 500, (method, path, answer.status_code, answer.text)
                     assert len(answer.content) < 20_000
 
-                if (held := held_by(api, ask)) >= HELD_S:
-                    slow.append(f"{method} {path}: {name}: {held:.3f} s")
+                if (held := held_by(api, ask)) >= 1:
+                    slow.append(f"{method} {path}: {name}: {held:.1f} moments")
     assert not slow, "\n".join(slow)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/reports", "/api/v1/reports/membership"])
+def test_nor_are_reports_by_what_a_worker_is_refused(tmp_path: Path, path: str) -> None:
+    with served(tmp_path) as api:
+        headers = worker_of(api)
+        for name, body in HOSTILE.items():
+
+            def ask(body: bytes = body) -> None:
+                answer = api.http.post(path, content=body, headers=headers)
+                assert answer.status_code == 422, answer.text
+                assert len(answer.content) < 20_000
+
+            assert held_by(api, ask) < 1, name
 
 
 def _large_job() -> dict[str, Any]:
@@ -167,6 +202,15 @@ ACCEPTED: dict[str, tuple[str, Any]] = {
     "a batch of long commands": ("/api/v1/jobs:batch", [{**FIVE_KEYS, "command": KEYWORDS}] * 120),
     "a sweep of many runs": ("/api/v1/sweeps", _sweep(3000, "python t.py --lr={lr}")),
     "a sweep with a long command": ("/api/v1/sweeps", _sweep(30, "{lr} " + KEYWORDS[:-10])),
+    "an experiment of many runs": (
+        "/api/v1/experiments",
+        {
+            "name": "e",
+            "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "command": "true"},
+            "factors": {"batch_size": list(range(1, 61)), "epochs": list(range(1, 11))},
+            "replications": 5,
+        },
+    ),
     "a data set of many files": (
         "/api/v1/data/some/versions",
         {"files": [{"path": f"f{number}", "size": 1, "sha256": f"{number:064x}"} for number in range(10_000)]},
@@ -174,7 +218,37 @@ ACCEPTED: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.usefixtures("as_served")
+REPORT = {
+    "attempt": 1,
+    "batch": {"init": 64, "max": 1024, "atomic": 32, "accumulation": 0, "why": "x" * 500},
+    "observations": [
+        {"num_nodes": 1, "num_gpus": 1, "atomic_batch": size, "passes": 10, "grad_time": 0.1, "iter_time": 0.2}
+        for size in range(1, 65)
+    ],
+    "noise_scale": 10.0,
+    "progress": {"epoch": 1, "epochs": 9, "position": 1, "epoch_samples": 9, "steps": 9},
+    "metrics": [
+        {"name": f"{number % 32:064}", "step": number, "value": 0.1, "at": 1.8e9 + number} for number in range(500)
+    ],
+}
+MEMBERSHIP = {
+    "attempt": 1, "member": 0, "leads": True, "trained": 0, "forming": True, "known": 0, "hold": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/v1/reports", REPORT), ("/api/v1/reports/membership", MEMBERSHIP)])
+def test_as_many_reports_as_are_taken_hold_up_nobody(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
+    sent = json.dumps(body).encode()
+    with served(tmp_path) as api:
+        headers = worker_of(api)
+
+        def ask() -> None:
+            answers = [api.http.post(path, content=sent, headers=headers).status_code for _ in range(15)]
+            assert set(answers) == {200}
+
+        assert held_by(api, ask) < 1
+
+
 @pytest.mark.parametrize("what", ACCEPTED)
 def test_the_most_expensive_bodies_that_are_accepted_hold_up_nobody(tmp_path: Path, what: str) -> None:
     path, body = ACCEPTED[what]
@@ -186,10 +260,9 @@ def test_the_most_expensive_bodies_that_are_accepted_hold_up_nobody(tmp_path: Pa
             answer = api.http.post(path, content=sent, headers={"content-type": "application/json"})
             assert answer.status_code in (200, 201), answer.text
 
-        assert held_by(api, ask) < HELD_S
+        assert held_by(api, ask) < 1
 
 
-@pytest.mark.usefixtures("as_served")
 def test_four_batches_at_once_hold_up_nobody_either(tmp_path: Path) -> None:
     sent = json.dumps([{**FIVE_KEYS, "command": KEYWORDS}] * 60).encode()
     with served(tmp_path) as api:
@@ -203,7 +276,20 @@ def test_four_batches_at_once_hold_up_nobody_either(tmp_path: Path) -> None:
             with ThreadPoolExecutor(4) as pool:
                 assert set(pool.map(one, range(4))) == {201}
 
-        assert held_by(api, ask) < HELD_S
+        assert held_by(api, ask) < 1
+
+
+def test_a_comparison_of_policies_holds_up_nobody(tmp_path: Path) -> None:
+    with served(tmp_path) as api:
+        jobs = [{**FIVE_KEYS, "required_gpus": 8, "elastic": True}] * 500
+        assert api.http.post("/api/v1/jobs:batch", json=jobs).status_code == 201
+        hours = iter(range(1, 1 + TRIES))  # each time another comparison: what was found would be answered again
+
+        def ask() -> None:
+            answer = api.http.get("/api/v1/policy/comparison", params={"hours": next(hours)}, timeout=300)
+            assert answer.status_code == 200, answer.text
+
+        assert held_by(api, ask) < 1
 
 
 @pytest.mark.parametrize("command", LONG_COMMANDS, ids=lambda command: repr(command[:12]))
@@ -215,7 +301,7 @@ def test_a_long_command_is_understood_in_a_moment(command: str) -> None:
     except InvalidError:
         pass
     hide_in_command(command)
-    assert time.process_time() - began < HELD_S
+    assert time.process_time() - began < moment_s()
 
 
 def test_who_is_over_their_quota_is_refused_before_the_body_is_looked_at(tmp_path: Path) -> None:

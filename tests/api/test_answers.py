@@ -11,6 +11,7 @@ import pytest
 from apis import FIVE_KEYS, Api, openapi, run_experiment, serve_api
 from clusters import wait_for
 from gpu_probes.memory import FakeProbe
+from matrices import each
 from schemas import check_answer, faults
 
 from schedulearn.scheduler.runtimes.contract import ImageProgress
@@ -267,7 +268,7 @@ def test_every_route_has_an_example() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "path"), EXAMPLES, ids=lambda value: str(value))
+@each(EXAMPLES, "method", "path")
 def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str) -> None:
     for ask in EXAMPLES[method, path]:
         with httpx.Client(base_url=stage.api.http.base_url, timeout=30) as client:
@@ -283,7 +284,7 @@ def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str
         check_answer(DOCUMENT, method, path, answer)
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
+@each(ROUTES, "method", "path")
 def test_what_is_refused_answers_as_described(stage: Stage, method: str, path: str) -> None:
     """With a query that no route knows, and a body and names that none takes."""
     nobody = {**dict.fromkeys(stage.names, "0"), "algorithm": "lottery"}

@@ -9,6 +9,7 @@ import pytest
 from apis import FIVE_KEYS, Api, known_by, token_for
 from builders import host
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.simulator import simulate
@@ -138,8 +139,7 @@ def test_an_empty_cluster_has_an_empty_preview(api: Api) -> None:
     assert (found["changes"], found["jobs"], found["then"]["mean_completion"]) == ([], [], None)
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
+@each(
     [
         ({"algorithm": "nonsense"}, "algorithm"),
         ({"algorithm": "goodput", "metric": "nonsense"}, "metric"),
@@ -148,6 +148,8 @@ def test_an_empty_cluster_has_an_empty_preview(api: Api) -> None:
         ({"algorithm": "fifo", "params": '{"backfil": 1}'}, "params.backfil"),
         ({}, "algorithm"),
     ],
+    "query",
+    "field",
 )
 def test_a_preview_of_what_does_not_exist_names_the_field(api: Api, query: dict[str, Any], field: str) -> None:
     assert field in str(preview(api, 422, **query))

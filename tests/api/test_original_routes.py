@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
+from matrices import each
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -93,14 +94,13 @@ def test_its_page_may_use_a_service_that_names_its_origin(tmp_path: Path) -> Non
         assert "access-control-allow-origin" not in api.http.get("/jobs", headers=origin).headers
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "stored"),
+@each(
     [
-        ("fifo", "fifo"), ("roundrobin", "round-robin"), ("RoundRobin", "round-robin"), ("FIFO", "fifo"),
+        ("roundrobin", "round-robin"), ("fifo", "fifo"), ("RoundRobin", "round-robin"), ("FIFO", "fifo"),
         ("ElasticFIFO", "elastic-fifo"), ("SRJF", "srtf"), ("ElasticSRJF", "elastic-srtf"),
-        ("ElasticTiresias", "elastic-tiresias"), ("FfDLOptimizer", "ffdl"), ("AFS-L", "afs-l"), ("AFSL", "afs-l"),
+        ("ElasticTiresias", "elastic-tiresias"), ("AFS-L", "afs-l"), ("FfDLOptimizer", "ffdl"), ("AFSL", "afs-l"),
     ],
+    "name", "stored",
 )  # fmt: skip
 def test_the_algorithm_is_switched_by_its_old_name(api: Api, name: str, stored: str) -> None:
     assert api.http.put(f"/algorithm/{name}").status_code == 200

@@ -12,6 +12,7 @@ import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from builders import host
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.scheduler.core.command import RESERVED_PREFIXES
 from schedulearn.scheduler.policies.registry import make_policy
@@ -166,8 +167,7 @@ def test_after_a_step_back_to_a_checkpoint_the_later_word_counts(api: Api) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("path", "value"),
+@each(
     [
         ("observations.0.iter_time", math.nan),
         ("observations.0.iter_time", -1),
@@ -190,6 +190,7 @@ def test_after_a_step_back_to_a_checkpoint_the_later_word_counts(api: Api) -> No
         ("metrics", [{"name": "m", "step": 0, "value": 0, "at": 1}] * 501),
         ("observations", [observation(1)] * 65),
     ],
+    "path", "value",
 )  # fmt: skip
 def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(api: Api, path: str, value: Any) -> None:
     job, env = running(api)
@@ -213,6 +214,7 @@ def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(api: Api, path
     assert profile_of(api, job)["reported_at"] is None
     [told] = [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
     assert (told["code"], path.split(".")[0] in told["message"]) == ("implausible", True)
+    api.http.post(f"/api/v1/jobs/{job}/cancel")  # the next one needs its GPU
 
 
 def events_of(api: Api, job: str) -> list[dict[str, Any]]:

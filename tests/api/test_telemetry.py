@@ -11,6 +11,7 @@ import pytest
 from apis import Api, serve_api
 from clusters import wait_for
 from gpu_probes.memory import FakeProbe
+from matrices import each
 from services import run
 from sqlalchemy import insert
 
@@ -135,8 +136,7 @@ def test_a_job_has_the_series_of_its_gpus_while_it_held_them(api: Api, probe: Fa
     assert iso(gpu["points"][-1][0]) <= task["finished_at"]
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "status"),
+@each(
     [
         ("hosts/nowhere", {}, 404),
         ("jobs/nope", {}, 404),
@@ -144,6 +144,9 @@ def test_a_job_has_the_series_of_its_gpus_while_it_held_them(api: Api, probe: Fa
         ("hosts/local", {"from": "2030-01-01", "to": "2029-01-01"}, 422),
         ("hosts/local", {"from": "1970-01-01T00:00:00Z"}, 422),
     ],
+    "path",
+    "query",
+    "status",
 )
 def test_a_series_that_makes_no_sense_is_refused(api: Api, path: str, query: dict[str, str], status: int) -> None:
     assert api.http.get(f"/api/v1/{path}/telemetry", params=query).status_code == status

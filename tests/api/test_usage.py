@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+from matrices import each
 from sqlalchemy import insert, select, update
 from sqlmodel import col
 
@@ -42,9 +43,9 @@ def ran(api: Api, hours: float, gpus: int, at: float = START, **fields: object) 
     return job
 
 
-@pytest.fixture
-def report(tmp_path: Path):  # type: ignore[no-untyped-def]
-    with serve_api(tmp_path) as api:
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    with serve_api(tmp_path_factory.mktemp("usage")) as api:
         ran(api, 10, 2, user="ann", labels={"project": "x"})
         ran(api, 18, 1, user="ann", labels={"project": "=1+1"})
         ran(api, 1, 4, user="ben")
@@ -74,7 +75,6 @@ def test_gpus_count_from_the_time_that_a_job_was_given_them(report) -> None:  # 
     assert row["gpu_hours"] == pytest.approx(30 / 3600 * (2 + 1 + 4), rel=1e-3), "its container ran 60 s later"
 
 
-@pytest.mark.slow
 def test_only_what_lies_in_the_span_counts(report) -> None:  # type: ignore[no-untyped-def]
     rows = report(since="2024-10-04T20:00:00Z", until="2024-10-04T21:00:00Z").json()
     assert [(row["user"], row["gpu_hours"]) for row in rows] == [("ann", 3.0)]
@@ -86,10 +86,9 @@ def test_a_spreadsheet_gets_csv_without_formulas(report) -> None:  # type: ignor
     assert [row["label"] for row in csv.DictReader(io.StringIO(answer.text))] == ["", "'=1+1", "x"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "query",
+@each(
     [{"by": "moon"}, {"by": "label"}, {"label": "x"}, {"since": "2025-01-01"}, {"gpu_hour_price": -1}, {"since": "x"}],
+    "query",
 )
 def test_a_report_that_makes_no_sense_is_refused(report, query) -> None:  # type: ignore[no-untyped-def]
     answer = report(**query)

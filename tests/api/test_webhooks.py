@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.scheduler.control.webhook_delivery import TIMEOUT_S
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
@@ -169,8 +170,7 @@ def test_paused_it_gets_nothing_and_removed_it_is_gone(api: Api, receiver: Recei
     assert told == ["webhook.removed", "webhook.changed", "webhook.changed", "webhook.added"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "words"),
+@each(
     [
         ({"url": "ftp://x/"}, "url", "must begin with http"),
         ({"url": "chat.example.org/hook"}, "url", "must begin with http"),
@@ -184,8 +184,11 @@ def test_paused_it_gets_nothing_and_removed_it_is_gone(api: Api, receiver: Recei
         ({"url": "https://x/", "events": []}, "events", "at least 1"),
         ({"url": "https://x/", "events": ["job.vanished"]}, "events", "choose from job.running, job.ended"),
         ({"url": "https://x/", "sekret": "x"}, "sekret", "did you mean 'secret'"),
-        ({}, "url", "required"),
+        ({}, "url", "is missing"),
     ],
+    "body",
+    "field",
+    "words",
 )
 def test_what_can_not_be_called_is_refused(api: Api, body: dict[str, Any], field: str, words: str) -> None:
     answer = api.http.post("/api/v1/webhooks", json=body)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import host, job, snapshot
+from matrices import each
 
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.scheduler.core.states import JobStatus
@@ -51,7 +52,7 @@ def test_every_policy_is_documented() -> None:
     assert [name for name in ours if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each(PAGES, "page")
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"

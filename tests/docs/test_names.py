@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 
 import click
-import pytest
 from apis import openapi, sockets
+from matrices import each
 
 from schedulearn.api.cli import cli
 
@@ -20,7 +20,7 @@ PAGES = [
 ]
 FOLDERS = "api|bench|docs|metrics|requirements|scheduler|scripts|src|tests|ui|worker_images"
 RUN = r"\.venv/bin/|docker compose exec(?: --?\w+)* schedulearn |docker compose run(?: --?\w+)* |"
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+every_page = each(PAGES, "page")
 
 
 def paths(page: Path) -> set[str]:

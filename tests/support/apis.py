@@ -36,6 +36,8 @@ FIVE_KEYS: dict[str, Any] = {
     "required_gpus": 2,
 }
 
+PATIENCE_S = 120
+"""Advice, and the comparison of all policies, take many seconds where the machine is busy."""
 ROLES = ("viewer", "user", "admin")
 
 
@@ -121,8 +123,7 @@ def serve_api(
     wait_for(lambda: server.started, what="the server")
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
-    # Advice takes many seconds where the machine is busy.
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as http:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http:
         wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
         yield Api(http, runtime, directory)
     server.should_exit = True
@@ -175,5 +176,7 @@ def token_for(api: Api, name: str, role: str, **more: object) -> str:
 
 @contextmanager
 def known_by(api: Api, token: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=api.http.base_url, headers={"authorization": f"Bearer {token}"}, timeout=10) as somebody:
+    with httpx.Client(
+        base_url=api.http.base_url, headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE_S
+    ) as somebody:
         yield somebody

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from apis import FIVE_KEYS, ROLES, Api, described_routes, known_by, serve_api, token_for
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.api.access.permissions import ASKED, TABLE, Permission
 
@@ -33,6 +35,7 @@ FOR_USERS = {
     *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
+ROUTES = [route for route in described_routes() if route not in OPEN | OF_JOBS]
 FOR_VIEWERS = {("POST", "/api/v1/jobs:preview")}
 FOR_ADMINS = {
     ("GET", "/api/v1/webhooks"),
@@ -58,12 +61,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, dict
         yield api, {role: stack.enter_context(known_by(api, token)) for role, token in tokens.items()}
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize(("method", "path"), [route for route in described_routes() if route not in OPEN | OF_JOBS])
+@each(product(ROUTES, ROLES), "route", "role")
 def test_every_route_lets_in_whom_it_should(
-    served: tuple[Api, dict[str, httpx.Client]], method: str, path: str, role: str
+    served: tuple[Api, dict[str, httpx.Client]], route: tuple[str, str], role: str
 ) -> None:
     _, people = served
+    method, path = route
     enough = ROLES.index(role) >= ROLES.index(least_role(method, path))
     with people[role].stream(method, path) as answer:  # the streams of events among them do not end
         assert (answer.status_code == 403) == (not enough), (answer.status_code, role, method, path)

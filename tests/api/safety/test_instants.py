@@ -4,6 +4,7 @@ import math
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from hypothesis import given
 from hypothesis import strategies as st
+from matrices import each
 from pydantic import TypeAdapter
 from sqlmodel import SQLModel
 
@@ -56,14 +58,13 @@ def test_a_deadline_out_of_bounds_is_refused_and_nothing_is_stored(api: Api, dea
     assert stored(api) == before
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api/v1/timeline?until={}", "/api/v1/timeline?since={}", "/api/v1/usage?until={}", "/api/v1/usage?since={}",
-        "/api/v1/cluster/utility?to={}", "/api/v1/hosts/local/telemetry?from={}", "/api/v1/hosts/local/telemetry?to={}",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("at", BEYOND)
+QUERIES = [
+    "/api/v1/timeline?until={}", "/api/v1/timeline?since={}", "/api/v1/usage?until={}", "/api/v1/usage?since={}",
+    "/api/v1/cluster/utility?to={}", "/api/v1/hosts/local/telemetry?from={}", "/api/v1/hosts/local/telemetry?to={}",
+]  # fmt: skip
+
+
+@each(product(QUERIES, BEYOND), "path", "at")
 def test_every_instant_of_a_query_has_the_same_bounds(api: Api, path: str, at: str) -> None:
     answer = api.http.get(path.format(at.replace("+", "%2B")))
     assert answer.status_code == 422, answer.text

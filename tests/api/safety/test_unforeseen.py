@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import sqlite3
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,7 @@ import pytest
 from apis import FIVE_KEYS, Api, openapi, read_sse, serve_api
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrices import each
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -38,10 +40,11 @@ def check_refused(answer: httpx.Response) -> None:
     assert answer.json()["status"] == answer.status_code
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/healthz", "/ui/", "/api/v1/jobs", "/jobs", "/api/v1/nothing", "/api/v1/reports"]
-)
-@pytest.mark.parametrize("headers", [{"host": "["}, {"host": "[::1"}, {"origin": "http://["}, {"origin": "//[x]y"}])
+PATHS = ["/", "/healthz", "/ui/", "/api/v1/jobs", "/jobs", "/api/v1/nothing", "/api/v1/reports"]
+NO_HOSTS = [{"host": "["}, {"host": "[::1"}, {"origin": "http://["}, {"origin": "//[x]y"}]
+
+
+@each(product(PATHS, NO_HOSTS), "path", "headers")
 def test_a_host_or_origin_that_is_none_is_refused(api: Api, path: str, headers: dict[str, str]) -> None:
     check_refused(api.http.get(path, headers=headers))
     check_refused(api.http.get(path, headers={**headers, "cookie": "schedulearn_token=x"}))
@@ -118,11 +121,12 @@ def parameters() -> list[tuple[str, str]]:
     return [(name, key) for name, cls in policy.POLICIES.items() for key in policy.parameters_of(cls)]
 
 
-@pytest.mark.parametrize(
-    "value", ["Infinity", "-Infinity", "NaN", '"Infinity"', '"nan"', "1e999", "1" + "0" * 400, DEEP]
-)
-@pytest.mark.parametrize(("algorithm", "key"), parameters())
-def test_no_parameter_takes_what_no_json_can_show(api: Api, algorithm: str, key: str, value: str) -> None:
+NO_JSON = ["Infinity", "-Infinity", "NaN", '"Infinity"', '"nan"', "1e999", "1" + "0" * 400, DEEP]
+
+
+@each(product(parameters(), NO_JSON), "parameter", "value")
+def test_no_parameter_takes_what_no_json_can_show(api: Api, parameter: tuple[str, str], value: str) -> None:
+    algorithm, key = parameter
     before = api.http.get("/api/v1/policy").text
     body = f'{{"algorithm": "{algorithm}", "params": {{"{key}": {value}}}}}'
     answer = api.http.put("/api/v1/policy", content=body.encode(), headers=JSON)

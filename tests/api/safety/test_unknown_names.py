@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from apis import FIVE_KEYS, Api, described_routes, serve_api
+from matrices import each
 
 from schedulearn.scheduler.core.suggestions import did_you_mean
 
@@ -14,7 +15,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield served
 
 
-@pytest.mark.parametrize(("method", "path"), described_routes())
+@each(described_routes(), "method", "path")
 def test_every_route_refuses_a_query_parameter_that_it_does_not_know(api: Api, method: str, path: str) -> None:
     answer = api.http.request(method, f"{path}?nonsense=1")
     assert answer.status_code == 422, answer.text

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.scheduler.control.webhook_delivery import post
 from schedulearn.scheduler.control.webhook_targets import TargetRefused, WebhookTargets
@@ -69,7 +70,7 @@ def listener() -> Iterator[Listener]:
     made.socket.close()
 
 
-@pytest.mark.parametrize("host", PRIVATE)
+@each(PRIVATE, "host")
 def test_no_webhook_leads_off_the_internet(host: str) -> None:
     targets = WebhookTargets()
     with pytest.raises(TargetRefused, match="not on the internet"):

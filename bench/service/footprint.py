@@ -3,19 +3,17 @@ resident and 1 % of a core when idle, also after jobs have ended."""
 
 from __future__ import annotations
 
-import compileall
 import statistics
 import time
 
-from bench.measured_service import JOB, Service, service, verdict
+from bench.measured_service import JOB, Service, compile_all, service, verdict
 
 FLAGS = ("--runtime", "process", "--simulate-gpus", "4")
 JOBS = 20
 
 
 def main(idle_seconds: float = 30.0) -> bool:
-    for folder in ("api", "scheduler", "metrics"):  # as `make setup` leaves it, whatever was edited since
-        compileall.compile_dir(folder, quiet=1)
+    compile_all()
     ready, size = [], 0.0
     for _ in range(5):
         with service(*FLAGS) as target:

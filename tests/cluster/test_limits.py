@@ -69,7 +69,22 @@ def test_data_sets_reach_the_container_and_unknown_ones_are_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "target", ["", "/", "data", "/data/../etc/x", "/etc/passwd", "/schedulearn/sdk", "/proc", "/a\0"]
+    "target",
+    [
+        "",
+        "/",
+        "data",
+        "/data/../etc/x",
+        "/etc/passwd",
+        "/schedulearn/sdk",
+        "/proc",
+        "/a\0",
+        "//etc",
+        "/./etc/x",
+        "///proc/self",
+        "/.",
+        "//",
+    ],
 )
 def test_targets_that_no_data_set_may_have(target: str) -> None:
     with pytest.raises(ValidationError):

@@ -94,6 +94,7 @@ def test_data_that_there_is_not_is_refused(tmp_path: Path, data: Any, told: str)
         ({"faces": "/etc"}, "is not free"),
         ({"faces": "/inputs/x"}, "is not free"),
         ({"a": "/d", "b": "/d/e"}, "one inside another"),
+        ({"a": "/d", "b": "//d/./e"}, "one inside another"),
     ],
 )
 def test_what_can_be_no_data_is_refused(data: Any, told: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,12 +73,13 @@ def check_writable(writable: Mapping[str, Sequence[str]], data_sets: Mapping[str
 
 
 def check_target(target: str) -> str:
-    """Where in the container a data set may be. Raises ValueError."""
-    if not target.startswith("/") or target == "/" or ".." in target.split("/") or "\0" in target:
+    """Where in the container a data set may be, as an engine writes that path. Raises ValueError."""
+    path = posixpath.normpath(f"/{target.lstrip('/')}")
+    if not target.startswith("/") or path == "/" or ".." in target.split("/") or "\0" in target:
         raise ValueError(f"{target!r} must be an absolute path in the container, without '..'")
-    if any(target == place or target.startswith(f"{place}/") for place in _OURS):
+    if any(path == place or path.startswith(f"{place}/") for place in _OURS):
         raise ValueError(f"{target!r} is not free for data sets: choose another folder, e.g. /data/...")
-    return target.rstrip("/")
+    return path
 
 
 def nested_target(targets: Sequence[str]) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from benches import IMAGE, Bench, Program, shell, wait_for
 
-from schedulearn.scheduler.core.task import TaskSpec, TaskState
+from schedulearn.scheduler.core.task import RunAs, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import gpu_options, read_task, why_not_run
@@ -129,6 +129,16 @@ class TestContainers:
             containers.start(SLEEPER, mounts={"/data/set": missing})
         with pytest.raises(StartRefused, match="not declared any more"):
             containers.start(SLEEPER, mounts={"/data/set": ""})
+
+    @pytest.mark.parametrize("writable", [True, False])
+    def test_a_folder_over_a_file_of_the_image_is_refused(
+        self, containers: Bench, tmp_path: Path, writable: bool
+    ) -> None:
+        """Else it would be tried for ever, and hold its GPU."""
+        change = {"writable": ["/bin/sleep"], "run_as": RunAs("ada", 4321, 4322, ())} if writable else {}
+        with pytest.raises(StartRefused, match="where its image has a file: choose another path"):
+            containers.start(SLEEPER, mounts={"/bin/sleep": str(tmp_path)}, **change)
+        assert containers.runtime.observe() == []
 
     def test_an_entry_point_of_the_image_does_not_swallow_the_command(self, containers: Bench, engine: Engine) -> None:
         name = f"schedulearn-test/entry-{uuid.uuid4().hex[:8]}"

@@ -58,6 +58,7 @@ _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or d
 _HOPELESS = re.compile(
     r"could not select device driver|unknown or invalid runtime|unknown device|unresolvable CDI", re.I
 )
+_ONTO_FILE = re.compile(r"mount.*: not a directory", re.I)
 
 
 class DockerRuntime:
@@ -140,13 +141,13 @@ class DockerRuntime:
         task = replace(task, image=layer_tag(task.image))
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
-        with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"):
+        with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task.task_id):
             container = self._create(task)
             if container is not None:
                 self._open_folders(task, container)
                 if task.code:
                     put_code(self._engine.api, container, Path(task.code), apart=task.run_as is not None)
-                self._run(task, container)
+                self._run(container)
                 self._follow(task.task_id, container)
 
     def stop(self, task_id: str, grace_s: float) -> None:
@@ -361,17 +362,29 @@ class DockerRuntime:
             raise RuntimeFault(f"{task.task_id} was made for an image with a shell, and is made again")
         return str(found["Id"])
 
-    def _run(self, task: TaskSpec, container: str) -> None:
+    def _run(self, container: str) -> None:
         try:
             self._engine.api.start(container)
         except docker.errors.APIError as error:
+            if not _BAD_COMMAND.search(explain(error)):  # else it stays, and is seen as exited with 126 or 127
+                raise
+
+    @contextmanager
+    def _refusals(self, task_id: str) -> Iterator[None]:
+        """Turns what no second try will change into StartRefused, and leaves no container."""
+        try:
+            yield
+        except docker.errors.APIError as error:
             words = explain(error)
-            if _BAD_COMMAND.search(words):
-                return  # it stays, and is seen as exited with 126 or 127
-            if _HOPELESS.search(words):
-                self._engine.api.remove_container(container, v=True, force=True)
-                raise StartRefused(f"{self.host_id} can't start {task.task_id}: {words}") from error
-            raise
+            if _ONTO_FILE.search(words):
+                why = "a data set would be where its image has a file: choose another path in mounts"
+            elif _HOPELESS.search(words):
+                why = words
+            else:
+                raise
+            if (made := self._find(task_id)) is not None:
+                self._engine.api.remove_container(made["Id"], v=True, force=True)
+            raise StartRefused(f"{self.host_id} can't start {task_id}: {why}") from error
 
     def _find(self, task_id: str) -> Mapping[str, Any] | None:
         """Our container of this name, inspected."""

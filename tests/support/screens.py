@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from browsing import ENDLESS
-from playwright.sync_api import BrowserContext, Page, Request, Response, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from services import IMAGE, Service
 
 SCREENS = {
@@ -61,34 +59,6 @@ def seeded_service(data: Path) -> Iterator[Seeded]:
         service.wait(ids["ada"], "running")
         yield Seeded(service, ids, tokens)
         service.cancel_all()
-
-
-@dataclass
-class Asked:
-    """What a page asked the service for since the last visit, and what went wrong."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    refused: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    def attach(self, page: Page) -> None:
-        page.on("request", self._request)
-        page.on("response", self._response)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-
-    def _request(self, request: Request) -> None:
-        if path := path_of(request.url):
-            self.counts[path] += 1
-
-    def _response(self, response: Response) -> None:
-        if response.status == 403:
-            self.refused.append(response.url)
-
-
-def path_of(url: str) -> str:
-    """The path of a question to the API, '' for anything else: files of the page, and the stream of events."""
-    path = urlsplit(url).path
-    return path if path.startswith("/api/v1/") and path != "/api/v1/events" else ""
 
 
 def settled(page: Page) -> None:

@@ -20,7 +20,7 @@ from typing_extensions import TypeVar
 
 from schedulearn.scheduler.background import call_later
 from schedulearn.scheduler.control.submission.inputs import has_inputs, pinned, settle_inputs
-from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs
+from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, prepare_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
@@ -146,23 +146,30 @@ class Service:
         make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
+        needs_inputs = any(map(has_inputs, specs))
         sent = Counter(spec.user for spec in specs)
         self.quotas.note_submission(sent)
         bounded = self.quotas.bounds_waiting(sent)
-        if idempotency_key is None and not bounded and not any(map(has_inputs, specs)):
+        if idempotency_key is None and not bounded and not needs_inputs:
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
         for index, row in enumerate(rows) if idempotency_key is not None else ():
             row["idempotency_key"] = _nth_key(idempotency_key or "", index)
             row["request_hash"] = digest
 
+        def prepare() -> Callable[[Connection], None]:
+            return prepare_jobs(self.db.engine.dialect, [(row, ACTOR.get()) for row in rows])
+
+        prepared = None if needs_inputs else prepare()
+
         def change(conn: Connection) -> B:
             found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
             if not found:
-                check_predecessors(conn, specs)
-                settle_inputs(conn, rows, specs)
+                if needs_inputs:
+                    check_predecessors(conn, specs)
+                    settle_inputs(conn, rows, specs)
                 self.quotas.check_waiting(conn, sent)
-                insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
+                (prepared or prepare())(conn)
             return make(found or rows)
 
         future = self.db.submit(change)

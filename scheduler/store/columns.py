@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -28,6 +29,9 @@ from sqlalchemy.types import TypeDecorator
 from schedulearn.scheduler.core.instants import bounded
 
 E = TypeVar("E", bound=StrEnum)
+
+_MANY = 100  # rows
+_PLAIN = re.compile(r"[A-Za-z0-9 _./{}\[\]-]{0,100}")  # text that needs no care between quotes
 
 
 class EnumColumn(TypeDecorator[E]):
@@ -94,16 +98,43 @@ def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, ob
 
 
 def insert_rows(conn: Connection, model: type, rows: Sequence[Mapping[str, object]]) -> None:
-    """Rows with the same columns. SQLAlchemy prepares each value by itself, which takes as long for the sixty of a job
-    as SQLite takes to store them: here it only says how, once."""
-    if not conn.dialect.positional:
-        conn.execute(insert(model), rows)
-        return
-    statement, columns = _prepared(model, conn.dialect, tuple(rows[0]))
-    conn.exec_driver_sql(
-        statement,
-        [tuple([row[name] if write is None else write(row[name]) for name, write in columns]) for row in rows],
-    )
+    """Rows with the same columns."""
+    prepare_rows(conn.dialect, model, rows)(conn)
+
+
+def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, object]]) -> Callable[[Connection], object]:
+    """What inserts rows with the same columns, made before the writer is asked to. SQLAlchemy prepares each value by
+    itself, which takes as long for the sixty of a job as SQLite takes to store them: here it only says how, once."""
+    if not dialect.positional:
+        return lambda conn: conn.execute(insert(model), rows)
+    statement, columns = _prepared(model, dialect, tuple(rows[0]))
+    values = [tuple([row[name] if write is None else write(row[name]) for name, write in columns]) for row in rows]
+    if len(values) >= _MANY:
+        statement, values = _with_constants(statement, values)
+    return lambda conn: conn.exec_driver_sql(statement, values)
+
+
+def _with_constants(statement: str, values: Sequence[tuple[object, ...]]) -> tuple[str, list[tuple[object, ...]]]:
+    """The same with what all rows have in common as a part of the statement. SQLite takes as long to be given the
+    values of a job as to store them, and most of them are the same."""
+    first = values[0]
+    written = [
+        literal if literal is None or all(row[place] == first[place] for row in values) else None
+        for place, literal in enumerate(map(_literal, first))
+    ]
+    names, _, _ = statement.partition(" VALUES ")
+    rest = [place for place, literal in enumerate(written) if literal is None]
+    marks = ", ".join("?" if literal is None else literal for literal in written)
+    return f"{names} VALUES ({marks})", [tuple([row[place] for place in rest]) for row in values]
+
+
+def _literal(value: object) -> str | None:
+    """As SQL; None: it is to be given to the driver."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return f"'{value}'" if _PLAIN.fullmatch(value) else None
+    return str(value) if type(value) is int else None
 
 
 @lru_cache(16)

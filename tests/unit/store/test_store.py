@@ -1,6 +1,7 @@
 import re
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.control.service import job_row
+from schedulearn.scheduler.control.submission.queue import prepare_jobs
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import db as store
@@ -109,13 +111,15 @@ def test_changes_that_come_together_share_a_commit_and_a_failing_one_leaves_noth
     assert len(commits) <= 2
 
 
-def test_rows_are_stored_as_by_sqlalchemy(in_sqlite: Database) -> None:
+@pytest.mark.parametrize("times", [1, 50], ids=["few", "many"])
+def test_rows_are_stored_as_by_sqlalchemy(in_sqlite: Database, times: int) -> None:
     """Each kind of column: text, numbers, flags, times out of bounds, states, and JSON that is empty, full or none."""
     spec = JobSpec(
-        name="é\"", type="Pytorch", container_image="image", command="true", required_gpus=2, elastic=True,
+        name="it's é\"", type="Pytorch", container_image="image", command="true", required_gpus=2, elastic=True,
         env={"A": "ü"}, labels={}, requirements=["numpy"], weight=0.5, deadline=2e9,
     )  # fmt: skip
-    given = [{**job_row(spec, at), "params": params} for at, params in ((1e12, {"lr": 0.1}), (3.5, None), (4, {}))]
+    kinds = ((1e12, {"lr": 0.1}), (3.5, None), (4, {}))
+    given = [{**job_row(spec, at), "params": params} for at, params in kinds * times]
 
     def store_both(conn: Connection) -> tuple[list[Any], list[Any]]:
         insert_rows(conn, Job, given)
@@ -129,8 +133,24 @@ def test_rows_are_stored_as_by_sqlalchemy(in_sqlite: Database) -> None:
         return list(conn.exec_driver_sql(f"SELECT {columns} FROM job ORDER BY id"))
 
     ours, theirs = in_sqlite.write(store_both)
-    assert len(ours) == 3
+    assert len(ours) == 3 * times
     assert ours == theirs
+
+
+def test_many_jobs_hold_the_writer_for_a_fraction_of_what_sqlalchemy_needs(in_sqlite: Database) -> None:
+    spec = JobSpec(name="a", type="b", container_image="c", command="d", required_gpus=1)
+
+    def held_by(store: Callable[[Connection], object]) -> float:
+        def change(conn: Connection) -> float:
+            began = time.thread_time()
+            store(conn)
+            return time.thread_time() - began
+
+        return in_sqlite.write(change)
+
+    rows = [[job_row(spec, 1.0) for _ in range(2000)] for _ in range(2)]
+    prepared = prepare_jobs(in_sqlite.engine.dialect, [(row, "ada") for row in rows[0]])
+    assert 3 * held_by(prepared) < held_by(lambda conn: conn.execute(insert(Job), rows[1]))
 
 
 def test_a_row_that_cannot_be_is_refused(database: Database) -> None:

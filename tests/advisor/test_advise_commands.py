@@ -36,15 +36,15 @@ def job(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A file with a job of which 12 runs have ended."""
     file = tmp_path_factory.mktemp("file") / "job.yaml"
     file.write_text(JOB)
-    assert "there are 0" in service.run("advise", str(file), code=1).err
+    assert "there are 0" in service.invoke("advise", str(file), code=1).err
     body = EXPERIMENT.format(job="".join(f"\n  {line}" for line in JOB.replace("required_gpus: 1\n", "").splitlines()))
-    service.run("experiment", "start", "--wait", "-", stdin=body)
+    service.invoke("experiment", "start", "--wait", "-", stdin=body)
     return str(file)
 
 
 def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Service, job: str) -> None:
     before = service.rows("SELECT count(*) FROM job")
-    found = service.run("advise", job, "--within", "60", "--json").json
+    found = service.invoke("advise", job, "--within", "60", "--json").json
     assert (found["samples"], found["meets"]) == (12, True)
     assert {(each["batch_size"], each["required_gpus"]) for each in found["options"]} == {
         (batch, gpus) for batch in (32, 64) for gpus in (1, 2, 4)
@@ -60,16 +60,16 @@ def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Servic
 
 
 def test_it_is_told_as_a_table_and_by_its_exit_code(service: Service, job: str) -> None:
-    shown = service.run("advise", job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
+    shown = service.invoke("advise", job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
     assert shown[0].startswith("batch_size 32, required_gpus 2")
     assert shown[1].split()[:2] == ["BATCH", "GPUS"]
     assert "From 12 finished jobs; time by" in shown[-1]
-    assert "None of 6 configurations" in service.run("advise", job, "--within", "0.01", code=1).out
+    assert "None of 6 configurations" in service.invoke("advise", job, "--within", "0.01", code=1).out
 
 
 def test_what_cannot_be_advised_is_told_why(service: Service, job: str, tmp_path: Path) -> None:
-    assert "neither a time" in service.run("advise", job, "--deadline", "soon", code=2).err
-    assert "no host has as many" in service.run("advise", job, "--gpus", "64", code=1).err
+    assert "neither a time" in service.invoke("advise", job, "--deadline", "soon", code=2).err
+    assert "no host has as many" in service.invoke("advise", job, "--gpus", "64", code=1).err
     other = tmp_path / "other.yaml"
     other.write_text(JOB.replace("exec sleep", "true"))
-    assert "advice needs 10 finished jobs" in service.run("advise", str(other), code=1).err
+    assert "advice needs 10 finished jobs" in service.invoke("advise", str(other), code=1).err

@@ -110,36 +110,36 @@ def left_in(folder: Path) -> list[str]:
 
 
 def test_ls_shows_what_a_job_wrote(service: Service, job: str) -> None:
-    lines = service.run("files", "ls", job).out.splitlines()
+    lines = service.invoke("files", "ls", job).out.splitlines()
     assert lines[0].split() == ["NAME", "SIZE", "MODIFIED"]
     assert [line.split()[0] for line in lines[1:]] == ["latest", "model.pt", "plots/"]
     assert "5.0 MB" in lines[2]
-    assert "step-7" in service.run("files", "ls", job, "checkpoints").out
-    found = service.run("files", "ls", job, "outputs/plots", "--json").json
+    assert "step-7" in service.invoke("files", "ls", job, "checkpoints").out
+    found = service.invoke("files", "ls", job, "outputs/plots", "--json").json
     assert [item["path"] for item in found["items"]] == [
         "outputs/plots/deep", "outputs/plots/loss.png", "outputs/plots/out",
     ]  # fmt: skip
 
 
 def test_cp_and_get_bring_a_file_bit_for_bit(service: Service, job: str, model: bytes, tmp_path: Path) -> None:
-    assert service.run("cp", f"{job}:/outputs/model.pt", str(tmp_path)).out.strip() == str(tmp_path / "model.pt")
+    assert service.invoke("cp", f"{job}:/outputs/model.pt", str(tmp_path)).out.strip() == str(tmp_path / "model.pt")
     assert (tmp_path / "model.pt").read_bytes() == model
-    service.run("files", "get", job, "outputs/latest", str(tmp_path / "mine.pt"))
+    service.invoke("files", "get", job, "outputs/latest", str(tmp_path / "mine.pt"))
     assert (tmp_path / "mine.pt").read_bytes() == model, "a link gives what it leads to"
-    service.run("cp", f"{job}:checkpoints/step-7", f"{tmp_path}/new/folder/")
+    service.invoke("cp", f"{job}:checkpoints/step-7", f"{tmp_path}/new/folder/")
     assert (tmp_path / "new/folder/step-7").read_bytes() == b"ckpt"
     (tmp_path / "mine.pt").write_bytes(b"old")
-    service.run("cp", f"{job}:/outputs/model.pt", str(tmp_path / "mine.pt"))
+    service.invoke("cp", f"{job}:/outputs/model.pt", str(tmp_path / "mine.pt"))
     assert (tmp_path / "mine.pt").read_bytes() == model
     assert left_in(tmp_path) == ["mine.pt", "model.pt", "new"]
 
 
 def test_cp_brings_a_folder_and_replaces_none(service: Service, job: str, model: bytes, tmp_path: Path) -> None:
-    service.run("cp", f"{job}:/outputs", f"{tmp_path}/results")
+    service.invoke("cp", f"{job}:/outputs", f"{tmp_path}/results")
     assert (tmp_path / "results/model.pt").read_bytes() == (tmp_path / "results/latest").read_bytes() == model
     assert (tmp_path / "results/plots/deep/a.txt").read_bytes() == b"deep"
     assert not os.path.lexists(tmp_path / "results/plots/out")
-    again = service.run("cp", f"{job}:/outputs/plots", f"{tmp_path}/results", code=1)
+    again = service.invoke("cp", f"{job}:/outputs/plots", f"{tmp_path}/results", code=1)
     assert "is there already: remove it" in again.err
     assert left_in(tmp_path) == ["results"]
 
@@ -159,7 +159,7 @@ def test_what_can_not_be_brought_is_refused_and_leaves_nothing(
     service: Service, job: str, tmp_path: Path, source: str, words: str
 ) -> None:
     code = 2 if "JOB:PATH" in words else 1
-    assert words in service.run("cp", source.replace("last:", f"{job}:"), str(tmp_path), code=code).err
+    assert words in service.invoke("cp", source.replace("last:", f"{job}:"), str(tmp_path), code=code).err
     assert left_in(tmp_path) == []
 
 

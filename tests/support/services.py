@@ -351,6 +351,8 @@ def invoke(*arguments: str, stdin: str = "", code: int = 0, url: str | None = No
     with CliRunner().isolation(stdin, {**not_passed_on, **_ENV, **where, **env}) as (out, err, _):
         with patch.object(sys, "argv", ["schedulearn", *arguments]), suppress_exit() as ended:
             main()
+        sys.stdout.flush()
+        sys.stderr.flush()
         done = Result(ended[0], out.getvalue().decode(), err.getvalue().decode())
     assert done.code == code, done
     return done

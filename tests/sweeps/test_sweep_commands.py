@@ -28,32 +28,34 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def test_a_sweep_from_start_to_retry(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "sweep.yaml"
     file.write_text(YAML)
-    started = service.run("sweep", str(file)).out
+    started = service.invoke("sweep", str(file)).out
     sweep = started.split()[0]
     assert started == f"{sweep} running: Started with 2 runs.\n"
-    assert service.run("sweep", "wait", "last", code=1).out == f"{sweep} completed: Of 2 runs 1 succeeded, 1 failed.\n"
-    lines = service.run("sweep", "show", sweep).out.splitlines()
+    assert (
+        service.invoke("sweep", "wait", "last", code=1).out == f"{sweep} completed: Of 2 runs 1 succeeded, 1 failed.\n"
+    )
+    lines = service.invoke("sweep", "show", sweep).out.splitlines()
     assert lines[0] == f"{sweep} lr search, completed: Of 2 runs 1 succeeded, 1 failed."
     assert lines[1].split()[:4] == ["RUN", "lr", "env.WHEN", "JOB"]
     assert [line.split()[:3] + line.split()[4:5] for line in lines[2:]] == [
         ["1", "0.001", "2026-01-01", "succeeded"], ["2", "0.5", "2026-01-01", "failed"],
     ]  # fmt: skip
-    [listed] = service.run("sweep", "ls", "--json").json["items"]
+    [listed] = service.invoke("sweep", "ls", "--json").json["items"]
     assert (listed["id"], listed["state"], listed["parameters"]) == (sweep, "completed", ["lr", "env.WHEN"])
-    assert sweep in service.run("sweep", "ls").out
-    assert service.run("sweep", "retry", sweep).out == f"{sweep} running: Started again with 1 runs.\n"
-    service.run("sweep", "wait", sweep, code=1)
-    assert [run["tries"] for run in service.run("sweep", "show", sweep, "--json").json["table"]] == [1, 2]
-    assert "has ended already" in service.run("sweep", "cancel", sweep, code=1).err
+    assert sweep in service.invoke("sweep", "ls").out
+    assert service.invoke("sweep", "retry", sweep).out == f"{sweep} running: Started again with 1 runs.\n"
+    service.invoke("sweep", "wait", sweep, code=1)
+    assert [run["tries"] for run in service.invoke("sweep", "show", sweep, "--json").json["table"]] == [1, 2]
+    assert "has ended already" in service.invoke("sweep", "cancel", sweep, code=1).err
 
 
 def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
     job = {"name": "slow", "container_image": IMAGE, "launcher": "none", "command": "sleep {s}"}
     body = json.dumps({"job": job, "grid": {"s": [60] * 9}, "max_parallel": 6})
-    started = service.run("sweep", "start", "--json", "-", stdin=body).json
+    started = service.invoke("sweep", "start", "--json", "-", stdin=body).json
     assert (started["name"], started["state"], started["runs"]) == ("slow", "running", 9)
-    service.run("sweep", "cancel", started["id"])
-    ended = service.run("sweep", "wait", started["id"], "--json", code=130).json
+    service.invoke("sweep", "cancel", started["id"])
+    ended = service.invoke("sweep", "wait", started["id"], "--json", code=130).json
     assert (ended["state"], ended["counts"]["cancelled"] + ended["counts"]["pending"]) == ("cancelled", 9)
 
 
@@ -67,21 +69,21 @@ def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
     ],
 )
 def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, words: str) -> None:
-    assert words in service.run("sweep", "-", stdin=text, code=2).err
+    assert words in service.invoke("sweep", "-", stdin=text, code=2).err
 
 
 def test_what_the_service_refuses_is_told(service: Service) -> None:
-    assert "give one of grid, random and list" in service.run("sweep", "-", stdin="name: x\njob: {}", code=1).err
-    assert "there is no sweep" in service.run("sweep", "show", "0000000000", code=1).err
+    assert "give one of grid, random and list" in service.invoke("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    assert "there is no sweep" in service.invoke("sweep", "show", "0000000000", code=1).err
 
 
 def test_a_job_is_submitted_after_others(service: Service) -> None:
     first = service.submit("sleep 60")
     flags = ("submit", "-d", "--image", IMAGE, "--launcher", "none", "--after", first)
-    second = service.run(*flags, "--", "true").out.strip()
-    assert f"{first} (ok)" in service.run("show", second).out
-    either = service.run(*flags, "--after-any", "--", "true").out.strip()
-    service.run("cancel", first)
+    second = service.invoke(*flags, "--", "true").out.strip()
+    assert f"{first} (ok)" in service.invoke("show", second).out
+    either = service.invoke(*flags, "--after-any", "--", "true").out.strip()
+    service.invoke("cancel", first)
     assert service.wait(second, "cancelled")["reason"] == "predecessor_failed"
     service.wait(either, "succeeded")
-    assert "goes with --after" in service.run("submit", "--after-any", "--image", IMAGE, "--", "true", code=2).err
+    assert "goes with --after" in service.invoke("submit", "--after-any", "--image", IMAGE, "--", "true", code=2).err

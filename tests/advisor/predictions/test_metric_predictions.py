@@ -214,14 +214,14 @@ def test_the_command_shows_what_jobs_were_to_reach_and_reached(tmp_path: Path) -
     train = ("--", sys.executable, str(script), json.dumps(report(0.9)))
     with Service(tmp_path / "data") as service:
         for _ in range(3):
-            service.run(*given, *train)
-        service.run(*given, "-d", *train, str(end))
-        shown = wait_for(lambda: service.run("predictions").out.partition("METRIC")[2], what="the prediction")
+            service.invoke(*given, *train)
+        service.invoke(*given, "-d", *train, str(end))
+        shown = wait_for(lambda: service.invoke("predictions").out.partition("METRIC")[2], what="the prediction")
         assert "No job whose metrics were predicted has ended well yet." in shown
         end.touch()
-        wait_for(lambda: service.run("predictions", "--json").json["metrics"]["compared"], what="what came")
-        [row, summary] = service.run("predictions").out.splitlines()[-2:]
+        wait_for(lambda: service.invoke("predictions", "--json").json["metrics"]["compared"], what="what came")
+        [row, summary] = service.invoke("predictions").out.splitlines()[-2:]
         assert row.split()[1:] == ["accuracy", "0.9", "0.8991", "to", "0.9009", "mean", "3", "0.9", "yes"]
         assert summary == "1 of 1 intervals of metrics held (100%, 90% is the aim)."
-        of_family = service.run("predictions", "families").out.splitlines()[-1]
+        of_family = service.invoke("predictions", "families").out.splitlines()[-1]
         assert of_family.split()[:4] == ["logs", "accuracy", "1", "100%"]

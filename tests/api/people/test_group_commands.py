@@ -17,17 +17,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def test_a_group_from_its_making_to_its_end(service: Service) -> None:
     me = getpass.getuser()
-    assert service.run("groups", "set", "vision", "--gpus", "0", "--waiting", "5").out == "vision: gpus 0, waiting 5\n"
-    assert service.run("groups", "add", "vision", me, "ben").out == f"vision: {', '.join(sorted([me, 'ben']))}\n"
-    head, row = service.run("groups", "ls").out.splitlines()
+    assert (
+        service.invoke("groups", "set", "vision", "--gpus", "0", "--waiting", "5").out == "vision: gpus 0, waiting 5\n"
+    )
+    assert service.invoke("groups", "add", "vision", me, "ben").out == f"vision: {', '.join(sorted([me, 'ben']))}\n"
+    head, row = service.invoke("groups", "ls").out.splitlines()
     columns = ["GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE"]
     assert head.split() == ["GROUP", *columns, "USERS"]
     assert row.split()[:8] == ["vision", "0", "of", "0", "-", "0", "of", "5"]
-    assert service.run("whoami").out.splitlines()[1:] == [
+    assert service.invoke("whoami").out.splitlines()[1:] == [
         "in the group vision", "  GPUs at once: 0 of 0", "  jobs waiting: 0 of 5",
     ]  # fmt: skip
-    assert service.run("groups", "drop", "vision", "ben").out == "ben is not in vision any more\n"
-    assert "not in the group" in service.run("groups", "drop", "vision", "ben", code=1).err
-    assert service.run("groups", "ls", "--json").json["items"][0]["members"] == [me]
-    assert service.run("groups", "rm", "vision").out == "vision is removed\n"
-    assert "there is no group 'vision'" in service.run("groups", "add", "vision", me, code=1).err
+    assert service.invoke("groups", "drop", "vision", "ben").out == "ben is not in vision any more\n"
+    assert "not in the group" in service.invoke("groups", "drop", "vision", "ben", code=1).err
+    assert service.invoke("groups", "ls", "--json").json["items"][0]["members"] == [me]
+    assert service.invoke("groups", "rm", "vision").out == "vision is removed\n"
+    assert "there is no group 'vision'" in service.invoke("groups", "add", "vision", me, code=1).err

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench
+.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -26,6 +26,7 @@ help:
 	@echo "make gpu-check  all that only a real GPU can show, as a table; docs/gpu.md"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
 	@echo "make bench   measure the budgets of docs/performance.md"
+	@echo "make figures write the simulated tables of docs/policies.md and docs/simulator.md"
 	@echo "make audit   ask public databases for known weaknesses of what the lock files name; a minute at most"
 	@echo "make sbom    what the wheel, the page and the worker images are made of, as CycloneDX, into dist/sbom"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
@@ -110,6 +111,9 @@ lint: $(VENV)/.dev
 
 bench: setup $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)
+
+figures: setup $(VENV)/.dev
+	@$(BIN)/python -m bench.policies.figures $(ARGS)
 
 lock: $(VENV)/.dev
 	@scripts/lock.sh $(BIN)

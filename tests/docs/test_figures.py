@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bench.policies import figures
 from click.testing import CliRunner
 
 from schedulearn.api.cli import cli
@@ -16,55 +14,38 @@ from schedulearn.api.cli import cli
 ROOT = Path(__file__).parents[2]
 
 
-def block(page: str, heading: str) -> str:
-    """The part of a page under a heading."""
-    text = (ROOT / "docs" / page).read_text()
-    return text.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+def rows_of(table: str) -> list[list[str]]:
+    """The cells of each row, without the head."""
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()[2:]]
 
 
-def command(text: str) -> list[str]:
-    """The words of the first call of `simulate` in a page, without the program's name."""
-    [call] = re.findall(r"^    schedulearn (simulate (?:.*\\\n)*.*)", text, re.M)
-    return shlex.split(call.replace("\\\n", " "))
+def test_the_figures_of_the_thesiss_scenario() -> None:
+    page = (ROOT / "docs/simulator.md").read_text()
+    table = "\n".join(figures.TABLES["thesis"].lines(page))
+    assert figures.marked("thesis", page)[2] == table, "`make figures` writes it anew"
+    hours = {cells[0]: float(cells[4]) for cells in rows_of(table)}
+    more = hours["`thesis-speed`"] / hours["`thesis-default`"]
+    assert f"most of such a batch is wasted: {100 * more - 100:.0f} % more host-hours" in page
 
 
-def simulated(words: list[str], *more: str) -> dict[str, dict[str, Any]]:
-    done = CliRunner().invoke(cli, [*words, *more, "--json"])
-    assert done.exit_code == 0, done.output
-    return {each["metric"]: each["summary"] for each in json.loads(done.stdout)["policies"]}
-
-
-def table(text: str) -> list[list[str]]:
-    """Cells of the first table, without its head."""
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines[2:]]
-
-
-def slower(seconds: float, than: float) -> str:
-    percent = round(100 * (seconds / than - 1))
-    return f"{percent} % slower" if percent else "the same"
-
-
-def test_the_figures_of_the_thesiss_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    text = block("simulator.md", "## The thesis's scenario")
-    words = command(text)
-    unknown, declared = simulated(words), simulated(words, "--lengths", "declared")
-    base = unknown["thesis-default"]["mean_jct"]
-    rows = []
-    for metric, found in unknown.items():
-        against = "" if metric == "thesis-default" else slower(found["mean_jct"], base)
-        known = declared[metric]
-        rows.append(
-            [
-                f"`{metric}`", f"{found['mean_jct']:.0f}", against, f"{found['makespan']:.0f}",
-                f"{found['host_hours']:.3f}", f"{known['mean_jct']:.0f}, {known['host_hours']:.3f}",
-            ]
-        )  # fmt: skip
-    assert table(text) == rows
-    more = unknown["thesis-speed"]["host_hours"] / unknown["thesis-default"]["host_hours"]
-    [told] = re.findall(r"most of such a batch is wasted: (\d+) % more host-hours", text)
-    assert int(told) == round(100 * more - 100)
+@pytest.mark.slow
+def test_what_is_said_of_the_thesiss_scenario() -> None:
+    page = (ROOT / "docs/simulator.md").read_text()
+    text = " ".join(page.partition("## The thesis's scenario")[2].split())
+    words = figures.command_of(page)
+    one = figures.simulated([*words, "--hosts", "1", "--policy", "goodput:thesis-cost"])["goodput:thesis-cost"]
+    two = figures.simulated([*words, "--policy", "goodput:thesis-default"])["goodput:thesis-default"]
+    slower = figures.slower(one["mean_jct"], two["mean_jct"])
+    assert f"with one it takes {one['mean_jct']:.0f} s ({slower}) and {one['host_hours']:.3f} host-hours" in text
+    policies = ",".join(f"goodput:{metric}" for metric in ("thesis-default", "default", "speed", "cost"))
+    plain = figures.simulated([words[0], "--hosts", "2", "--gpus", "1", "--policy", policies], by="metric")
+    seconds = {name: f"{found['mean_jct']:.0f} s" for name, found in plain.items()}
+    assert min(seconds.values()) == seconds["speed"]
+    assert (
+        f"{seconds['speed']}, against {seconds['default']} of `default` and {seconds['thesis-default']} of "
+        f"`thesis-default`, for {plain['speed']['host_hours']:.3f} host-hours; `cost` takes {seconds['cost']} and "
+        f"{plain['cost']['host_hours']:.3f}."
+    ) in text
 
 
 def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
@@ -90,17 +71,22 @@ def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
     assert all(f"{wait:,} s" in text for wait in waits)
 
 
-def test_the_policies_that_are_compared_on_polluxs_first_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that know no goodput, which are fast to play; 6 s of processor time, on one of the three traces."""
-    monkeypatch.chdir(ROOT)
-    names = ("afs-l", "elastic-fifo", "ffdl", "tiresias")
-    trace = ["simulate", "bench/data/workloads/workload-1.csv", "--hosts", "16", "--gpus", "4"]
-    done = CliRunner().invoke(cli, [*trace, "--policy", ",".join(names), "--json"])
-    assert done.exit_code == 0, done.output
-    found = {each["policy"]: each["summary"] for each in json.loads(done.stdout)["policies"]}
-    text = (ROOT / "docs/policies.md").read_text()
-    shown = {row[0].strip("`"): row[1:4] for row in table(text[text.index("| policy | 1: mean JCT s |") :])}
-    assert {name: shown[name] for name in names} == {
-        name: [f"{one['mean_jct']:.0f}", f"{one['host_hours']:.1f}", f"{one['mean_unfairness']:.2f}"]
-        for name, one in found.items()
-    }
+FAST = ("afs-l", "elastic-fifo", "ffdl", "tiresias")
+"""Those that know no goodput; 6 s of processor time for a trace."""
+
+
+@pytest.mark.slow
+def test_the_policies_that_are_compared_on_polluxs_first_trace() -> None:
+    shown = {row[0].strip("`"): row[1:4] for row in rows_of(compared())}
+    assert {name: shown[name] for name in FAST} == figures.on_trace(1, FAST)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_policies_that_are_compared_on_all_traces() -> None:
+    page = (ROOT / "docs/policies.md").read_text()
+    assert compared() == "\n".join(figures.TABLES["traces"].lines(page)), "`make figures` writes it anew"
+
+
+def compared() -> str:
+    return figures.marked("traces", (ROOT / "docs/policies.md").read_text())[2]

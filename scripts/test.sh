@@ -57,10 +57,12 @@ if [ "$tier" != check ]; then
       worker_images/build-env.sh "$flavour"
     done
   fi
+  # One that runs already may have other users: the end of these tests is not its end.
+  scripts/dev-engine.sh status >/dev/null && found=yes || found=
   engine=$(scripts/dev-engine.sh start) || true
   started=${engine##*$'\n'}
   if [[ $started == DOCKER_HOST=* ]]; then
-    trap 'scripts/dev-engine.sh stop >/dev/null' EXIT
+    [ "$found" ] || trap 'scripts/dev-engine.sh stop >/dev/null' EXIT
     step "worker image (built once, then cached)"
     env "$started" worker_images/build-image.sh cpu
     export SCHEDULEARN_TEST_DOCKER_HOST=${started#DOCKER_HOST=}

@@ -112,6 +112,15 @@ def test_its_own_folders_and_its_code_are_its_own(
     assert (folder / "count").read_text() == "xxx\n"
 
 
+def test_a_folder_in_place_of_tmp_holds_nothing_of_ours(containers: Bench, folder: Path, worker_image: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    task = containers.start(
+        Program(("true",)), image=worker_image, mounts={"/tmp": str(folder)}, writable=["/tmp"], run_as=ADA
+    )
+    assert containers.wait_for_end(task).exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
 def test_nothing_is_left_of_the_volume_that_held_the_code(
     containers: Bench, folder: Path, tmp_path: Path, docker_url: str, worker_image: str
 ) -> None:

@@ -208,7 +208,7 @@ def main(command: "List[str]") -> int:
 
 
 def _folder_for_notes() -> "Optional[str]":
-    for parent in ("/tmp", "/dev/shm"):  # noqa: S108 - of a container
+    for parent in ("/dev/shm", "/tmp"):  # noqa: S108 - a data set may be at the second
         folder = f"{parent}/.schedulearn-joining"
         try:
             os.mkdir(folder, 0o700)

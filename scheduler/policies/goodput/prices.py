@@ -22,6 +22,7 @@ SMALL = 1500  # J x C up to which a look at several prices takes hardly longer t
 # Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
 # others of its kind are known too.
 LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
+HESRPT_SPEEDUP = 0.6  # p of the speedups k^p that heSRPT's weights suppose
 
 
 def worth_of_work(
@@ -157,15 +158,16 @@ def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Flo
 
 
 def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
-    """(J,): weights by rank, the shortest highest, sum 1; equal jobs share theirs. The shares of heSRPT (Berg et al.,
-    2020, theorem 4) for speedups k^0.6: the i-th longest of J gets (i/J)^2.5 - ((i-1)/J)^2.5."""
+    """(J,): weights w by rank, the shortest highest, sum 1; equal jobs share theirs. Where speedups are k^p, least sum
+    of w / k^p gives out GPUs by w^(1 / (1 + p)); so these are the shares of heSRPT (Berg et al., 2020, theorem 4) to
+    the power 1 + p: the i-th longest of J gets (i/J)^(1 / (1 - p)) - ((i-1)/J)^(1 / (1 - p)) of the GPUs."""
     left = np.asarray(remaining, dtype=float)
     count = len(left)
-    rank = np.arange(1, count + 1)
-    shares = (rank / count) ** 2.5 - ((rank - 1) / count) ** 2.5
+    rank = np.arange(count + 1) / count
+    by_rank = np.diff(rank ** (1 / (1 - HESRPT_SPEEDUP))) ** (1 + HESRPT_SPEEDUP)
     order = np.argsort(-left, kind="stable")
     _, group = np.unique(left[order], return_inverse=True)
-    means = np.bincount(group, weights=shares) / np.bincount(group)
+    means = np.bincount(group, weights=by_rank) / np.bincount(group)
     weights = np.empty(count)
-    weights[order] = means[group]
+    weights[order] = means[group] / by_rank.sum()
     return weights

@@ -224,7 +224,18 @@ def test_jobs_on_a_drained_host_move_and_rigid_ones_stay() -> None:
 def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
     weights = hesrpt_weights([30.0, 10.0, 20.0, 10.0])
     assert weights.sum() == pytest.approx(1)
-    assert weights[1] == weights[3] > weights[2] > weights[0] == pytest.approx(1 / 32)
+    assert weights[1] == weights[3] > weights[2] > weights[0]
+
+
+def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
+    """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first. Least sum of
+    w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all."""
+    weights = hesrpt_weights([40.0, 30.0, 20.0, 10.0])
+    gpus = weights ** (1 / 1.6)
+    assert gpus / gpus.sum() == pytest.approx([0.03125, 0.14553, 0.31036, 0.51286], abs=1e-5)
+    time = (weights / gpus**0.6).sum()
+    for shifted in np.random.default_rng(0).dirichlet(np.ones(4), 50):
+        assert (weights / (shifted * gpus.sum()) ** 0.6).sum() >= time
 
 
 def test_utility_counts_the_gpus_that_jobs_still_have_on_a_host_that_is_drained() -> None:

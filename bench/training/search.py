@@ -91,7 +91,7 @@ def _of_type(
     for gpus in GPUS:
         for size in sizes:
             if size >= gpus * bounds.min_local:
-                rates = application.rates(packed(gpus, width), application.split(size, gpus), speed)
+                rates = application.rates(packed(gpus, width), size, speed)
                 yield Point(kind, gpus, size), Outcome(float((steps / rates).sum()), gpus * price / 3600)
 
 

@@ -59,6 +59,7 @@ class Found(NamedTuple):
     """Of each pair of a job and an allocation: the best, all 0 where no batch is allowed."""
 
     goodput: Floats
+    batch: Floats
     atomic_batch: Floats
     accumulation: Floats
     throughput: Floats
@@ -68,8 +69,10 @@ class _Made(NamedTuple):
     """How batches are made: arrays (pairs, candidates)."""
 
     atomic: Floats
+    """Of the replica that has most."""
     steps: Floats
     samples: Floats
+    """Of all replicas; fewer than each of them having `atomic` in each pass where the largest batch is no multiple."""
     allowed: npt.NDArray[np.bool_]
 
     def of(self, rows: Any) -> _Made:
@@ -116,7 +119,7 @@ def _best(table: Floats, nodes: Ints, k: Floats, kept: _Kept | None) -> Found:
         coarse = candidates.made(candidates.coarse())
         first = speed.best_of(coarse)
         at = np.arange(len(k)), first.pick
-        again = speed.best_of(candidates.made(candidates.around(coarse.atomic[at], coarse.steps[at])))
+        again = speed.best_of(candidates.made(candidates.around(coarse.samples[at])))
     better = again.found.goodput > first.found.goodput
     return Found(*(np.where(better, new, old) for new, old in zip(again.found, first.found)))
 
@@ -149,7 +152,7 @@ class _Speed:
         value = np.where(made.allowed, speed * gain, 0.0)
         pick = value.argmax(axis=1)
         at = np.arange(len(pick)), pick
-        return _Picked(pick, Found(value[at], made.atomic[at], made.steps[at], speed[at]))
+        return _Picked(pick, Found(value[at], made.samples[at], made.atomic[at], made.steps[at], speed[at]))
 
     def _with_sync(self, grad: Floats) -> Floats:
         # (grad^gamma + sync^gamma)^(1/gamma) by the larger of the two, so that small times raised high don't vanish
@@ -182,12 +185,16 @@ class _Candidates:
         grid = self.low * (self.high / self.low) ** _COARSE_GRID
         # Beyond what fits in one pass, batches that fill every pass are local optima.
         passes = np.rint(grid / self.full)
-        return np.where(passes >= 1, self._within(passes * self.full), grid)
+        # The largest batch may leave GPUs waiting for the one with most; so the largest that doesn't is looked at too.
+        largest = self.made(self.high)
+        shares = self.k * (largest.steps + 1)
+        even = self._within(np.floor(self.high / shares) * shares)
+        return np.concatenate([np.where(passes >= 1, self._within(passes * self.full), grid), even], axis=1)
 
-    def around(self, atomic: Floats, steps: Floats) -> Floats:
-        """The batch that `atomic` and `steps` (n,) make, and those near it."""
+    def around(self, centre: Floats) -> Floats:
+        """Batches near `centre` (n,)."""
+        centre = centre[:, None]
         step = (self.high / self.low) ** (1.0 / (_COARSE - 1))
-        centre = self.k * atomic[:, None] * (steps[:, None] + 1)
         fine = centre * step**_FINE_GRID
         near = np.concatenate([np.floor(fine[:, ::3] / self.full), np.ceil(centre / self.full)], axis=1)
         return self._within(np.concatenate([fine, near * self.full], axis=1))
@@ -196,18 +203,18 @@ class _Candidates:
         return np.asarray(np.minimum(np.maximum(batch, self.low), self.high))
 
     def made(self, batch: Floats) -> _Made:
+        """As `BatchBounds.split` does it, for many at once."""
         k = self.k
         local = batch / k
         # Ours gives a single replica no accumulation for its own sake: it measures noise from successive gradients.
         steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0)
         steps = np.where((k == 1) & (batch > self.init + 1e-9), np.maximum(steps, self.alone_steps), steps)
         steps = steps * self.may_accumulate
-        atomic = np.minimum(np.maximum(np.ceil(local / (steps + 1) - 1e-9), self.min_local), self.max_local)
-        passes = k * (steps + 1)
-        # Rounding up may pass the limit by a sample a replica; at the smallest batch it may not be helped.
-        atomic = np.where((passes * atomic > self.most) & (atomic > self.min_local), atomic - 1, atomic)
-        samples = passes * atomic
-        allowed = (samples <= self.most) & (samples + passes > np.minimum(self.low, self.most)) & (atomic >= 1)
+        atomic = np.minimum(np.ceil(local / (steps + 1) - 1e-9), self.max_local)
+        # Fills every share, as all wait for the one with most, but not above the largest batch.
+        most = np.maximum(self.low, np.floor(self.most + 1e-9))
+        samples = np.minimum(k * (steps + 1) * atomic, most)
+        allowed = (self.low <= self.most) & (samples >= self.low) & (atomic >= 1)
         return _Made(atomic, steps, samples, allowed)
 
 
@@ -218,8 +225,8 @@ class _Kept:
         self._lock = threading.Lock()
         self._row: dict[bytes, int] = {}
         self._bounds = np.empty((0, 7))
-        self._coarse = _Made(*(np.empty((0, _COARSE), kind) for kind in (float, float, float, bool)))
-        self._fine_at = np.empty((0, _COARSE), dtype=np.int64)
+        self._coarse = _Made(*(np.empty((0, _COARSE + 1), kind) for kind in (float, float, float, bool)))
+        self._fine_at = np.empty((0, _COARSE + 1), dtype=np.int64)
         self._fine = _Made(*(np.empty((0, _FINE + 4), kind) for kind in (float, float, float, bool)))
 
     @property
@@ -241,7 +248,7 @@ class _Kept:
         self._row.update(zip(names, range(len(self._bounds), len(self._bounds) + len(names))))
         self._bounds = np.concatenate([self._bounds, bounds])
         self._coarse = self._coarse.and_more(candidates.made(candidates.coarse()))
-        self._fine_at = np.concatenate([self._fine_at, np.full((len(names), _COARSE), -1)])
+        self._fine_at = np.concatenate([self._fine_at, np.full((len(names), _COARSE + 1), -1)])
 
     def fine(self, rows: Ints, pick: Ints) -> _Made:
         """The candidates around those of `rows` that were picked."""
@@ -251,7 +258,7 @@ class _Kept:
                 new = np.unique(np.stack([rows[at < 0], pick[at < 0]]), axis=1)
                 which = new[0], new[1]
                 candidates = _Candidates(self._bounds[new[0], :6], self._bounds[new[0], 6])
-                around = candidates.around(self._coarse.atomic[which], self._coarse.steps[which])
+                around = candidates.around(self._coarse.samples[which])
                 self._fine_at[which] = np.arange(len(new[0])) + len(self._fine.atomic)
                 self._fine = self._fine.and_more(candidates.made(around))
                 at = self._fine_at[rows, pick]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Mapping, Sequence
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -56,6 +56,30 @@ class BatchBounds:
         if not 1 <= self.min_local <= largest_local:
             raise ValueError(f"min_local {self.min_local} must be 1 to max_local {largest_local}")
 
+    def split(self, batch: int, workers: int) -> Split:
+        """`batch` samples over `workers`, in as few passes as it fits in: what the worker SDK does. All of it is
+        trained, whether it divides or not, unless these workers can't do as few or as many."""
+        local = max(1, self.min_local, -(-batch // workers))
+        passes = 1
+        if self.accumulate:
+            passes = -(-local // self.max_local) if self.max_local is not None else 1
+            if workers == 1 and batch > self.init_batch:
+                passes = max(passes, self.alone_passes)
+        atomic = min(-(-local // passes), self.max_local or local)
+        least, most = workers * max(1, self.min_local), workers * atomic * passes
+        return Split(min(max(batch, least), most), atomic, passes - 1)
+
+
+class Split(NamedTuple):
+    """How workers make a step."""
+
+    batch: int
+    """Samples over all workers and passes."""
+    atomic: int
+    """Samples of one pass of the worker that has most: all others wait for it."""
+    accumulation: int
+    """Passes before the one that synchronises."""
+
 
 @dataclass(frozen=True)
 class BatchChoice:
@@ -63,8 +87,10 @@ class BatchChoice:
 
     goodput: Floats
     """Samples a second, worth as much as samples at M0; 0 where no batch is allowed."""
+    batch: npt.NDArray[np.int64]
+    """M: samples over all replicas; 0 where no batch is allowed."""
     atomic_batch: npt.NDArray[np.int64]
-    """m: samples a replica in one pass; 0 where no batch is allowed."""
+    """m: samples in one pass of the replica that has most; 0 where no batch is allowed."""
     accumulation: npt.NDArray[np.int64]
     """a: passes before the one that synchronises."""
     throughput: Floats
@@ -105,15 +131,17 @@ class Goodput:
         return self.best(num_nodes, num_gpus, gpu_type).goodput
 
     def at(
-        self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, atomic_batch: npt.ArrayLike,
-        accumulation: npt.ArrayLike = 0, gpu_type: str | None = None,
-    ) -> Floats:  # fmt: skip
-        """Goodput at given batches; shapes that broadcast. Batches above `max_batch` count like any other."""
+        self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, batch: npt.ArrayLike, gpu_type: str | None = None
+    ) -> Floats:
+        """Goodput at given batches, samples over all GPUs; shapes that broadcast. Batches above `max_batch` count like
+        any other."""
+        nodes, gpus, batches = np.broadcast_arrays(num_nodes, num_gpus, batch)
+        splits = [self.bounds.split(int(b), int(k)) for b, k in zip(batches.reshape(-1), gpus.reshape(-1))]
+        samples, atomic, steps = (np.array(each).reshape(batches.shape) for each in zip(*splits))
         model, factor = self._model(gpu_type)
-        samples = np.asarray(num_gpus) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
-        speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
+        speed = factor * samples / model.step_time(nodes, gpus, atomic, steps)
         if (measured := self._residuals(gpu_type)) is not None:
-            speed = speed * measured.factor(*np.broadcast_arrays(num_nodes, num_gpus))
+            speed = speed * measured.factor(nodes, gpus)
         return np.asarray(speed * self._efficiency(samples))
 
     def best(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> BatchChoice:
@@ -122,39 +150,37 @@ class Goodput:
         nodes, gpus = np.broadcast_arrays(np.asarray(num_nodes), np.asarray(num_gpus))
         mine = np.zeros(gpus.size, dtype=np.int64)
         found = search([_parameters(self, gpu_type)], mine, nodes.reshape(-1), gpus.reshape(-1))
-        goodput, atomic, steps, throughput = (each.reshape(gpus.shape) for each in found)
+        goodput, batch, atomic, steps, throughput = (each.reshape(gpus.shape) for each in found)
         if (measured := self._residuals(gpu_type)) is not None:
             factor = measured.factor(nodes, gpus)
             goodput, throughput = goodput * factor, throughput * factor
-        return BatchChoice(goodput, atomic.astype(np.int64), steps.astype(np.int64), throughput)
+        shape = (each.astype(np.int64) for each in (batch, atomic, steps))
+        return BatchChoice(goodput, *shape, throughput)
 
     def keep_or_change(
-        self, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int, gpu_type: str | None = None,
-        keep_factor: float = KEEP_FACTOR,
-    ) -> tuple[int, int]:  # fmt: skip
-        """(atomic batch, accumulation) to go on with: the present one unless the best is better by `keep_factor`."""
-        phi, now = np.array([self.phi]), (atomic_batch, accumulation)
-        return self.keep_or_change_at(phi, num_nodes, num_gpus, *now, gpu_type, keep_factor)[0]
+        self, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR
+    ) -> int:
+        """The batch to go on with: the present one (0: none) unless the best is better by `keep_factor`."""
+        return self.keep_or_change_at(np.array([self.phi]), num_nodes, num_gpus, batch, gpu_type, keep_factor)[0]
 
     def keep_or_change_at(
-        self, phis: Floats, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int,
-        gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR,
-    ) -> list[tuple[int, int]]:  # fmt: skip
+        self, phis: Floats, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None,
+        keep_factor: float = KEEP_FACTOR,
+    ) -> list[int]:  # fmt: skip
         """The same for each of several noise scales, in little more time than for one."""
         noise = np.asarray(phis, dtype=float)
         jobs = np.tile(np.array(_parameters(self, gpu_type), dtype=float), (len(noise), 1))
         jobs[:, PHI] = noise
         here = (np.full(len(jobs), number) for number in (num_nodes, num_gpus))
-        goodput, atomic, steps, _ = search(jobs, np.arange(len(jobs)), *here)
-        now = np.zeros_like(goodput)
-        if atomic_batch >= 1:
+        found = search(jobs, np.arange(len(jobs)), *here)
+        now = np.zeros_like(found.goodput)
+        if batch >= 1:
             model, factor = self._model(gpu_type)
-            samples = num_gpus * atomic_batch * (accumulation + 1)
-            speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
+            samples, atomic, steps = self.bounds.split(batch, num_gpus)
+            speed = factor * samples / model.step_time(num_nodes, num_gpus, atomic, steps)
             now = speed * (efficiency(noise, self.bounds.init_batch, samples) if self.use_efficiency else 1.0)
-        changes = (goodput > keep_factor * now).tolist()
-        found = zip(changes, atomic.astype(np.int64).tolist(), steps.astype(np.int64).tolist())
-        return [(local, more) if change else (atomic_batch, accumulation) for change, local, more in found]
+        changes = (found.goodput > keep_factor * now).tolist()
+        return [int(better) if change else batch for change, better in zip(changes, found.batch.tolist())]
 
     def _remember(self, asked: object, row: Floats) -> None:
         for oldest in list(self._rows)[: 1 - _MOST_ROWS]:  # decisions and forecasts are made in several threads

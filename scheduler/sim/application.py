@@ -232,39 +232,24 @@ class Application:
         """Noise scale in samples when training with `batch`; None: with the initial one."""
         return float(self.noise.phis(self.bounds.init_batch if batch is None else batch)[part])
 
-    def chosen_by_user(self, gpus: int) -> tuple[int, int] | None:
-        """(samples a pass, passes before the one that synchronises) of the fixed batch."""
-        return None if self.fixed_batch is None else self.split(self.fixed_batch, gpus)
-
-    def split(self, batch: int, gpus: int) -> tuple[int, int]:
-        """`batch` over so many GPUs, with as few passes as it fits in: (samples a pass, passes before the last)."""
-        bounds = self.bounds
-        local = max(bounds.min_local, -(-batch // gpus))
-        steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0
-        if gpus == 1 and batch > bounds.init_batch:
-            steps = max(steps, bounds.alone_passes - 1)
-        if not bounds.accumulate:
-            steps = 0
-        return -(-local // (steps + 1)), steps
-
-    def rate(self, part: int, placement: Placement, batch: tuple[int, int], speed: float = 1.0) -> float:
-        """Steps of progress a second: M0 samples with the gain of each step."""
+    def rate(self, part: int, placement: Placement, batch: int, speed: float = 1.0) -> float:
+        """Steps of progress a second: M0 samples with the gain of each step. `batch`: samples of a step."""
         samples, seconds = self._step(placement, batch, speed)
         phi = self.phi(part, samples)
         return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds
 
-    def rates(self, placement: Placement, batch: tuple[int, int], speed: float = 1.0) -> Floats:
+    def rates(self, placement: Placement, batch: int, speed: float = 1.0) -> Floats:
         """(parts,): the same in each part of the training."""
         samples, seconds = self._step(placement, batch, speed)
         phi = self.noise.phis(samples)
         return np.asarray(samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds)
 
-    def _step(self, placement: Placement, batch: tuple[int, int], speed: float) -> tuple[int, float]:
+    def _step(self, placement: Placement, batch: int, speed: float) -> tuple[int, float]:
         """Samples and seconds of one."""
         assert self.times is not None
-        local, steps = batch
+        samples, local, steps = self.bounds.split(batch, sum(placement))
         grad, whole = self.times.passes(placement, local, speed)
-        return sum(placement) * local * (steps + 1), steps * grad + whole
+        return samples, steps * grad + whole
 
     def fastest(self, placement: Placement) -> Floats:
         """(parts,): the best rate in each part of the training, over the batch sizes that it may have."""
@@ -272,7 +257,7 @@ class Application:
         low = max(bounds.init_batch, gpus * bounds.min_local)
         high = max(low, bounds.max_batch)
         sizes = np.geomspace(low, high, _CANDIDATES) if self.fixed_batch is None else np.array([self.fixed_batch])
-        batches = sorted({self.split(round(size), gpus) for size in sizes.tolist()})
+        batches = sorted({round(size) for size in sizes.tolist()})
         return np.asarray(np.array([self.rates(placement, batch) for batch in batches]).max(axis=0))
 
 

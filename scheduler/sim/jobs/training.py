@@ -71,14 +71,15 @@ class Training:
     """Steps of progress a second, once the stall is over."""
     pace: float = 1.0
     """Of that rate, beside the other jobs on its GPUs and hosts."""
-    batch: tuple[int, int] = (0, 0)
+    batch: int = 0
+    """Samples of a step over all of its GPUs; 0: it has none."""
     shaped_since: float = 0.0
     """Since when it has trained in its present shape."""
     steady_since: float = 0.0
     """Since when it has trained with this batch in this part of its training."""
     phi: float | None = None
     """Noise scale that was seen last, samples."""
-    phi_of: tuple[int, tuple[int, int]] | None = None
+    phi_of: tuple[int, int] | None = None
     """The part of the training and the batch of which it is."""
     version: int = 0
     instant: float = -math.inf
@@ -103,7 +104,7 @@ class Training:
     _speed: float = 1.0
     _rates: list[float] | None = None
     """With the present placement and batch, in each part of the training."""
-    _choices: tuple[dict[str, Fit], tuple[int, int], NextBatches] | None = None
+    _choices: tuple[dict[str, Fit], int, NextBatches] | None = None
     """What its worker would go on with here, with the models and the batch for which that is so."""
 
     def __post_init__(self) -> None:
@@ -152,7 +153,7 @@ class Training:
         self._rates = self._choices = None
         self.placed_at = self.held_since = now
         self.stalled_until = now + stall
-        self.batch = (0, 0)
+        self.batch = 0
         self.shaped_since = self.steady_since = self.stalled_until
         if allocation and self.started_at is None:
             self.started_at = now
@@ -203,8 +204,8 @@ class Training:
             self.choose_batch()
 
     def _see_noise(self, part: int) -> None:
-        if self.application.times is not None and self.known is None and self.batch[0]:
-            self.phi = self.application.phi(part, self.gpus * self.batch[0] * (self.batch[1] + 1))
+        if self.application.times is not None and self.known is None and self.batch:
+            self.phi = self.application.phi(part, self.batch)
             self.phi_of = part, self.batch
 
     @property
@@ -229,8 +230,13 @@ class Training:
         """The most GPUs that it, or its family, was measured on."""
         return self.profiled if self.known is not None else self.profile.largest
 
+    @property
+    def local(self) -> int:
+        """Samples of one pass of the GPU that has most."""
+        return self.application.bounds.split(self.batch, self.gpus).atomic
+
     def shape(self) -> Shape:
-        return (self.gpu_type, len(self.allocation), self.gpus, alike(self.batch[0]))
+        return (self.gpu_type, len(self.allocation), self.gpus, alike(self.local))
 
     def learn(self) -> bool:
         """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
@@ -244,7 +250,7 @@ class Training:
         if shape in self.own.shapes:
             return False
         news = self.gpus > self.own.largest or shape[1:3] not in {s[1:3] for s in self.own.shapes}
-        times = Pass(self.batch[0], *self.application.times.passes(self.placement, self.batch[0], self._speed))
+        times = Pass(self.local, *self.application.times.passes(self.placement, self.local, self._speed))
         self.own.learn(shape, times)
         if self.family is not None:
             self.family.learn(shape, times)
@@ -273,9 +279,9 @@ class Training:
             return
         batch = self._next_batch()
         if batch != self.batch:
-            before, shape = self.batch, self.shape()
+            shape = self.shape() if self.batch else None
             self.batch, self._rates = batch, None
-            if before[0]:
+            if shape is not None:
                 self.steady_since = max(self.clock, self.stalled_until)
                 if self.shape() != shape:
                     self.shaped_since = self.steady_since
@@ -283,13 +289,12 @@ class Training:
             self._rates = self.application.rates(self.placement, self.batch, self._speed).tolist()
         self.rate = self._rates[self.part]
 
-    def _next_batch(self) -> tuple[int, int]:
-        application, gpus = self.application, self.gpus
-        fixed = application.chosen_by_user(gpus)
-        if fixed is not None:
-            return fixed
+    def _next_batch(self) -> int:
+        application = self.application
+        if application.fixed_batch is not None:
+            return application.fixed_batch
         if not self.profile.shapes:
-            return self.batch if self.batch[0] else application.split(application.bounds.init_batch, gpus)
+            return self.batch or application.bounds.split(application.bounds.init_batch, self.gpus).batch
         phi, choices = self._seen_phi, self._next_batches()
         return choices.get(phi) or choices.learn(phi, self._noise_ahead())
 
@@ -307,6 +312,4 @@ class Training:
 
     def _noise_ahead(self) -> Floats:
         """What it may see of its noise if it goes on with the present batch."""
-        if not self.batch[0]:
-            return np.empty(0)
-        return self.application.noise.phis(self.gpus * self.batch[0] * (self.batch[1] + 1))
+        return self.application.noise.phis(self.batch) if self.batch else np.empty(0)

@@ -100,7 +100,7 @@ def test_a_table_of_many_jobs_says_what_each_job_says_of_itself() -> None:
         for at, kind in enumerate(kinds):
             best = job.best(nodes[at], gpus[at], kind)
             assert row[at] == pytest.approx(float(best.goodput), rel=1e-12)
-            here = job.at(nodes[at], gpus[at], best.atomic_batch, best.accumulation, kind)
+            here = job.at(nodes[at], gpus[at], best.batch, kind)
             assert float(here) == pytest.approx(row[at], rel=1e-9)
 
 

@@ -31,8 +31,7 @@ def believed(application: Application, phi: float) -> Goodput:
 def test_the_rates_of_all_parts_are_those_of_each(application: Application) -> None:
     bounds = application.bounds
     for gpus, share in product((1, 3, 8, 24), (0.0, 0.3, 1.0, 1.5)):
-        samples = round(bounds.init_batch + share * (bounds.max_batch - bounds.init_batch))
-        batch = application.split(samples, gpus)
+        batch = round(bounds.init_batch + share * (bounds.max_batch - bounds.init_batch))
         rates = application.rates(packed(gpus, 4), batch)
         each = [application.rate(part, packed(gpus, 4), batch) for part in range(application.last_part + 1)]
         assert rates.tolist() == each
@@ -54,9 +53,9 @@ def test_noise_between_batches_that_were_measured_is_linear() -> None:
 def test_batches_for_many_noise_scales_are_those_for_each(application: Application, least: float) -> None:
     phis = application.noise.phis(application.bounds.init_batch)
     function = replace(believed(application, 1.0), min_efficiency=least)
-    for gpus, batch in product((1, 2, 6, 16), ((0, 0), application.split(application.bounds.init_batch, 1))):
-        at_once = function.keep_or_change_at(phis, -(-gpus // 4), gpus, *batch)
-        each = [replace(function, phi=phi).keep_or_change(-(-gpus // 4), gpus, *batch) for phi in phis.tolist()]
+    for gpus, batch in product((1, 2, 6, 16), (0, application.bounds.init_batch)):
+        at_once = function.keep_or_change_at(phis, -(-gpus // 4), gpus, batch)
+        each = [replace(function, phi=phi).keep_or_change(-(-gpus // 4), gpus, batch) for phi in phis.tolist()]
         assert at_once == each
 
 

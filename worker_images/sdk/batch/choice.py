@@ -38,14 +38,7 @@ class Batch:
         """`total` samples a step, or the nearest that these workers can do; it is remembered for when others can."""
         bounds = self.bounds
         self.chosen, self.why = max(bounds.init_batch, min(total, bounds.max_batch)), why
-        local = max(1, bounds.min_local, -(-self.chosen // self.workers))
-        passes = 1
-        if bounds.max_local is not None and local > bounds.max_local:
-            passes = -(-local // bounds.max_local) if bounds.accumulate else 1
-            local = min(bounds.max_local, -(-local // passes))
-        self.atomic, self.accumulation = local, passes - 1
-        least, most = self.workers * max(1, bounds.min_local), self.workers * local * passes
-        self.total = min(max(self.chosen, least), most)
+        self.total, self.atomic, self.accumulation = bounds.split(self.chosen, self.workers)
 
     def resize(self, workers: int) -> None:
         """The same batch on another number of workers."""
@@ -64,17 +57,14 @@ class Batch:
             use_efficiency=answer.get("use_efficiency", True), min_efficiency=SAFE_EFFICIENCY,
         )  # fmt: skip
         gpu_type, where = answer.get("gpu_type"), (self.num_nodes, self.workers)
-        now = (self.atomic, self.accumulation)
         if wasteful := self.total > efficient_batch(phi, bounds.init_batch):
-            found = goodput.best(*where, gpu_type)
-            choice = int(found.atomic_batch), int(found.accumulation)
+            total = int(goodput.best(*where, gpu_type).batch)
         else:
-            choice = goodput.keep_or_change(*where, *now, gpu_type)
-        total = self.workers * choice[0] * (choice[1] + 1)
-        if choice == now or choice[0] < 1 or (wasteful and total >= self.total):
+            total = goodput.keep_or_change(*where, self.total, gpu_type)
+        if total == self.total or total < 1 or (wasteful and total >= self.total):
             return None
-        new = float(goodput.at(*where, *choice, gpu_type))
-        old = float(goodput.at(*where, *now, gpu_type))
+        new = float(goodput.at(*where, total, gpu_type))
+        old = float(goodput.at(*where, self.total, gpu_type))
         at = f"on {self.workers} GPUs, at a noise scale of at least {phi:.4g}"
         if wasteful:
             return Choice(total, f"smaller: a sample would be worth too little in a larger batch {at}")

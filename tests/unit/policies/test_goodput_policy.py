@@ -228,8 +228,8 @@ def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
 
 
 def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
-    """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first. Least sum of
-    w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all."""
+    """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first. The least
+    sum of w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all."""
     weights = hesrpt_weights([40.0, 30.0, 20.0, 10.0])
     gpus = weights ** (1 / 1.6)
     assert gpus / gpus.sum() == pytest.approx([0.03125, 0.14553, 0.31036, 0.51286], abs=1e-5)

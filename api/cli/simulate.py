@@ -55,6 +55,10 @@ SECONDS = click.FloatRange(0, 1e6)
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(
+    "--careful-batches/--free-batches", "careful_batches", default=None,
+    help="Whether workers change batches by the SDK's rule, or at once to the best.",
+)  # fmt: skip
+@click.option(
     "--after", metavar="TRACE", help="Simulate this trace first, so that its applications are known.  [default: none]"
 )
 @click.option(

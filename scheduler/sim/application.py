@@ -232,19 +232,20 @@ class Application:
         """Noise scale in samples when training with `batch`; None: with the initial one."""
         return float(self.noise.phis(self.bounds.init_batch if batch is None else batch)[part])
 
-    def rate(self, part: int, placement: Placement, batch: int, speed: float = 1.0) -> float:
-        """Steps of progress a second: M0 samples with the gain of each step. `batch`: samples of a step."""
-        samples, seconds = self._step(placement, batch, speed)
-        phi = self.phi(part, samples)
+    def rate(self, part: int, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> float:
+        """Steps of progress a second: M0 samples with the gain of each step. `batch`: samples of a step. `sure`: of the
+        noise scale, by which the learning rate is set."""
+        samples, seconds = self.step(placement, batch, speed)
+        phi = sure * self.phi(part, samples)
         return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds
 
-    def rates(self, placement: Placement, batch: int, speed: float = 1.0) -> Floats:
+    def rates(self, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> Floats:
         """(parts,): the same in each part of the training."""
-        samples, seconds = self._step(placement, batch, speed)
-        phi = self.noise.phis(samples)
+        samples, seconds = self.step(placement, batch, speed)
+        phi = sure * self.noise.phis(samples)
         return np.asarray(samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds)
 
-    def _step(self, placement: Placement, batch: int, speed: float) -> tuple[int, float]:
+    def step(self, placement: Placement, batch: int, speed: float) -> tuple[int, float]:
         """Samples and seconds of one."""
         assert self.times is not None
         samples, local, steps = self.bounds.split(batch, sum(placement))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schedulearn.metrics.model.goodput import KEEP_FACTOR
+from schedulearn.metrics.model.goodput import KEEP_FACTOR, SAFE_EFFICIENCY
 from schedulearn.scheduler.core.host_scaling import ScalingRule
 
 
@@ -33,6 +33,13 @@ class Conditions:
     """Passes of a batch above the initial one on a single GPU, at least; AdaptDL makes two."""
     keep_factor: float = KEEP_FACTOR
     """A job changes its batch for what is better by more than this."""
+    careful_batches: bool = True
+    """Whether workers change batches by the SDK's rule (`metrics/model/batch_rule.py`); else at once to the best."""
+    least_efficiency: float = SAFE_EFFICIENCY
+    """Of that rule: what a sample is worth at least in a larger batch, against one in the first."""
+    sure_noise: float = 0.8
+    """Of that rule: how much of their noise scale workers are sure of, which is two standard errors less than its
+    estimate. Chosen: simulated gradients have 0.6 to 0.99, the example `digits` 0.5 to 0.7."""
     batches_on_ticks: bool = False
     """Whether workers choose their batches anew every `interval` and at the end of an epoch only, and not as soon as
     something was measured."""
@@ -62,6 +69,16 @@ class Conditions:
     """Seconds from the wish for a host until it is up."""
 
     @property
+    def efficiency_needed(self) -> float:
+        """Of a batch, by the workers' rule."""
+        return self.least_efficiency if self.careful_batches else 0.0
+
+    @property
+    def noise_believed(self) -> float:
+        """Share of the noise scale that workers go by."""
+        return self.sure_noise if self.careful_batches else 1.0
+
+    @property
     def scaling_rule(self) -> ScalingRule:
         return ScalingRule(self.least_hosts, self.most_hosts, self.initial_hosts, self.scale_target)
 
@@ -69,5 +86,6 @@ class Conditions:
 POLLUX = Conditions(
     on_events=False, cold_start=30.0, stall_up=30.0, stall_down=30.0, family_memory=False,
     alone_passes=2, keep_factor=1.0, batches_on_ticks=True, learn_after=0.0,
+    careful_batches=False,
 )  # fmt: skip
 """Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from schedulearn.metrics.model.batch_rule import next_batches
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.sim.application import Floats
@@ -27,11 +29,25 @@ class NextBatches(dict[float, int]):
         return self[phi]
 
 
+class Way(NamedTuple):
+    """How workers choose, apart from what they have measured."""
+
+    use_efficiency: bool
+    keep_factor: float
+    careful: bool
+    """By the SDK's rule, with no batch above `largest`."""
+    least_efficiency: float
+    largest: float
+
+
 @lru_cache(maxsize=10_000)
-def next_batches(
-    models: tuple[tuple[str, StepTimeModel], ...], bounds: BatchBounds, speeds: tuple[tuple[str, float], ...],
-    use_efficiency: bool, nodes: int, gpus: int, batch: int, gpu_type: str, keep_factor: float,
+def batch_choice(
+    models: tuple[tuple[str, StepTimeModel], ...], bounds: BatchBounds, speeds: tuple[tuple[str, float], ...], way: Way,
+    nodes: int, gpus: int, batch: int, gpu_type: str,
 ) -> NextBatches:  # fmt: skip
     """Jobs of one application at one point of their training choose alike."""
-    known = Goodput(dict(models), 0.0, bounds, dict(speeds), use_efficiency)
-    return NextBatches(lambda phis: known.keep_or_change_at(phis, nodes, gpus, batch, gpu_type, keep_factor))
+    known = Goodput(dict(models), 0.0, bounds, dict(speeds), way.use_efficiency, way.least_efficiency)
+    here = (nodes, gpus, batch)
+    if way.careful:
+        return NextBatches(lambda phis: next_batches(known, phis, *here, way.largest, gpu_type, way.keep_factor))
+    return NextBatches(lambda phis: known.keep_or_change_at(phis, *here, gpu_type, way.keep_factor))

@@ -74,14 +74,18 @@ class Memory:
             self._before = self._fits
         return self._fits
 
-    def goodput(self, phi: float, bounds: BatchBounds, speeds: Mapping[str, float]) -> Goodput:
+    def goodput(
+        self, phi: float, bounds: BatchBounds, speeds: Mapping[str, float], least_efficiency: float = 0.0
+    ) -> Goodput:
         """By what is known now. Jobs at one point of their training share it, and the tables that it keeps."""
         fits = self.fits()
         found = self._goodputs.get((phi, bounds))
         if found is None:
             models = {gpu_type: fitted.model for gpu_type, fitted in fits.items()}
             residuals = {gpu_type: fitted.residuals for gpu_type, fitted in fits.items()}
-            found = self._goodputs[phi, bounds] = Goodput(models, phi, bounds, speeds, residuals=residuals)
+            found = self._goodputs[phi, bounds] = Goodput(
+                models, phi, bounds, speeds, min_efficiency=least_efficiency, residuals=residuals
+            )
         return found
 
 

@@ -8,12 +8,13 @@ from enum import StrEnum
 
 import numpy as np
 
+from schedulearn.metrics.model.batch_rule import GROWTH, MIN_STEPS, ramp_steps
 from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.application import Application, Floats, Placement
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.jobs.batch_choice import NextBatches, next_batches
+from schedulearn.scheduler.sim.jobs.batch_choice import NextBatches, Way, batch_choice
 from schedulearn.scheduler.sim.jobs.memory import Fit, Memory, Pass, Shape, alike
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
@@ -73,6 +74,10 @@ class Training:
     """Of that rate, beside the other jobs on its GPUs and hosts."""
     batch: int = 0
     """Samples of a step over all of its GPUs; 0: it has none."""
+    chosen: int = 0
+    """The batch that its workers go on with on other GPUs; 0: the initial one."""
+    chosen_at: float = 0.0
+    """Since when it has trained with it."""
     shaped_since: float = 0.0
     """Since when it has trained in its present shape."""
     steady_since: float = 0.0
@@ -104,8 +109,9 @@ class Training:
     _speed: float = 1.0
     _rates: list[float] | None = None
     """With the present placement and batch, in each part of the training."""
-    _choices: tuple[dict[str, Fit], int, NextBatches] | None = None
-    """What its worker would go on with here, with the models and the batch for which that is so."""
+    _step_seconds: float = 0.0
+    _choices: tuple[dict[str, Fit], int, Way, NextBatches] | None = None
+    """What its worker would go on with here, with what that is so for."""
 
     def __post_init__(self) -> None:
         self.application = self.job.application
@@ -155,6 +161,8 @@ class Training:
         self.stalled_until = now + stall
         self.batch = 0
         self.shaped_since = self.steady_since = self.stalled_until
+        if self.conditions.careful_batches:
+            self.phi_of = None  # on other GPUs another batch may be best, once it has trained there
         if allocation and self.started_at is None:
             self.started_at = now
         self.choose_batch()
@@ -176,7 +184,7 @@ class Training:
         if self.application.times is not None and self.known is None and part < self._last_part:
             goal, kind = self.application.end_of(part), EventKind.SEGMENT
         at = begin + max(0.0, goal - self.progress) / (self.rate * self.pace)
-        measured = max(begin, self._steady_enough_since() + self.conditions.learn_after)
+        measured = max(begin, self._measured_at())
         return JobEvent(measured, EventKind.MEASURED) if measured < at else JobEvent(at, kind, goal)
 
     def reach(self, event: JobEvent) -> bool:
@@ -204,6 +212,8 @@ class Training:
             self.choose_batch()
 
     def _see_noise(self, part: int) -> None:
+        if not self._may_grow:
+            return
         if self.application.times is not None and self.known is None and self.batch:
             self.phi = self.application.phi(part, self.batch)
             self.phi_of = part, self.batch
@@ -213,17 +223,27 @@ class Training:
         """What its events change; what was measured last is the last of the shapes."""
         return (self.part, self.profiled, self.batch, self.rate, self.phi_of, next(reversed(self.own.shapes), None))
 
-    def _steady_enough_since(self) -> float:
-        """Since when it has trained in a way that is yet to be measured; infinite: all of it is known."""
+    def _measured_at(self) -> float:
+        """When it will have trained for long enough in a way that is yet to be measured; infinite: all is known."""
+        soon = self.conditions.learn_after
         if self.application.times is None:
             return math.inf
         if self.known is not None:
-            return self.shaped_since if self.gpus > self.profiled else math.inf
+            return self.shaped_since + soon if self.gpus > self.profiled else math.inf
         if self.shape() not in self.own.shapes:
-            return self.shaped_since
-        if self.conditions.batches_on_ticks:
+            return self.shaped_since + soon
+        if self.conditions.batches_on_ticks or self.phi_of == (self.part, self.batch):
             return math.inf
-        return self.steady_since if self.phi_of != (self.part, self.batch) else math.inf
+        return max(self.steady_since + soon, self._may_grow_at)
+
+    @property
+    def _may_grow_at(self) -> float:
+        """When it has made the steps at its batch that the SDK asks for."""
+        return self.chosen_at + MIN_STEPS * self._step_seconds if self.conditions.careful_batches else 0.0
+
+    @property
+    def _may_grow(self) -> bool:
+        return self.clock >= self._may_grow_at - 1e-6
 
     @property
     def largest(self) -> int:
@@ -262,11 +282,14 @@ class Training:
             return self.known
         if self.application.times is None or not self.profile.shapes:
             return None
-        return self.profile.goodput(self._seen_phi, self.application.bounds, self.conditions.speeds)
+        return self.profile.goodput(
+            self._sure_phi, self.application.bounds, self.conditions.speeds, self.conditions.efficiency_needed
+        )
 
     @property
-    def _seen_phi(self) -> float:
-        return self.application.phi(self.part) if self.phi is None else self.phi
+    def _sure_phi(self) -> float:
+        """As much noise as is believed in."""
+        return self.conditions.noise_believed * (self.application.phi(self.part) if self.phi is None else self.phi)
 
     def choose_batch(self) -> None:
         """The batch that the job's worker would choose now, and the true rate at it."""
@@ -279,37 +302,55 @@ class Training:
             return
         batch = self._next_batch()
         if batch != self.batch:
-            shape = self.shape() if self.batch else None
-            self.batch, self._rates = batch, None
-            if shape is not None:
-                self.steady_since = max(self.clock, self.stalled_until)
-                if self.shape() != shape:
-                    self.shaped_since = self.steady_since
+            self._change_batch(batch)
         if self._rates is None:
-            self._rates = self.application.rates(self.placement, self.batch, self._speed).tolist()
+            sure, application = self.conditions.noise_believed, self.application
+            self._rates = application.rates(self.placement, self.batch, self._speed, sure).tolist()
+            self._step_seconds = application.step(self.placement, self.batch, self._speed)[1]
         self.rate = self._rates[self.part]
+
+    def _change_batch(self, batch: int) -> None:
+        before, shape = self.batch, self.shape() if self.batch else None
+        self.batch, self._rates = batch, None
+        if before == 0:  # its workers have just started
+            return
+        self.chosen = batch
+        self.chosen_at = self.steady_since = max(self.clock, self.stalled_until)
+        if self.shape() != shape:
+            self.shaped_since = self.steady_since
+        if self.conditions.careful_batches:
+            step = self.application.step(self.placement, batch, self._speed)[1]
+            self.stalled_until = self.steady_since + ramp_steps(before, batch) * step
 
     def _next_batch(self) -> int:
         application = self.application
         if application.fixed_batch is not None:
             return application.fixed_batch
-        if not self.profile.shapes:
-            return self.batch or application.bounds.split(application.bounds.init_batch, self.gpus).batch
-        phi, choices = self._seen_phi, self._next_batches()
+        careful = self.conditions.careful_batches
+        if not self.profile.shapes or (careful and (self.phi is None or self.batch == 0)):
+            return self.batch or application.bounds.split(self._first_batch, self.gpus).batch
+        phi, choices = self._sure_phi, self._next_batches()
         return choices.get(phi) or choices.learn(phi, self._noise_ahead())
 
+    @property
+    def _first_batch(self) -> int:
+        """With which its workers start."""
+        return (self.chosen if self.conditions.careful_batches else 0) or self.application.bounds.init_batch
+
     def _next_batches(self) -> NextBatches:
-        fits = self.profile.fits()
-        if self._choices is None or self._choices[0] is not fits or self._choices[1] != self.batch:
+        fits, conditions = self.profile.fits(), self.conditions
+        largest = self.batch * (GROWTH if self._may_grow else 1.0)
+        careful = conditions.careful_batches
+        way = Way(self.use_efficiency, conditions.keep_factor, careful, conditions.efficiency_needed, largest)
+        if self._choices is None or self._choices[0] is not fits or self._choices[1:3] != (self.batch, way):
             models = tuple((gpu_type, fitted.model) for gpu_type, fitted in fits.items())
-            found = next_batches(
-                models, self.application.bounds, tuple(self.conditions.speeds.items()),
-                self.use_efficiency, len(self.allocation), self.gpus, self.batch, self.gpu_type,
-                self.conditions.keep_factor,
+            found = batch_choice(
+                models, self.application.bounds, tuple(conditions.speeds.items()), way,
+                len(self.allocation), self.gpus, self.batch, self.gpu_type,
             )  # fmt: skip
-            self._choices = fits, self.batch, found
-        return self._choices[2]
+            self._choices = fits, self.batch, way, found
+        return self._choices[3]
 
     def _noise_ahead(self) -> Floats:
         """What it may see of its noise if it goes on with the present batch."""
-        return self.application.noise.phis(self.batch) if self.batch else np.empty(0)
+        return self.conditions.noise_believed * self.application.noise.phis(self.batch) if self.batch else np.empty(0)

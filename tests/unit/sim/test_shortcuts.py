@@ -15,7 +15,7 @@ from schedulearn.scheduler.sim.application import Application, Floats, measured_
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_trace
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 from schedulearn.scheduler.sim.jobs import training
-from schedulearn.scheduler.sim.jobs.batch_choice import next_batches
+from schedulearn.scheduler.sim.jobs.batch_choice import batch_choice
 from schedulearn.scheduler.sim.run import Outcome
 from schedulearn.scheduler.sim.simulator import simulate
 
@@ -83,7 +83,7 @@ def test_a_trace_is_the_same_whether_batches_are_looked_at_ahead(
     jobs = parse_trace("poisson:12@60", 3)
 
     def play() -> Sequence[Outcome]:
-        next_batches.cache_clear()
+        batch_choice.cache_clear()
         return simulate(make_policy("goodput", "speed"), jobs, equal_hosts(4, 4), conditions).outcomes
 
     def nothing(self: training.Training) -> Floats:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from schedulearn.metrics.model.batch_rule import GROWTH
 from schedulearn.worker.batch.choice import Choice
 from schedulearn.worker.batch.learning_rate import LearningRate
 
@@ -34,8 +35,8 @@ class BatchChanges:
         if run.workers.rank != 0 or run.instruments is None or self.pending:
             return
         meter = run.instruments.meter
-        # At most twice the batch at a time, and none on the account of a guess.
-        grow = 2 if run.guard.may_grow and meter.noise.is_sure else 1
+        # No growth on the account of a guess.
+        grow = GROWTH if run.guard.may_grow and meter.noise.is_sure else 1
         safe = self.rate.largest(self._rule, run.batch.bounds.init_batch, meter.share > 0, run.samples)
         self._choice = run.batch.best(answer, meter.sure_phi, int(min(grow * run.batch.total, safe)))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from schedulearn.metrics.model.batch_rule import efficient_batch, next_batches
 from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
-
-LEAST_EFFICIENCY = 0.8
-"""A batch with less shrinks at once. Below SAFE_EFFICIENCY, so that it does not grow and shrink in turns."""
 
 
 class Batch:
@@ -51,22 +50,18 @@ class Batch:
         if not self.may_change or phi is None or not answer.get("models"):
             return None
         models = {name: StepTimeModel(**model) for name, model in answer["models"].items()}
-        bounds = replace(self.bounds, max_batch=max(self.bounds.init_batch, min(self.bounds.max_batch, largest)))
         goodput = Goodput(
-            models, phi, bounds,
+            models, phi, self.bounds,
             use_efficiency=answer.get("use_efficiency", True), min_efficiency=SAFE_EFFICIENCY,
         )  # fmt: skip
         gpu_type, where = answer.get("gpu_type"), (self.num_nodes, self.workers)
-        if wasteful := self.total > efficient_batch(phi, bounds.init_batch):
-            total = int(goodput.best(*where, gpu_type).batch)
-        else:
-            total = goodput.keep_or_change(*where, self.total, gpu_type)
-        if total == self.total or total < 1 or (wasteful and total >= self.total):
+        [total] = next_batches(goodput, np.array([phi]), *where, self.total, largest, gpu_type)
+        if total in (self.total, 0):
             return None
         new = float(goodput.at(*where, total, gpu_type))
         old = float(goodput.at(*where, self.total, gpu_type))
         at = f"on {self.workers} GPUs, at a noise scale of at least {phi:.4g}"
-        if wasteful:
+        if self.total > efficient_batch(goodput, phi):
             return Choice(total, f"smaller: a sample would be worth too little in a larger batch {at}")
         return Choice(total, f"goodput {new:.4g} instead of {old:.4g} samples/s {at}")
 
@@ -91,8 +86,3 @@ class Choice:
         self.total = total
         self.why = why
         self.restore = restore
-
-
-def efficient_batch(phi: float, init_batch: int) -> float:
-    """The largest batch at which a sample is worth LEAST_EFFICIENCY of one at the first."""
-    return (phi + init_batch) / LEAST_EFFICIENCY - phi

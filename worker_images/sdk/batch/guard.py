@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from collections import deque
 
-MIN_STEPS = 100  # at a batch, before it may grow again
-MIN_MEASURED = 8  # gradients measured at a batch, likewise
-RAMP_STEPS = 50  # in which the learning rate doubles, at most
+from schedulearn.metrics.model.batch_rule import MIN_STEPS, RAMP_STEPS
+
+MIN_MEASURED = 8  # gradients measured at a batch, before it may grow again
 TRIAL_STEPS = 200  # after it grew: so long the weights from before are kept
 FIRST_PAUSE, LONGEST_PAUSE = 500, 32_000  # steps without growth after the batch went back; each time twice as many
 USUAL, RECENT = 1 / 200, 1 / 8  # weights of a new measurement in the two averages that are compared

@@ -1,4 +1,5 @@
-"""A lower bound on the mean completion time of a trace, for whoever knew every arrival, length and goodput before.
+"""A lower bound on the mean completion time of a trace, up to its discretisation, for whoever knew all before: every
+arrival, length and goodput.
 
 Lagrangian: a GPU costs price(t) a second, and each job by itself takes the schedule that is cheapest for it (its
 completion time and the GPUs it pays for; it may wait, stop and change at no cost). The sum of that less what the

@@ -154,8 +154,7 @@ class Goodput:
         if (measured := self._residuals(gpu_type)) is not None:
             factor = measured.factor(nodes, gpus)
             goodput, throughput = goodput * factor, throughput * factor
-        shape = (each.astype(np.int64) for each in (batch, atomic, steps))
-        return BatchChoice(goodput, *shape, throughput)
+        return BatchChoice(goodput, batch.astype(np.int64), atomic.astype(np.int64), steps.astype(np.int64), throughput)
 
     def keep_or_change(
         self, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR

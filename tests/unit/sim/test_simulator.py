@@ -135,7 +135,8 @@ def test_work_done_is_the_work_there_was() -> None:
 
 
 def test_hosts_are_switched_off_and_on_as_the_policy_wants() -> None:
-    jobs, conditions = parse_trace("poisson:15@10", 0), Conditions(scaling=True, scale_window=300.0, boot=60.0)
+    jobs = parse_trace("poisson:15@12", 0)
+    conditions = Conditions(scaling=True, scale_window=300.0, boot=60.0, careful_batches=False)
     on = Simulation(make_policy("goodput"), jobs, equal_hosts(8, 2), conditions).run()
     assert on.on is not None
     assert all(math.isfinite(o.ended_at) for o in on.outcomes), "every job ends all the same"

@@ -97,7 +97,7 @@ class SchedulerLoop:
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         unused_since: UnusedSince = always_used,
-        record_results: Callable[[float], None] = lambda now: None,
+        record_results: Callable[[float], Set[str]] = lambda now: frozenset(),
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         follow_clock: Callable[[], None] = lambda: None,
         is_disk_low: Callable[[], bool] = lambda: False,
@@ -294,8 +294,8 @@ class SchedulerLoop:
         if lost := hopeless(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
-        self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
-        if advance_sweeps(self.db, now, self._quotas(), self._is_disk_low):
+        unsettled = self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
+        if advance_sweeps(self.db, now, self._quotas(), self._is_disk_low, unsettled):
             state = self._load()
         return state
 

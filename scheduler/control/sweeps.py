@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -173,14 +173,18 @@ def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
 
 
 def advance_sweeps(
-    db: Database, now: float, quotas: Quotas = NO_QUOTAS, is_disk_low: Callable[[], bool] = lambda: False
+    db: Database,
+    now: float,
+    quotas: Quotas = NO_QUOTAS,
+    is_disk_low: Callable[[], bool] = lambda: False,
+    unsettled: Collection[str] = (),
 ) -> bool:
     """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start.
     No run starts that would be one job too many of its user's that wait, or while the disk is low: the sweep goes on
-    once there is room."""
+    once there is room. `unsettled`: sweeps that do not end yet, since results of their runs are still to come."""
     with db.read() as conn:
         unfinished = store.unfinished(conn)
-        limits = _Limits(quotas, bool(unfinished) and is_disk_low())
+        limits = _Limits(quotas, bool(unfinished) and is_disk_low(), unsettled)
         due = [sweep.id for sweep in unfinished if _next(conn, sweep, limits) is not None]
     for sweep_id in due:
         try:
@@ -192,15 +196,18 @@ def advance_sweeps(
 
 
 class _Limits(NamedTuple):
-    """What keeps runs from starting."""
+    """What keeps runs from starting, and sweeps from ending."""
 
     quotas: Quotas = NO_QUOTAS
     disk_low: bool = False
+    unsettled: Collection[str] = ()
 
 
 def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep | None:
     room = room_to_wait(conn, limits.quotas, sweep.user) if sweep.pending else None
-    return next_step(sweep, room, disk_low=limits.disk_low)
+    step = next_step(sweep, room, disk_low=limits.disk_low)
+    ends = isinstance(step, ChangeStatus) and step.status.ended
+    return None if ends and sweep.id in limits.unsettled else step
 
 
 def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> None:

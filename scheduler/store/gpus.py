@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuInfo
+from schedulearn.scheduler.core.gpu_sharing import Holding, Sharing
 from schedulearn.scheduler.core.outcomes.gpu_health import VANISHED
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
@@ -237,8 +238,9 @@ def add_energy(
     until: float,
     before: LiveTasks,
 ) -> LiveTasks:
-    """Adds to each task what its GPUs drew from `since` to `until` while it held them; who share one share that too.
-    `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that have ended since."""
+    """Adds to each task what its GPUs drew from `since` to `until` while it ran; at each instant, those that run on one
+    share what it draws. `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that
+    have ended since."""
     query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > before.last_seq))
     found = {task.id: task for task in db.execute(query)}
     for begin in range(0, len(before.ids), 500):
@@ -248,17 +250,20 @@ def add_energy(
         task for task in found.values()
         if task.started_at is not None and task.started_at < until and (task.finished_at or until) > since
     ]  # fmt: skip
-    sharers: dict[str, int] = {}
-    for task in tasks:
-        for uuid in task.gpu_uuids:
-            sharers[uuid] = sharers.get(uuid, 0) + 1
-    for task in tasks:
-        begin, end = max(since, task.started_at), min(until, task.finished_at or until)
-        drawn = sum(joules(uuid, begin, end) / sharers[uuid] for uuid in task.gpu_uuids)
+    running = [
+        Holding(max(since, task.started_at), min(until, task.finished_at or until), task.gpu_uuids) for task in tasks
+    ]
+    sharing = Sharing(running)
+    for task, ran in zip(tasks, running, strict=True):
+        drawn = sum(
+            joules(uuid, part.begin, part.end) / part.holders
+            for uuid in ran.gpu_uuids
+            for part in sharing.parts(uuid, ran.begin, ran.end)
+        )
         if drawn > 0:
             where = col(Task.id) == task.id
             db.execute(update(Task).where(where).values(energy_joules=col(Task.energy_joules) + drawn))
-    still = [task.id for task in found.values() if task.state != "ended"]
+    still = [task.id for task in found.values() if task.state != "ended" or (task.finished_at or 0.0) > until]
     return LiveTasks(still, max([before.last_seq, *(task.seq for task in found.values())]))
 
 

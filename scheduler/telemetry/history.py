@@ -5,6 +5,8 @@ All times are those at which a reading arrived here, in seconds since the epoch:
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,10 +80,22 @@ class Telemetry:
         return averages
 
     def joules(self, uuid: str, since: float, until: float) -> float:
-        """What a GPU drew from `since` to `until`, as far as it measures that and memory reaches."""
+        """Return what a GPU drew from `since` to `until`, as far as it measures that and memory reaches. Its power is
+        taken to be even between two readings, and after a gap to have come in the last _GAP_S."""
         with self._lock:
             ring = self._rings.get(uuid)
-            return sum(row[-1] for row in ring.rows(since, until)) if ring is not None else 0.0
+            rows = ring.rows(-math.inf, math.inf) if ring is not None else []
+        drawn = 0.0
+        for (before, *_), (at, *_, joules) in itertools.pairwise(rows):
+            first = max(before, at - _GAP_S)
+            begin, end = max(first, since), min(at, until)
+            if begin < end:
+                drawn += joules * (end - begin) / (at - first)
+        return drawn
+
+    def measured_until(self, now: float) -> float:
+        """Return up to when all hosts that were heard lately have sent readings."""
+        return min([now, *(at for at in self._heard.values() if now - at <= STALE_S)])
 
     def forget(self, uuids: Sequence[str]) -> None:
         with self._lock:

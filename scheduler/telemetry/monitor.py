@@ -80,6 +80,7 @@ class Monitor:
         self._busy: Set[str] = frozenset()
         self._minute = int(clock() // 60)
         self._energy_until = clock()
+        self._energy_asked = 0.0
         self._energy_of = store.LiveTasks()
         self._gpu_memory = GpuMemoryPeaks()
         self._due = 0.0
@@ -153,6 +154,15 @@ class Monitor:
         known = [value for value in used if value is not None]
         return sum(known) / len(known) if known else None
 
+    def is_energy_counted(self, uuids: Collection[str], until: float) -> bool:
+        """Whether the database has what these GPUs drew up to then. If not, it soon will, and `wake` is called."""
+        now = self._clock()
+        measured = any(uuid not in self._simulated_uuids and self.telemetry.reading(uuid, now) for uuid in uuids)
+        if not measured or self._energy_until >= until:
+            return True
+        self._energy_asked = max(self._energy_asked, until)
+        return False
+
     def looked_at(self, host_id: str) -> float | None:
         """When the GPUs of a host were last looked at; None if no probe speaks for it now."""
         watch = self._watches.get(host_id)
@@ -200,18 +210,16 @@ class Monitor:
         if minute != self._minute:
             done, self._minute = self._minute, minute
             self._keep(done, now)
+        elif 0 < self._energy_asked <= self.telemetry.measured_until(now):
+            self._count_energy(now)
 
     def _keep(self, minute: int, now: float) -> None:
-        """Stores the averages of a minute, and the energy that was drawn since the last call."""
+        """Stores the averages of a minute, and the energy that was drawn since it was last counted."""
         averages, measured = self.telemetry.minute(minute), self._utility()
-        since, self._energy_until = self._energy_until, now
         peaks = self._gpu_memory.take()
         last = min(minute, int(self._aged() // 60)) - self._keep_minutes
 
-        def joules(uuid: str, begin: float, end: float) -> float:
-            return 0.0 if uuid in self._simulated_uuids else self.telemetry.joules(uuid, begin, end)
-
-        def change(conn: Connection) -> store.LiveTasks:
+        def change(conn: Connection) -> None:
             store.add_minutes(conn, averages)
             note_capacity(conn, now)
             note_gpu_peaks(conn, peaks)
@@ -220,6 +228,21 @@ class Monitor:
             if minute % _DROP_EVERY == 0:
                 store.drop_minutes(conn, last)
                 history.drop_minutes(conn, last)
-            return store.add_energy(conn, joules, since, now, self._energy_of)
 
-        self._energy_of = self._db.write(change)
+        self._db.write(change)
+        self._count_energy(now)
+
+    def _count_energy(self, now: float) -> None:
+        """Adds what was drawn since the last call to the tasks that held the GPUs, as far as readings have come."""
+        since, until = self._energy_until, self.telemetry.measured_until(now)
+        if until <= since:
+            return
+
+        def joules(uuid: str, begin: float, end: float) -> float:
+            return 0.0 if uuid in self._simulated_uuids else self.telemetry.joules(uuid, begin, end)
+
+        asked, self._energy_asked = self._energy_asked, 0.0
+        self._energy_of = self._db.write(lambda conn: store.add_energy(conn, joules, since, until, self._energy_of))
+        self._energy_until = until
+        if asked:
+            self._wake()

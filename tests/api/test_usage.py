@@ -22,8 +22,8 @@ SPAN = {"since": "2024-10-04T00:00:00Z", "until": "2024-10-09T00:00:00Z"}
 START = 20_000 * DAY + DAY / 2  # noon
 
 
-def ran(api: Api, hours: float, gpus: int, at: float = START, **fields: object) -> str:
-    """A job that is given such a history."""
+def ran(api: Api, hours: float, gpus: int, at: float = START, on: str = "", **fields: object) -> str:
+    """A job that is given such a history. `on`: GPUs of its own, a letter each."""
     job = api.submit(required_gpus=gpus, launcher="none", **fields)
     api.wait(job, "running")
     task = f"schedulearn-{job}-1-0"
@@ -35,7 +35,7 @@ def ran(api: Api, hours: float, gpus: int, at: float = START, **fields: object) 
         "started_at": at + 60,
         "finished_at": at + hours * 3600,
         "energy_joules": 3.6e6 * hours,
-    }
+    } | ({"gpu_uuids": [*on]} if on else {})
     db.write(lambda c: c.execute(update(Task).where(Task.id == task).values(**changes)))  # type: ignore[arg-type]
     with db.read() as c:
         assert c.execute(select(Task)).all()
@@ -46,9 +46,9 @@ def ran(api: Api, hours: float, gpus: int, at: float = START, **fields: object) 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     with serve_api(tmp_path_factory.mktemp("usage")) as api:
-        ran(api, 10, 2, user="ann", labels={"project": "x"})
-        ran(api, 18, 1, user="ann", labels={"project": "=1+1"})
-        ran(api, 1, 4, user="ben")
+        ran(api, 10, 2, on="ab", user="ann", labels={"project": "x"})
+        ran(api, 18, 1, on="c", user="ann", labels={"project": "=1+1"})
+        ran(api, 1, 4, on="defg", user="ben")
 
         def ask(**query: object):  # type: ignore[no-untyped-def]
             return api.http.get("/api/v1/usage", params={**SPAN, **query})  # type: ignore[dict-item]
@@ -142,6 +142,7 @@ def test_capacity_is_what_there_was_and_a_gpu_that_jobs_share_is_held_once(tmp_p
         ]  # fmt: skip
         assert ask(since="2024-10-04T20:00:00Z", until="2024-10-04T21:30:00Z") == [("2024-10-04", 12.0, 1.5)]
         assert ask(since="2024-10-01", until="2024-10-02") == []
+        assert sum(row["gpu_hours"] for row in api.http.get("/api/v1/usage", params=SPAN).json()) == 18.0
         assert api.http.post(f"/api/v1/jobs/{shared[1]}/purge").status_code == 200
         assert ask(since="2024-10-05", until="2024-10-06") == [("2024-10-05", 96.0, 6.0)], "what was held stays counted"
 

@@ -16,7 +16,8 @@ from schedulearn.metrics.probe.readings import GpuInfo, GpuProcess
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.store import history, repository
+from schedulearn.scheduler.specs.sweep import SweepSpec
+from schedulearn.scheduler.store import history, repository, sweeps
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import GpuMinute, Task
 from schedulearn.scheduler.telemetry import host_watch
@@ -391,3 +392,32 @@ def test_the_clusters_utility_is_kept_while_the_policy_tells_one(tmp_path: Path)
         c.cluster.db.write(lambda db: history.drop_minutes(db, 1001))
         with c.cluster.db.read() as db:
             assert history.utility_minutes(db, 0, 1200)[1] == []
+
+
+def test_a_run_of_a_few_seconds_has_its_energy_before_its_experiment_ends(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        job = {"type": "t", "container_image": "img", "required_gpus": 1, "launcher": "none", "command": "train {lr}"}
+        body = {"name": "s", "job": job, "grid": {"lr": [1]}}
+        sweep = c.cluster.sweeps.start(SweepSpec.model_validate(body)).id
+
+        def runs() -> list[Any]:
+            with c.cluster.db.read() as db:
+                return sweeps.list_runs(db, sweep, "", limit=1)
+
+        [run] = wait_for(lambda: [each for each in runs() if each.job_id is not None], what="the run's job")
+        c.wait(run.job_id, "running")
+        time.sleep(0.3)
+        c.runtime.finish(c.task(run.job_id))
+
+        def ended() -> bool:
+            with c.cluster.db.read() as db:
+                return bool(sweeps.get_sweep(db, sweep).status.ended)
+
+        wait_for(ended, what="the end of the experiment")
+        [run] = runs()
+        with c.cluster.db.read() as db:
+            [task] = db.execute(select(Task)).all()
+        assert run.results["energy"] == pytest.approx(100.0 * (task.finished_at - task.started_at), rel=0.1)
+        assert run.results["gpu_hours"] == pytest.approx((task.finished_at - task.created_at) / 3600, abs=1e-6)

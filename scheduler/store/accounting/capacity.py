@@ -30,7 +30,7 @@ class DayOfCapacity:
     gpu_hours: float = 0.0
     """Of all GPUs that jobs could have had."""
     held_gpu_hours: float = 0.0
-    """Of those, what jobs held; a GPU that several share counts once."""
+    """Of those, what jobs held; a GPU that several share counts once, as their shares in `usage` add up to."""
 
 
 def note_capacity(conn: Connection, at: float) -> None:

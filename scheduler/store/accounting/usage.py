@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Index, delete, insert, select
+from sqlalchemy import Index, delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.cluster_state import run_seconds
+from schedulearn.scheduler.core.gpu_sharing import Holding, Sharing
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Gpu, Job, Task
@@ -90,14 +91,14 @@ def usage(
 ) -> list[Usage]:
     """What was used from `since` to `until`, grouped by any of "day" (UTC), "user" and "label" (the value of the label
     of that name). GPUs count from the time that a task was given them, also before its container runs, until it is gone
-    or up to `now`; a pause holds its GPUs, and counts. Energy is laid over a task's time evenly. `types`: of GPUs by
-    UUID, where `hours_of` is wanted."""
+    or up to `now`; a pause holds its GPUs, and counts. Tasks that hold a GPU at once share its time. Energy is laid
+    over a task's time evenly. `types`: of GPUs by UUID, where `hours_of` is wanted."""
     found: dict[tuple[str, str, str], Usage] = {}
     jobs: dict[tuple[str, str, str], set[str]] = {}
+    sharing = _sharing(db, since, until, now)
     for row in chain(*map(db.execute, _tasks_between(since, until))):
         end = row.finished_at or now
         joules_a_second = row.energy_joules / max(1e-9, end - row.created_at)
-        of_types = () if types is None else [types.get(uuid, "") for uuid in row.gpu_uuids]
         for begin, finish in (
             days_between(max(since, row.created_at), min(until, end))
             if "day" in by
@@ -110,9 +111,11 @@ def usage(
                 row.labels.get(label, "") if "label" in by else "",
             )
             entry = found.setdefault(key, Usage(*key))
-            entry.gpu_hours += seconds * len(row.gpu_uuids) / 3600
-            for gpu_type in of_types:
-                entry.hours_of[gpu_type] += seconds / 3600
+            for uuid in row.gpu_uuids:
+                hours = sharing.seconds(uuid, begin, finish) / 3600
+                entry.gpu_hours += hours
+                if types is not None:
+                    entry.hours_of[types.get(uuid, "")] += hours
             entry.energy_kwh += seconds * joules_a_second / 3.6e6
             jobs.setdefault(key, set()).add(row.job_id)
     for key, entry in found.items():
@@ -123,14 +126,21 @@ def usage(
 def usage_of_job(db: Connection, job_id: str, now: float) -> Usage:
     """The same of one job, with its GPUs' types."""
     found = Usage("", "", "", jobs=1)
-    columns = (col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids), col(Task.energy_joules))
+    columns = (
+        col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids), col(Task.energy_joules), col(Task.host_id),
+    )  # fmt: skip
     tasks = db.execute(select(*columns).where(col(Task.job_id) == job_id)).all()
+    if not any(task.gpu_uuids for task in tasks):
+        found.energy_kwh = sum(task.energy_joules for task in tasks) / 3.6e6
+        return found
+    begin, end = min(task.created_at for task in tasks), max(task.finished_at or now for task in tasks)
+    sharing = _sharing(db, begin, end, now, {task.host_id for task in tasks})
     types = gpu_types(db, {uuid for task in tasks for uuid in task.gpu_uuids})
     for task in tasks:
-        hours = max(0.0, (task.finished_at or now) - task.created_at) / 3600
-        found.gpu_hours += hours * len(task.gpu_uuids)
         found.energy_kwh += task.energy_joules / 3.6e6
         for uuid in task.gpu_uuids:
+            hours = sharing.seconds(uuid, task.created_at, task.finished_at or now) / 3600
+            found.gpu_hours += hours
             found.hours_of[types.get(uuid, "")] += hours
     return found
 
@@ -146,6 +156,21 @@ def _tasks_between(since: float, until: float) -> Iterator[Any]:
         yield query.where(
             col(task.created_at) < until, col(task.finished_at).is_(None) | (col(task.finished_at) > since)
         )
+
+
+def _sharing(db: Connection, since: float, until: float, now: float, hosts: Collection[str] | None = None) -> Sharing:
+    """Who held which GPUs then, also tasks that whoever asks may not see. `hosts`: of these only, where a task's host
+    is known."""
+    schema = {None: "main" if db.dialect.name == "sqlite" else "public"}  # the tables, not the views of one user
+    found: list[Holding] = []
+    for task in (Task, DeletedTask):
+        query = select(col(task.created_at), func.coalesce(col(task.finished_at), now), col(task.gpu_uuids)).where(
+            col(task.created_at) < until, col(task.finished_at).is_(None) | (col(task.finished_at) > since)
+        )
+        if task is Task and hosts is not None:
+            query = query.where(col(Task.host_id).in_(hosts))
+        found += [Holding(*row) for row in db.execute(query.execution_options(schema_translate_map=schema))]
+    return Sharing(found)
 
 
 def day_of(at: float) -> str:

@@ -33,15 +33,13 @@ class Recorded(NamedTuple):
 
 
 class TaskUse(NamedTuple):
-    """What one container held, and what its GPUs drew."""
+    """When one container ran, on which GPUs."""
 
     task_id: str
     host_id: str
     gpu_uuids: Sequence[str]
-    held_at: float
     started_at: float
     ended_at: float
-    energy_joules: float
     memory_peak: int | None
 
 
@@ -56,7 +54,6 @@ class Ended(NamedTuple):
     started_at: float | None
     finished_at: float
     run_seconds: float
-    gpu_seconds: float
     epochs: int | None
     epoch_samples: int | None
     tasks: Sequence[TaskUse]
@@ -69,7 +66,7 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
         select(
             col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.status) == JobStatus.SUCCEEDED,
             col(Job.submitted_at), col(Job.started_at), col(Job.finished_at), col(Job.run_seconds),
-            col(Job.gpu_seconds), func.coalesce(col(Profile.epochs), col(Job.epochs)), col(Profile.epoch_samples),
+            func.coalesce(col(Profile.epochs), col(Job.epochs)), col(Profile.epoch_samples),
         )
         .join(Sweep, col(Sweep.id) == col(SweepRun.sweep_id))
         .join(Job, col(Job.id) == col(SweepRun.job_id))
@@ -82,9 +79,7 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
     tasks: dict[str, list[TaskUse]] = {}
     for task in conn.execute(select(Task).where(col(Task.job_id).in_(ids))) if ids else ():
         begin, end = task.started_at or task.created_at, task.finished_at or task.created_at
-        use = TaskUse(
-            task.id, task.host_id, task.gpu_uuids, task.created_at, begin, end, task.energy_joules, task.memory_peak
-        )
+        use = TaskUse(task.id, task.host_id, task.gpu_uuids, begin, end, task.memory_peak)
         tasks.setdefault(task.job_id, []).append(use)
     metrics: dict[str, dict[str, float]] = {}
     logged = select(col(Metric.job_id), col(Metric.name), col(Metric.last)).where(col(Metric.job_id).in_(ids))

@@ -408,10 +408,10 @@ def test_energy_goes_to_the_tasks_that_held_a_gpu_while_they_held_it(stored: Dat
     assert set(before.ids) == {"t1", "whole", "beside"}
     seen = stored.write(lambda db: gpus.add_energy(db, joules, 100.0, 120.0, before))
     assert {name: energy()[name] for name in ("early", "whole", "beside")} == {
-        "early": 0.0, "whole": 300.0, "beside": 50.0
+        "early": 0.0, "whole": 200.0 + 100.0 + 50.0, "beside": 50.0
     }  # fmt: skip
     change = update(Task).where(col(Task.id) == "whole").values(state="ended", finished_at=130.0)
     stored.write(lambda db: db.execute(change))
     stored.write(lambda db: gpus.add_energy(db, joules, 120.0, 180.0, seen))
-    assert energy()["whole"] == 300.0 + 100.0 + 50.0
-    assert energy()["beside"] == 50.0 + 300.0
+    assert energy()["whole"] == 350.0 + 100.0 + 50.0
+    assert energy()["beside"] == 50.0 + 50.0 + 500.0

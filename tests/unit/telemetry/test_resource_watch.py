@@ -303,8 +303,8 @@ def test_a_host_that_hangs_is_not_asked_again_and_keeps_no_other_waiting(
 
 def ended(memory_peak: int | None = None) -> Ended:
     """A run of three minutes, of which its one task ran two."""
-    task = TaskUse(TASK, "h", [], BEGAN, BEGAN, BEGAN + 120, 0.0, memory_peak)
-    return Ended("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, 0.0, None, None, [task], {})
+    task = TaskUse(TASK, "h", [], BEGAN, BEGAN + 120, memory_peak)
+    return Ended("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, None, None, [task], {})
 
 
 @pytest.mark.parametrize("later", [0, 600])

@@ -3,8 +3,8 @@ SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many tra
 `factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
 jobs and hosts; of `objectives`, how many jobs really run; of `sia`, how many traces of each kind.
 `--artifact PATH`: a checkout for `outside`, `--sia PATH`: one for `sia`. `seeds [TABLE...]` takes hours, so it runs
-only where it is named; what follows it is its own (`seeds --help`). `tests`, how often:
-it too runs only where it is named."""
+only where it is named; what follows it is its own (`seeds --help`). `tests`, how often; of
+`references`, how many designs: these two too run only where they are named."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ MODULES = {
     "deadlines": "policies",
     "first_job": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
-    "objectives": "courier", "tests": "service",
+    "objectives": "courier", "tests": "service", "references": "statistics",
 }  # fmt: skip
 
+ALONE = ("seeds", "tests", "references")
+"""Run only where they are named."""
 CHECKOUTS = {"--artifact": "POLLUX_ARTIFACT", "--sia": "SIA_ARTIFACT"}
 """Option -> the variable that says the same."""
 
@@ -44,7 +46,10 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its jobs would outlive it
 
         return 0 if seeds.main(given[1:]) else 130
-    chosen = [each.partition("=") for each in given or [name for name in MODULES if name not in ("seeds", "tests")]]
+    chosen = [
+        each.partition("=")
+        for each in given or [name for name in MODULES if name not in ("seeds", "tests", "references")]
+    ]
     if unknown := {name for name, _, _ in chosen} - set(MODULES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2

@@ -1,0 +1,1 @@
+"""References: our statistics beside those of statsmodels and scikit-learn."""

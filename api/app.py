@@ -150,6 +150,7 @@ def create_app(
         needs_token=settings.token is not None,
         hides=settings.hide_jobs,
         pages=settings.page_origins,
+        containers_reach_us=lambda: cast(Cluster, app.state.cluster).containers_reach_us,
     )
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))

@@ -50,9 +50,11 @@ class Guard:
         needs_token: bool,
         hides: bool = False,
         pages: Collection[str] = (),
+        containers_reach_us: Callable[[], bool] = lambda: True,
     ) -> None:
         """`needs_token`: also from the account that runs the service. `hides`: users see only their own jobs. `pages`:
-        origins of other pages that may use the service."""
+        origins of other pages that may use the service. `containers_reach_us`: one may have the network of this
+        machine."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
@@ -60,7 +62,7 @@ class Guard:
         self.hides = hides
         self.pages = frozenset(pages)
         self._own = Actor(credentials.own, Role.ADMIN)
-        self._peers = Peers()
+        self._peers = Peers(containers_reach_us)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

@@ -57,7 +57,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import gpus, hosts, identity
-from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.cluster_state import has_tasks_elsewhere, tasks_of
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
@@ -111,6 +111,7 @@ class Cluster:
         )
         self.data = DataSets(self.db, store)
         with self.db.read() as conn:
+            self._had_several_hosts = has_tasks_elsewhere(conn, HOST_ID)
             before = Before(hosts.runtime_of(conn, HOST_ID), gpus.has_real(conn, HOST_ID))
         self.host = make_host(data_dir, self.cluster_id, settings, before)
         self._open_hosts(make_runtime, make_probe)
@@ -289,6 +290,11 @@ class Cluster:
                 self._wake.set,
                 settle_s=chosen.scale_window if chosen.initial_hosts is None else 0.0,
             )
+
+    @property
+    def containers_reach_us(self) -> bool:
+        """Whether a container may have the network of this machine: one of a job over several hosts, now or left."""
+        return self._had_several_hosts or self._directory.most > 1
 
     @property
     def agents(self) -> Mapping[str, HostAgent]:

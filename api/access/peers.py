@@ -12,7 +12,7 @@ import re
 import socket
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +46,10 @@ class End(NamedTuple):
 class Peers:
     """Remembers each connection's peer: the server gives all requests of one connection the same tuple as `client`."""
 
-    def __init__(self) -> None:
+    def __init__(self, containers_reach_us: Callable[[], bool]) -> None:
+        """`containers_reach_us`: one may have the network of this machine, now or from now on. Otherwise the account is
+        enough, and nobody is looked for."""
+        self._containers_reach_us = containers_reach_us
         self._known: OrderedDict[int, tuple[Address, bool]] = OrderedDict()
         self._own = os.geteuid()
 
@@ -56,15 +59,21 @@ class Peers:
         return known is not None and known[0] is client
 
     def is_own_account(self, client: Address, server: Address) -> bool:
-        """Whether a process of the account that runs this service made the connection, outside of containers. Takes
-        milliseconds the first time."""
+        """Whether a process of the account that runs this service made the connection, outside of containers. The
+        first time, it may take milliseconds."""
         key = id(client)  # of an object that we hold on to, so that no other can have it
         known = self._known.get(key)
         if known is None or known[0] is not client:
-            known = self._known[key] = (client, is_made_by(self._own, client, server))
+            known = self._known[key] = (client, self._is_own(client, server))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known[1]
+
+    def _is_own(self, client: Address, server: Address) -> bool:
+        if self._containers_reach_us():
+            return is_made_by(self._own, client, server)
+        end = end_of(client, server)
+        return end is not None and end.uid == self._own
 
 
 def is_made_by(uid: int, client: Address, server: Address) -> bool:

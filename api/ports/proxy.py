@@ -82,7 +82,7 @@ class PortProxy:
         self._credentials = credentials
         self._sessions = sessions
         self._cluster = cluster
-        self._peers = Peers()
+        self._peers = Peers(lambda: cluster().containers_reach_us)
         self.pools = Pools()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -15,11 +15,14 @@ class AgentDirectory:
 
     def __init__(self) -> None:
         self._agents: Mapping[str, HostAgent] = {}
+        self.most = 0
+        """How many hosts there have been at a time."""
 
     def agents(self) -> Mapping[str, HostAgent]:
         return self._agents
 
     def replace(self, agents: Mapping[str, HostAgent]) -> None:
+        self.most = max(self.most, len(agents))
         self._agents = agents
 
     def reachable(self) -> set[str]:

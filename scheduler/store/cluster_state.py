@@ -91,6 +91,11 @@ def tasks_of(conn: Connection, job_ids: Sequence[str], *, live: bool = False) ->
     return [records.Task._make(row) for row in conn.execute(query.where(col(Task.job_id).in_(job_ids)))]
 
 
+def has_tasks_elsewhere(conn: Connection, host_id: str) -> bool:
+    """Whether any task was ever given to another host."""
+    return conn.execute(select(col(Task.id)).where(col(Task.host_id) != host_id).limit(1)).first() is not None
+
+
 def live_tasks(conn: Connection, host_id: str) -> list[records.Task]:
     return [records.Task._make(row) for row in conn.execute(_LIVE_TASKS.where(col(Task.host_id) == host_id))]
 

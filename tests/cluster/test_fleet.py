@@ -47,6 +47,19 @@ def test_hosts_that_were_added_get_jobs_and_are_still_there_after_a_restart(tmp_
         wait_for(lambda: sorted(c.state(job) for job in jobs) == ["running", "succeeded"])
 
 
+def test_containers_may_have_the_services_network_once_there_was_another_host(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=0, others=two()) as c:
+        assert not c.cluster.containers_reach_us
+        c.add("h1")
+        assert c.cluster.containers_reach_us
+        [job] = c.submit()
+        c.wait(job, "running")
+        c.cluster.fleet.remove("h1", force=True)
+        assert c.cluster.containers_reach_us, "what runs here of it may be left"
+    with FakeCluster(tmp_path, gpus=0) as c:
+        assert c.cluster.containers_reach_us
+
+
 def test_a_host_is_removed_only_when_it_is_empty_or_by_force(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=0, others=two()) as c:
         c.add("h1", "h2")

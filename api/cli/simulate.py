@@ -176,7 +176,7 @@ def _prepare(
     how = replace(base, speeds=speeds, seed=seed, **changes)
     _check_scaling(how, changes)
     if after and not how.family_memory:
-        raise InvalidError("--after: nothing is learned from another trace without family memory: add --memory.")
+        raise InvalidError("--after needs --memory: without it nothing is learned from another trace")
     past = arguments.parse_trace(after, seed + 1, applications) if after else []
     return Comparison(trace, jobs, host_views, how, own, past), contenders
 

@@ -188,9 +188,9 @@ def submit(
         _hint_at_run(jobs[0])
     if isinstance(read, list):
         if env_from is not None:
-            raise click.UsageError("--env-from goes with one job, not with a list")
+            raise click.UsageError("--env-from works for one job, not for a list")
         if refuse_late:
-            raise click.UsageError("--refuse-late goes with one job, not with a list")
+            raise click.UsageError("--refuse-late works for one job, not for a list")
         return _submit_many(session, jobs)
     return send(session, jobs[0], detach, None if env_from is None else session.job_id(env_from), refuse_late)
 
@@ -267,7 +267,7 @@ def _warn(job: Json) -> None:
 def _after(session: Session, jobs: tuple[str, ...], whatever: bool) -> Json:
     """The key `after`, if there are such jobs. Raises click.UsageError."""
     if whatever and not jobs:
-        raise click.UsageError("--after-any goes with --after")
+        raise click.UsageError("--after-any needs --after")
     when = "any" if whatever else "ok"
     return {"after": {"jobs": [session.job_id(job) for job in jobs], "when": when}} if jobs else {}
 
@@ -469,7 +469,7 @@ def run(
     if "command" not in given:
         raise click.UsageError("say what to run: schedulearn run -- python train.py")
     if "/" not in (word := words[0] if words else "") and _is_file(word):
-        _tell(f"{word} is no program on PATH by itself: write `python {word}` or `./{word}`")
+        _tell(f"{word} is a file here, not a program on PATH: write `python {word}` or `./{word}`")
     if "container_image" not in given:
         given["container_image"] = session.client.code_limits()["default_image"]
     if "launcher" not in given and not elastic and given.get("required_gpus", 1) <= 1:

@@ -95,7 +95,7 @@ def top(session: Session, job: str | None, rank: int | None, interval: float) ->
         top_of_job(session, session.job_id(job), rank, interval)
         return
     if rank is not None:
-        raise click.UsageError("--rank goes with a JOB")
+        raise click.UsageError("--rank needs a JOB")
     view = _load(session)
     if session.as_json:
         print_json({"policy": view.policy, "hosts": view.hosts, "jobs": view.jobs, "resources": view.tasks})

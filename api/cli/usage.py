@@ -33,7 +33,7 @@ def usage(
     """
     if capacity:
         if by or label or price is not None or as_csv:
-            raise click.UsageError("--capacity goes with --since only")
+            raise click.UsageError("--capacity works only with --since")
         _show_capacity(session, since)
         return
     given: dict[str, object] = {"since": since, "by": list(by), "label": label}

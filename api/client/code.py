@@ -95,7 +95,7 @@ def packed_code(folder: Path, max_bytes: int, max_files: int) -> Iterator[Packed
 def check_folder(folder: Path) -> None:
     """Raises ClientError for a folder that nobody means: a home, or one with homes in it."""
     if not folder.is_dir():
-        raise ClientError(f"{folder} is no folder")
+        raise ClientError(f"{folder} is not a folder")
     whole = folder.resolve()
     if whole == Path(whole.anchor) or Path.home().resolve().is_relative_to(whole):
         raise ClientError(
@@ -191,10 +191,10 @@ def _ask_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     except FileNotFoundError as error:
         raise _NoGit from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise _NoGit(f"git can't be asked ({error})") from error
+        raise _NoGit(f"git failed ({error})") from error
     if done.returncode not in (0, 1):
         why = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise _NoGit("" if "not a git repository" in why[0] else f"git can't be asked ({why[0]})")
+        raise _NoGit("" if "not a git repository" in why[0] else f"git failed ({why[0]})")
     return done
 
 
@@ -228,7 +228,7 @@ def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError as error:
-        raise ClientError(f"an ignore file has a line that is no pattern: {error}") from error
+        raise ClientError(f"invalid line in an ignore file: {error}") from error
 
 
 def _lines(file: Path) -> list[str]:

@@ -61,9 +61,7 @@ class FilesClient(Transport):
                 hosts = [host] if host else listed["hosts"]
                 if listed["away"]:
                     away = ", ".join(listed["away"])
-                    raise ClientError(
-                        f"{away} may have files of {path}, and can't be asked: name another host by `host`"
-                    )
+                    raise ClientError(f"files of {path} may be on {away}, which does not answer: name another `host`")
                 self._download_folder(job_id, path, target, hosts, on_progress, on_left_out)
         except OSError as error:
             raise ClientError(f"{target} can't be written: {error.strerror or error}") from error

@@ -67,7 +67,7 @@ def open_in(text: str) -> OpenIn:
     if sum(len(word.encode("utf-8", "replace")) for word in wish.command) > _COMMAND:
         raise InvalidError(f"a command has at most {_COMMAND} bytes", field="command")
     if wish.port is not None and (wish.command or wish.terminal):
-        raise InvalidError("a port goes with neither a command nor a terminal", field="port")
+        raise InvalidError("a port can't be combined with a command or a terminal", field="port")
     if wish.command and not wish.command[0]:
         raise InvalidError("the command is empty", field="command")
     return wish

@@ -341,9 +341,9 @@ class JobSpec(JobFields):
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.gpu_type is not None and (self.elastic or not self.required_gpus):
-            raise ValueError("gpu_type goes with a rigid job that has GPUs: leave out elastic, or gpu_type")
+            raise ValueError("gpu_type needs a rigid job that has GPUs: leave out elastic, or gpu_type")
         if self.idle_timeout is not None and not self.ports:
-            raise ValueError("idle_timeout goes with ports: nobody can be connected to a job without")
+            raise ValueError("idle_timeout needs ports: without them nobody can connect to the job")
         return self
 
     def _check_targets(self) -> None:

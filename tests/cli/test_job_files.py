@@ -121,4 +121,4 @@ def test_the_spec_of_a_job_is_a_file_that_makes_the_same_job(service: Service, t
     assert service.wait(again, "succeeded")
     assert service.logs(again) == "no\n", "the hidden value went along"
     assert "GREETING is hidden" in service.invoke("submit", "-d", "-", stdin=spec, code=1).err
-    assert "--env-from goes with one job" in service.invoke("submit", "-", "--env-from", first, stdin="[]", code=2).err
+    assert "--env-from works for one job" in service.invoke("submit", "-", "--env-from", first, stdin="[]", code=2).err

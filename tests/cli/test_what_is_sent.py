@@ -137,7 +137,7 @@ def test_a_repository_that_git_refuses_is_told(project: Path) -> None:
     write(project, {".git/config": "[core", "a.py": ""})
     found = list_files(project)
     assert paths(found) == {"a.py"}
-    assert found.note.startswith("git can't be asked (fatal: bad config")
+    assert found.note.startswith("git failed (fatal: bad config")
 
 
 def test_an_ignore_file_of_our_own_goes_before_git(project: Path) -> None:

@@ -158,4 +158,4 @@ def test_top_shows_the_processes_of_a_job(service: Service, job: str) -> None:
     seen = service.run("top", job, "--rank", "0", "--json").json
     assert "sleep 1000" in {each["command"] for each in seen["processes"]}
     assert "no rank 3" in service.run("top", job, "--rank", "3", code=1).err
-    assert "goes with a JOB" in service.run("top", "--rank", "3", code=2).err
+    assert "needs a JOB" in service.run("top", "--rank", "3", code=2).err

@@ -261,7 +261,7 @@ def test_wrong_ports_are_refused(service: Service) -> None:
         }  # fmt: skip
         assert service.http.post("/api/v1/jobs", json=body).status_code == 422, ports
     body = {**body, "ports": {}, "idle_timeout": 60}
-    assert "idle_timeout goes with ports" in service.http.post("/api/v1/jobs", json=body).text
+    assert "idle_timeout needs ports" in service.http.post("/api/v1/jobs", json=body).text
 
 
 def test_a_job_that_nobody_uses_ends(service: Service) -> None:

@@ -86,4 +86,4 @@ def test_a_job_is_submitted_after_others(service: Service) -> None:
     service.invoke("cancel", first)
     assert service.wait(second, "cancelled")["reason"] == "predecessor_failed"
     service.wait(either, "succeeded")
-    assert "goes with --after" in service.invoke("submit", "--after-any", "--image", IMAGE, "--", "true", code=2).err
+    assert "needs --after" in service.invoke("submit", "--after-any", "--image", IMAGE, "--", "true", code=2).err

@@ -29,7 +29,7 @@ def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | Non
     if bool(jobs) == bool(labels):
         raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
     if user is not None and not labels:
-        raise click.UsageError("--user goes with --label")
+        raise click.UsageError("--user needs --label")
 
 
 def for_each(session: Session, jobs: Iterable[str], do: Callable[[str], Json], told: Callable[[Json], str]) -> int:

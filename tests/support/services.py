@@ -250,9 +250,7 @@ class Service:
         """Removes jobs, people, tokens, webhooks and hosts that a test added, and sets the first policy again. Nothing
         removes events, usage and sweeps: they stay."""
         self.cancel_all()
-        while jobs := self.call("GET", "/api/v1/jobs?limit=1000")["items"]:
-            for job in jobs:
-                self.call("POST", f"/api/v1/jobs/{job['id']}/purge")
+        wait_for(self._purge_jobs, what="the removal of all containers", pause=0.02)
         keys = {"webhooks": "id", "quotas": "user", "groups": "name", "tokens": "id", "users": "name"}
         for what, key in keys.items():
             for each in self.call("GET", f"/api/v1/{what}")["items"]:
@@ -263,6 +261,14 @@ class Service:
             elif host["state"] != "active":
                 self.call("POST", "/api/v1/hosts/local/uncordon")
         self.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
+
+    def _purge_jobs(self) -> bool:
+        """Whether none is left."""
+        jobs = self.call("GET", "/api/v1/jobs?limit=1000")["items"]
+        for job in jobs:
+            answer = self.http.post(f"/api/v1/jobs/{job['id']}/purge", timeout=30)
+            assert answer.is_success or answer.status_code == HTTPStatus.CONFLICT, answer.text  # 409: containers remain
+        return not jobs
 
     def unfinished(self) -> list[str]:
         states = "&".join(f"state={s}" for s in ("queued", "pulling", "starting", "running", "resizing", "stopping"))

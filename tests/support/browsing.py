@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Error, Page, Request
+from playwright.sync_api import ConsoleMessage, Error, Page, Request, expect
 from services import Service
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
@@ -25,6 +25,8 @@ ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 ]
+COLOUR_RULES = ("color-contrast", "link-in-text-block")
+"""Of axe."""
 SCRIPT_IN_NAME = "<img src=x onerror=alert(1)>"
 REPORTING = "sh -c 'echo token=$SCHEDULEARN_JOB_TOKEN; while true; do sleep 1; done'"
 """A job that prints the token with which it may report."""
@@ -155,6 +157,17 @@ def faults(page: Page, *rules: str) -> list[str]:
         for each in found
         if each["impact"] in ("serious", "critical")
     ]
+
+
+def faults_in_both_themes(page: Page) -> list[str]:
+    """All that axe finds in the light theme, and in the dark one what depends on colours: the rest is the same."""
+    found = []
+    for theme, rules in (("light", ()), ("dark", COLOUR_RULES)):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
+        page.wait_for_function("() => !document.getAnimations().some((each) => each instanceof CSSTransition)")
+        found += [f"{theme}: {each}" for each in faults(page, *rules)]
+    return found
 
 
 def report(service: Service, job: str, body: dict[str, Any]) -> None:

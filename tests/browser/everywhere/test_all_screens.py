@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, faults, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, faults_in_both_themes, open_page
 from playwright.sync_api import Page, expect
 from screens import GO
 from services import IMAGE, Service
@@ -26,8 +25,6 @@ SCREENS = {
 
 NARROWEST = 320
 """px, of WCAG's reflow."""
-ColorScheme = Literal["light", "dark"]
-COLOUR_RULES = ("color-contrast", "link-in-text-block")
 
 
 @pytest.fixture(scope="module")
@@ -53,23 +50,12 @@ def hostile(shared_service: Service) -> Iterator[tuple[Service, dict[str, str]]]
     service.empty()
 
 
-def assert_accessible(page: Page, where: str, themes: list[ColorScheme]) -> None:
-    """In the theme that it has, then in the other one by what depends on colours; that is the first of the next."""
-    for theme, rules in zip(themes, ((), COLOUR_RULES), strict=True):
-        page.emulate_media(color_scheme=theme)
-        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
-        page.wait_for_function("() => !document.getAnimations().some((each) => each instanceof CSSTransition)")
-        assert faults(page, *rules) == [], (where, theme)
-    themes.reverse()
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     hostile: tuple[Service, dict[str, str]], page: Page, width: int
 ) -> None:
     service, ids = hostile
-    themes: list[ColorScheme] = ["light", "dark"]
-    page.emulate_media(color_scheme=themes[0], reduced_motion="reduce")
+    page.emulate_media(reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
@@ -77,7 +63,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)
-        assert_accessible(page, f"{name} of {width} px", themes)
+        assert faults_in_both_themes(page) == [], f"{name} of {width} px"
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, f"{name} is {over} px too wide for {width}"
         if width < NARROWEST + 100:
@@ -93,7 +79,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         page.evaluate(GO, f"{service.url}/ui/{screen}")
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("dialog")).to_be_visible()
-        assert_accessible(page, f"{button} at {width} px", themes)
+        assert faults_in_both_themes(page) == [], f"{button} at {width} px"
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
     assert_clean(watch)

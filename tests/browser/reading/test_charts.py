@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import REPORTING, assert_clean, faults, measured, open_page, report, visit
+from browsing import REPORTING, assert_clean, faults_in_both_themes, measured, open_page, report, visit
 from clusters import wait_for
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from services import Service
 
 pytestmark = pytest.mark.browser
@@ -241,18 +241,16 @@ def test_labels_never_touch_at_any_width(trained: tuple[Service, str], page: Pag
     assert_clean(watch)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_charts_shut_nobody_out(trained: tuple[Service, str], browser: Browser, scheme: str) -> None:
+def test_charts_shut_nobody_out(trained: tuple[Service, str], page: Page) -> None:
     service, job = trained
-    with browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme) as context:  # type: ignore[arg-type]
-        page = context.new_page()
-        watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
-        expect(chart(page, "^loss by step").locator("canvas")).to_be_visible()
-        chart(page, "^loss by step").focus()
-        page.keyboard.press("Home")
-        assert faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        visit(page, f"{service.url}/ui/")
-        expect(chart(page, "^GPUs in use").locator("canvas")).to_be_visible()
-        assert faults(page) == []
-        assert_clean(watch)
+    page.set_viewport_size({"width": 390, "height": 844})
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    expect(chart(page, "^loss by step").locator("canvas")).to_be_visible()
+    chart(page, "^loss by step").focus()
+    page.keyboard.press("Home")
+    assert faults_in_both_themes(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    visit(page, f"{service.url}/ui/")
+    expect(chart(page, "^GPUs in use").locator("canvas")).to_be_visible()
+    assert faults_in_both_themes(page) == []
+    assert_clean(watch)

@@ -253,8 +253,8 @@ class Service:
         wait_for(self._purge_jobs, what="the removal of all containers", pause=0.02)
         keys = {"webhooks": "id", "quotas": "user", "groups": "name", "tokens": "id", "users": "name"}
         for what, key in keys.items():
-            for each in self.call("GET", f"/api/v1/{what}")["items"]:
-                self.http.delete(f"/api/v1/{what}/{each[key]}").raise_for_status()
+            while items := self.call("GET", f"/api/v1/{what}")["items"]:  # a token may go with the one that made it
+                self.http.delete(f"/api/v1/{what}/{items[0][key]}").raise_for_status()
         for host in self.call("GET", "/api/v1/hosts"):
             if host["id"] != "local":
                 self.http.delete(f"/api/v1/hosts/{host['id']}").raise_for_status()

@@ -161,6 +161,7 @@ def test_the_menu_of_the_account(lab: Lab, page: Page) -> None:
         page.get_by_role("menuitem", name=item).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)
         assert page.url == f"{lab.service.url}/ui/{address}"
+    expect(page.get_by_role("menu")).to_have_count(0)  # while it fades, a menu without its items is a fault
     assert faults(page) == []
     account.click()
     page.get_by_role("menuitem", name="Sign out").click()

@@ -35,7 +35,13 @@ from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus
 from schedulearn.scheduler.core.sweeps import UNFINISHED, SweepProgress, SweepReason, SweepStatus
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
+from schedulearn.scheduler.store.columns import (
+    EnumColumn,
+    InstantColumn,
+    insert_rows,
+    json_column,
+    json_or_none_column,
+)
 from schedulearn.scheduler.store.models import Job, Metric
 
 _STATES = ", ".join(f"'{status.value}'" for status in SweepStatus)
@@ -178,7 +184,7 @@ def add_sweep(conn: Connection, values: Mapping[str, object], runs: Iterable[Map
     """`runs`: the parameters of each."""
     conn.execute(insert(Sweep), [values])
     rows = [{"sweep_id": values["id"], "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
-    conn.execute(insert(SweepRun), rows)
+    insert_rows(conn, SweepRun, rows)
 
 
 def pending_runs(conn: Connection, sweep_id: str, limit: int) -> list[RunRow]:

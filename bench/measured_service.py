@@ -41,14 +41,14 @@ class Service:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
             return json.load(answer)
 
-    def request(self, method: str, path: str, body: Any = None) -> Any:
+    def request(self, method: str, path: str, body: Any = None, timeout_s: float = 60) -> Any:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             method=method,
             data=json.dumps(body).encode() if body is not None else None,
             headers={"content-type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             return json.load(answer)
 
     def rss_mb(self) -> float:

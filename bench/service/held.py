@@ -69,7 +69,7 @@ def main() -> bool:
             time.sleep(3)
             began = time.monotonic()
             with looks, sends:
-                target.request(method, path, body)
+                target.request(method, path, body, timeout_s=300)
             print(f"  {name} took {time.monotonic() - began:.1f} s")
             for what, asker in (("a look", looks), ("a submission", sends)):
                 told = f"{1e3 * asker.longest_s:.0f} ms, {1e3 * asker.computing_s:.0f} ms of them computing"

@@ -11,6 +11,7 @@ import types
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -264,6 +265,20 @@ class Unused(ClipByNorm):
         self.optimizers[0].step()
 
 
+class Recomputed(nn.Sequential):
+    def forward(self, x):
+        for layer in self:
+            x = torch.utils.checkpoint.checkpoint(layer, x.requires_grad_(), use_reentrant=True)
+        return x
+
+
+class Checkpointed(ClipByNorm):
+    """Each layer has a backward of its own, inside of the one that the script calls."""
+
+    def make_model(self):
+        return Recomputed(*super().make_model())
+
+
 class Sparse(Case):
     """Sparse gradients; not with torchrun, which averages none by a hook."""
 
@@ -320,7 +335,8 @@ class Adversaries(Case):
 CASES = {
     "plain": Plain, "clip by norm": ClipByNorm, "clip by value": ClipByValue, "GradScaler": Scaler,
     "GradScaler alone": ScalerAlone, "averages": Averages, "optimizers": Optimizers, "zero after": ZeroAfter,
-    "losses": Losses, "unused": Unused, "sparse": Sparse, "closure": Closure, "adversaries": Adversaries,
+    "losses": Losses, "unused": Unused,
+    "checkpointed": Checkpointed, "sparse": Sparse, "closure": Closure, "adversaries": Adversaries,
 }  # fmt: skip
 LEFT_OUT = {"torchrun": ("sparse",), "horovod": ("closure",)}
 

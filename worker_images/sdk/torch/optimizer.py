@@ -39,11 +39,13 @@ class Attached:
         """Horovod has averaged the gradients of this pass."""
         self.parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
 
-    @property
-    def is_computed(self) -> bool:
-        """Horovod expects no further backward pass for any gradient that it has."""
-        delays, handles = self.optimizer._allreduce_delay, self.optimizer._handles
-        return all(delays[p] <= 0 for key in handles for p in (key if isinstance(key, tuple) else (key,)))
+    def is_computed(self, whole: bool) -> bool:
+        """Horovod sends gradients, and expects no further backward pass for any. `whole`: those of all parameters."""
+        handles = self.optimizer._handles
+        sent = {p for key in handles for p in (key if isinstance(key, tuple) else (key,))}
+        if not sent or (whole and self.optimizer._requires_update - sent):
+            return False
+        return all(self.optimizer._allreduce_delay[parameter] <= 0 for parameter in sent)
 
 
 class TorchInstruments(Instruments):
@@ -160,10 +162,11 @@ class TorchInstruments(Instruments):
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
 
     def _end_backward(self) -> None:
-        """Horovod sends all gradients of this call of backward."""
+        """Horovod sends all gradients of this call of backward, which checkpointing may have made inside of another."""
         self._ends_backward = False
+        inside = getattr(torch._C, "_current_autograd_node", lambda: None)() is not None
         for each in self._attached:
-            if each.optimizer._handles and each.is_computed:
+            if each.is_computed(whole=inside):
                 each.is_averaged = False
                 each.optimizer.synchronize()
 

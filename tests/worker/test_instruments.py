@@ -190,7 +190,7 @@ def step_together(workers: list[Instruments], step_s: float, gradient: float = 1
 
 
 @pytest.mark.parametrize("step_s", [0.05, 1.0])
-@pytest.mark.parametrize("phase", range(0, 45, 4))
+@pytest.mark.parametrize("phase", range(LONGEST + 1))
 def test_a_worker_that_joins_at_any_time_measures_with_the_others(step_s: float, phase: int) -> None:
     pair = Group(2)
     old = [worker_of(pair) for _ in range(2)]

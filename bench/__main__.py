@@ -21,7 +21,7 @@ MODULES = {
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "sia": "policies", "columns": "policies", "philly": "policies", "run": "service",
     "deadlines": "policies",
-    "first_job": "training",
+    "first_job": "training", "accumulation": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
     "objectives": "courier", "tests": "service", "references": "statistics",
 }  # fmt: skip

@@ -10,7 +10,8 @@
         run.log(loss=loss, accuracy=accuracy)
 
 `batch_size` is that of all workers together, for which the learning rate was chosen. Outside Schedulearn the batch
-stays what it is, nothing is measured, reported or saved, and the optimizer is Horovod's own.
+stays what it is, nothing is measured, reported or saved, and the optimizer is Horovod's own unless a step takes
+several passes.
 """
 
 from __future__ import annotations

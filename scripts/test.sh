@@ -7,6 +7,8 @@ bin=$1
 tier=$2
 shift 2
 
+unset PYTHONDONTWRITEBYTECODE # else each process that a test starts compiles everything anew
+
 step() { printf '\n== %s\n' "$*"; }
 
 lint() {

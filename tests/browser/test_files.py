@@ -9,7 +9,7 @@ from browsing import assert_clean, open_page
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4zwAE/xkgFAAb8gP91pbyKwAAAABJRU5ErkJggg=="
 WRITE = f"""cd "$SCHEDULEARN_OUTPUT_DIR"; mkdir plots

@@ -10,7 +10,7 @@ from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_timeline_tells_what_is_under_the_pointer_and_leads_to_it(service: Service, page: Page) -> None:

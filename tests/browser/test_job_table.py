@@ -11,7 +11,7 @@ from browsing import CHROMIUM, ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, fa
 from playwright.sync_api import Page, Route, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 SCRIPT = f"sleep 2; seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"

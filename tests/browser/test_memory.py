@@ -16,7 +16,7 @@ from browsing import ENDLESS, assert_clean, open_page
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.long, pytest.mark.browser, pytest.mark.timeout(420)]
 
 ROUNDS = 5
 ROUND_S, EVENTS_S = (60, 10) if os.environ.get("SCHEDULEARN_TEST_PAGE") else (15, 40)

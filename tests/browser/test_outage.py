@@ -11,7 +11,7 @@ from browsing import ENDLESS, STATIC, faults, open_page, require_page, visit, wa
 from playwright.sync_api import Browser, Page, Route, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SCREENS = (
     *("Jobs", "Sweeps", "Timeline", "Hosts", "Policy", "Usage", "Events", "Submit", "People", "Settings", "Overview"),

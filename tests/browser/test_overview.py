@@ -9,7 +9,7 @@ from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, Route, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, page: Page) -> None:

@@ -9,7 +9,7 @@ from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, faults_in_both_theme
 from playwright.sync_api import Page, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_anything_is_found_by_its_name(service: Service, page: Page) -> None:

@@ -13,7 +13,7 @@ from servers.ports import begin_notebook, free_port, relays
 from servers.tls import tls_proxy
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 ATTACK = """async ([service, job]) => {
   const attempt = async (path, options) => {

@@ -16,7 +16,7 @@ from browsing import CHROMIUM, STATIC, visit
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SHOWCASE = Path(__file__).parents[1] / "support" / "showcase.py"
 PORT = 8797

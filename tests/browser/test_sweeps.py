@@ -9,7 +9,7 @@ from browsing import assert_clean, faults, open_page
 from playwright.sync_api import Page, Route, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_a_sweep_is_looked_at_cancelled_and_tried_again(service: Service, page: Page) -> None:

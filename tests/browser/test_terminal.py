@@ -13,7 +13,7 @@ from clusters import wait_for
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def running(mark: str) -> list[str]:

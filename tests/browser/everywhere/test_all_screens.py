@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from screens import GO
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",

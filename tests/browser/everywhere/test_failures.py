@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from screens import GO, SCREENS, Seeded, settled
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 WATCHED_MS = 700
 """A page that asks in a loop asks some 20 times in this time."""

@@ -9,7 +9,7 @@ from browsing import ENDLESS, assert_clean, open_page
 from playwright.sync_api import Page, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 MOST_TABS = 80
 

@@ -12,7 +12,7 @@ from browsing import ENDLESS, assert_clean, faults, open_page, set_clocks, visit
 from playwright.sync_api import Page, Request, Route, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service: Service, lone_page: Page) -> None:

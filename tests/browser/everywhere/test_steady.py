@@ -9,7 +9,7 @@ from browsing import ENDLESS, assert_clean, open_page, until_quiet, visit
 from playwright.sync_api import Page, Request, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SCREENS = ("", "jobs", "jobs/{job}", "jobs/{job}?tab=training", "jobs/{job}?tab=files", "jobs/{job}?tab=events",
            "compare?jobs={job},{other}", "sweeps", "sweeps/{sweep}", "sweeps/{experiment}", "sweeps/{search}", "submit",

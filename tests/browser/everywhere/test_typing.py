@@ -9,7 +9,7 @@ from browsing import ENDLESS, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SLOWER = 6
 """Times that the page's processor is slowed down: on a fast machine one types no faster than it draws."""

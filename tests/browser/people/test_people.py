@@ -7,7 +7,7 @@ from browsing import ENDLESS, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def log_in(page: Page, service: Service, token: str) -> None:

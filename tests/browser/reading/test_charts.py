@@ -13,7 +13,7 @@ from clusters import wait_for
 from playwright.sync_api import Locator, Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 EPOCHS = [{"name": "epoch", "step": step, "value": step / 4, "at": 1_790_000_000 + step} for step in range(20)]
 

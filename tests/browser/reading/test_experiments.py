@@ -12,7 +12,7 @@ from clusters import wait_for
 from playwright.sync_api import Page, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 JOB = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": "sleep {s}", "required_gpus": 1}
 FACTORS = {"required_gpus": [1, 2], "s": [0, 0.2]}

@@ -9,7 +9,7 @@ from browsing import assert_clean, faults, open_page
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SCRIPT = (
     'for i in $(seq 1 400); do echo step $i; if [ $i = 100 ] || [ $i = 300 ]; then echo "ERROR no disk at $i"; fi; done'

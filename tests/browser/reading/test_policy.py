@@ -7,7 +7,7 @@ from browsing import ENDLESS, assert_clean, faults, open_page
 from playwright.sync_api import Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Page) -> None:

@@ -14,7 +14,7 @@ from browsing import assert_clean, faults_in_both_themes, open_page, visit
 from playwright.sync_api import Locator, Page, expect
 from services import Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 DAY = 86_400.0
 LONG = "speech-recognition-" * 5 + "group@example.org"

@@ -12,7 +12,7 @@ from clusters import wait_for
 from playwright.sync_api import Page, expect
 from services import IMAGE, Service
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SCRIPT = """
 import json, os, time, urllib.request

@@ -36,6 +36,21 @@ def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
         connect_args={"check_same_thread": False},
         **options,
     )
+    is_made = False
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(
+        _dialect: object, _record: object, given: list[str], options: dict[str, Any]
+    ) -> sqlite3.Connection | None:
+        """The first makes the file. A later one would make an empty file in place of one that was removed."""
+        nonlocal is_made
+        if not is_made or ":memory:" in given[0]:
+            is_made = True
+            return None
+        again: sqlite3.Connection = sqlite3.connect(
+            f"{Path(given[0]).absolute().as_uri()}?mode=rw", uri=True, **options
+        )
+        return again
 
     @event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, _record: object) -> None:

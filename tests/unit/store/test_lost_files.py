@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -163,3 +163,17 @@ def test_a_look_is_cheap(tmp_path: Path) -> None:
         files.check()
     assert perf_counter() - began < 0.5
     files.close()
+
+
+def test_who_connects_anew_makes_no_file_in_place_of_a_removed_one(lost: Lost) -> None:
+    lost.put("a")
+    remove_all(lost)
+
+    def connect_often() -> None:
+        with ExitStack() as held:
+            for _ in range(20):  # more than are kept open
+                held.enter_context(lost.db.engine.connect())
+
+    with pytest.raises(OperationalError, match="unable to open database file"):
+        connect_often()
+    assert not lost.file.exists()

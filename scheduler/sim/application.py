@@ -209,6 +209,8 @@ class Application:
     """The batch size that its users set, whatever it is given; None: its workers choose."""
     gpus: int | None = None
     """The most that it can use; None: by its batch sizes."""
+    noise_is_sure: bool = False
+    """Whether workers go by all of its noise scale: reports have the part of it that they were sure of."""
 
     @property
     def max_gpus(self) -> int:

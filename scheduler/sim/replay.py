@@ -148,5 +148,6 @@ def _application(kind: JobKind) -> Mapping[str, object]:
         "accumulate": bounds.accumulate,
         "throughput": asdict(next(iter(kind.goodput.models.values()))),
         "noise_scale": [list(point) for point in kind.noise] or [[0.0, kind.goodput.phi]],
+        "noise_is_sure": True,  # as it was reported
         "total_progress_steps": 1.0,  # each job tells its own
     }

@@ -36,7 +36,7 @@ JOB_KEYS = (
 """`batch_size` is in the traces of Pollux; the simulator chooses batches itself."""
 MODEL_KEYS = (
     "init_batch_size", "max_batch_size", "local_batch_size", "accumulate", "throughput", "step_times", "noise_scale",
-    "total_progress_steps", "epochs", "step_time_rms_relative_error",
+    "noise_is_sure", "total_progress_steps", "epochs", "step_time_rms_relative_error",
 )  # fmt: skip
 """The last two say where the others are from, and so does `step_times` beside `throughput`."""
 _ROW = ("hosts", "gpus", "samples", "step seconds", "seconds of them synchronising")
@@ -312,7 +312,8 @@ def _application(name: str, entry: object, where: str) -> Application:
     except (TypeError, ValueError) as error:
         raise InvalidError(f"{where}: {error}", field="applications") from error
     steps = _number(entry, "total_progress_steps", where, least=1e-9)
-    return Application(name, Modelled(model), bounds, steps, NoiseCurve(noise))
+    sure = bool(entry.get("noise_is_sure", False))
+    return Application(name, Modelled(model), bounds, steps, NoiseCurve(noise), noise_is_sure=sure)
 
 
 def _fitted(measured: object) -> StepTimeModel:

@@ -287,9 +287,14 @@ class Training:
         )
 
     @property
+    def _believed(self) -> float:
+        """Share of its noise scale that its workers go by."""
+        return 1.0 if self.application.noise_is_sure else self.conditions.noise_believed
+
+    @property
     def _sure_phi(self) -> float:
         """As much noise as is believed in."""
-        return self.conditions.noise_believed * (self.application.phi(self.part) if self.phi is None else self.phi)
+        return self._believed * (self.application.phi(self.part) if self.phi is None else self.phi)
 
     def choose_batch(self) -> None:
         """The batch that the job's worker would choose now, and the true rate at it."""
@@ -304,7 +309,7 @@ class Training:
         if batch != self.batch:
             self._change_batch(batch)
         if self._rates is None:
-            sure, application = self.conditions.noise_believed, self.application
+            sure, application = self._believed, self.application
             self._rates = application.rates(self.placement, self.batch, self._speed, sure).tolist()
             self._step_seconds = application.step(self.placement, self.batch, self._speed)[1]
         self.rate = self._rates[self.part]
@@ -353,4 +358,4 @@ class Training:
 
     def _noise_ahead(self) -> Floats:
         """What it may see of its noise if it goes on with the present batch."""
-        return self.conditions.noise_believed * self.application.noise.phis(self.batch) if self.batch else np.empty(0)
+        return self._believed * self.application.noise.phis(self.batch) if self.batch else np.empty(0)

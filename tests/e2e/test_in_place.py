@@ -13,6 +13,7 @@ from services import Service
 from training import ROOT, Training, kill, last_attempt, member_of, resize, serve, wait_until
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.horovod,
     pytest.mark.skipif(
         not os.environ.get("SCHEDULEARN_TEST_TRAINING"),

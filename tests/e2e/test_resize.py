@@ -18,6 +18,7 @@ from schedulearn.api.reach import bridge_address
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.horovod,
     pytest.mark.skipif(
         not os.environ.get("SCHEDULEARN_TEST_TRAINING"),

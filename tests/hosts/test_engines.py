@@ -15,7 +15,7 @@ from engines import Lab, LabHost
 from lease_checks import check_leases
 from services import Service, run
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 SLOW = 120.0  # for what waits for time limits of connections
 

@@ -11,7 +11,7 @@ from clusters import wait_for
 from engines import Lab
 from services import Service
 
-pytestmark = [pytest.mark.docker, pytest.mark.horovod]
+pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.horovod]
 
 ROOT = Path(__file__).parents[2]
 DIGITS = json.loads((ROOT / "worker_images/examples/digits/job.json").read_text())

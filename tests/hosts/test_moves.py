@@ -14,7 +14,7 @@ from engines import Lab, LabHost, serving
 from lease_checks import check_leases
 from services import Service, run
 
-pytestmark = [pytest.mark.docker, pytest.mark.horovod]
+pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.horovod]
 
 ROOT = Path(__file__).parents[2]
 DIGITS = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())

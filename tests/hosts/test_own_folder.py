@@ -8,7 +8,7 @@ import pytest
 from daily.own_folder import POLICY, train_resize_and_fetch
 from engines import Lab, serving
 
-pytestmark = [pytest.mark.docker, pytest.mark.horovod]
+pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.horovod]
 
 
 def test_it_is_resized_over_both_engines(

@@ -19,6 +19,7 @@ SCRIPT = str(HERE / "script_keras.py")
 BACKENDS = {"tensorflow": "tensorflow", "keras": "torch"}  # flavour -> what Keras runs on
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.horovod,
     pytest.mark.skipif(
         not os.environ.get("SCHEDULEARN_TEST_TRAINING"),

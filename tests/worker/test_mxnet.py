@@ -16,6 +16,7 @@ EXAMPLE = HERE.parents[1] / "worker_images/examples/digits_mxnet"
 SCRIPT = str(HERE / "script_mxnet.py")
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.horovod,
     pytest.mark.skipif(
         not os.environ.get("SCHEDULEARN_TEST_TRAINING"),

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "worker_images/examples"
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.horovod,
     pytest.mark.skipif(
         not os.environ.get("SCHEDULEARN_TEST_TRAINING"),

@@ -14,6 +14,8 @@ from real_faults.invariants import Broken
 from real_faults.runs import RealRun
 from real_faults.witness import ProcessWitness
 
+pytestmark = pytest.mark.process
+
 
 def test_a_job_that_vanishes_is_caught(tmp_path: Path) -> None:
     with RealRun(1, tmp_path / "run") as run:
@@ -53,7 +55,6 @@ def test_what_runs_at_once_and_must_not_is_caught(
         assert bool(witness.broken) == wrong, witness.broken
 
 
-@pytest.mark.slow
 def test_a_command_that_is_killed_after_it_noted_its_exit_may_have_failed(tmp_path: Path) -> None:
     with RealRun(1, tmp_path / "run") as run:
         run.faulty = False

@@ -11,6 +11,8 @@ from benches import IMAGE
 from real_faults.runs import RealRun
 from real_faults.soak import Soak, growth
 
+pytestmark = pytest.mark.long
+
 SECONDS = float(os.environ.get("SCHEDULEARN_TEST_SOAK", "1800"))
 
 

@@ -138,4 +138,4 @@ def test_usage_at_the_prices_that_are_set_and_what_was_idle(start_service: Calla
     lines = service.invoke("usage", "--capacity", "--since", "2d").out.splitlines()
     assert lines[0].split() == ["DAY", "GPU-HOURS", "HELD", "IDLE", "SHARE"]
     assert len(lines) == len(found["days"]) + 1
-    assert "--since only" in service.invoke("usage", "--capacity", "--by", "day", code=2).err
+    assert "only with --since" in service.invoke("usage", "--capacity", "--by", "day", code=2).err

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from clusters import wait_for
 from servers.ports import at_origin, begin_notebook, origin_in, socket_to
 from services import COMMAND, IMAGE, Service, run
 
@@ -169,5 +170,5 @@ def test_one_that_is_about_to_end_is_made_anew(start_service: Callable[..., Serv
     make_own(service.data / "tls", ["localhost"], datetime.now(UTC) - timedelta(days=3640))
     old = fingerprint_of(service)
     service.start()
-    assert service.http.get("/healthz").status_code == 200
+    wait_for(lambda: service.http.get("/healthz").status_code == 200, what="the first scheduling cycle")
     assert len({before, old, fingerprint_of(service)}) == 3

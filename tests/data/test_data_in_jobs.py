@@ -138,13 +138,21 @@ def test_a_job_waits_for_its_data_and_says_how_far_it_is(tmp_path: Path) -> None
         c.wait(job, "running")
 
 
-def test_a_copy_that_was_cut_is_made_anew_and_never_used(tmp_path: Path) -> None:
+def test_a_copy_that_was_cut_is_made_anew_and_never_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeCluster(tmp_path) as c:
-        c.runtime.fail_next("data.load", RuntimeFault("the disk is full"), times=1)
+        load, there_is_room = c.runtime.data.load, threading.Event()
+
+        def load_if_there_is_room(*given: Any) -> Any:
+            if not there_is_room.is_set():
+                raise RuntimeFault("the disk is full")
+            return load(*given)
+
+        monkeypatch.setattr(c.runtime.data, "load", load_if_there_is_room)
         version = push(c, "faces", a=b"1")
         [job] = c.submit(spec(data=["faces"]))
         wait_for(lambda: "the disk is full" in c.job(job).message, what="the reason")
         assert not c.runtime.data.has(version.digest)
+        there_is_room.set()
         c.wait(job, "running")
         assert c.runtime.data.content(version.digest, "a") == b"1"
 

@@ -13,7 +13,7 @@ import pytest
 from benches import IMAGE
 from real_faults.runs import RealRun
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.process]
 
 LONG = bool(os.environ.get("SCHEDULEARN_TEST_FAULTS"))
 MOST = 200  # side effects: more than a life with such a day has

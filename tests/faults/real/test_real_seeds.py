@@ -17,7 +17,7 @@ import pytest
 from benches import IMAGE
 from real_faults.runs import ADDRESS, RealRun
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.process]
 
 RUNS = 60 if os.environ.get("SCHEDULEARN_TEST_FAULTS") else 4
 

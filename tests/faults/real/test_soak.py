@@ -11,7 +11,7 @@ from benches import IMAGE
 from real_faults.runs import RealRun
 from real_faults.soak import Soak, growth
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.process]
 
 SECONDS = float(os.environ.get("SCHEDULEARN_TEST_SOAK", "1800"))
 

@@ -48,6 +48,7 @@ NEEDS = {
     "browser": "browser",
     "service": "process",
     "start_service": "process",
+    "postgres": "postgres",
 }
 """Fixture to marker."""
 

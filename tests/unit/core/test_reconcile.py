@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from builders import observed, task_spec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from schedulearn.scheduler.core.planning.reconcile import (
     StartTask,
     StopTask,
     diff,
+    is_fenced,
 )
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
@@ -143,3 +146,13 @@ def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
     live = {t for t, s in shown.items() if s is TaskState.RUNNING}
     assert live <= {t for t, w in want.items() if not w.stop}
     assert {t for t, w in want.items() if not w.stop} <= set(shown)
+
+
+def test_nothing_is_placed_where_a_container_that_was_given_up_lives_until_it_is_removed() -> None:
+    running, ended = observed(ID, TaskState.RUNNING), observed(ID, TaskState.EXITED)
+    assert not is_fenced([running], {ID}, before=False), "it is wanted"
+    assert is_fenced([running], set(), before=False)
+    assert is_fenced([ended], set(), before=True), "it has ended, but holds its GPUs until it is removed"
+    assert not is_fenced([ended], set(), before=False), "nobody saw it alive after it was given up"
+    assert not is_fenced([], set(), before=True), "it was removed"
+    assert not is_fenced([replace(running, stuck=True)], set(), before=True), "its engine is stuck with it"

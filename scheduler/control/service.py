@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from sqlalchemy import insert, select, update
@@ -20,7 +21,7 @@ from typing_extensions import TypeVar
 
 from schedulearn.scheduler.background import call_later
 from schedulearn.scheduler.control.submission.inputs import has_inputs, pinned, settle_inputs
-from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, prepare_jobs
+from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs, prepare_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
@@ -157,10 +158,8 @@ class Service:
             row["idempotency_key"] = _nth_key(idempotency_key or "", index)
             row["request_hash"] = digest
 
-        def prepare() -> Callable[[Connection], None]:
-            return prepare_jobs(self.db.engine.dialect, [(row, ACTOR.get()) for row in rows])
-
-        prepared = None if needs_inputs else prepare()
+        jobs = [(row, ACTOR.get()) for row in rows]
+        insert = partial(insert_jobs, jobs=jobs) if needs_inputs else prepare_jobs(self.db.engine.dialect, jobs)
 
         def change(conn: Connection) -> B:
             found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
@@ -169,7 +168,7 @@ class Service:
                     check_predecessors(conn, specs)
                     settle_inputs(conn, rows, specs)
                 self.quotas.check_waiting(conn, sent)
-                (prepared or prepare())(conn)
+                insert(conn)
             return make(found or rows)
 
         future = self.db.submit(change)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Error, Page, Request, expect
+from playwright.sync_api import APIRequestContext, ConsoleMessage, Error, Page, Request, expect
 from services import Service
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
@@ -68,6 +68,12 @@ class Watch:
     def forget(self, pattern: str) -> None:
         """Drops complaints that the test provoked: browsers report every status of 400 and above."""
         self.complaints = [text for text in self.complaints if not re.search(pattern, text)]
+
+
+def log_in(requests: APIRequestContext, service: Service, token: str) -> None:
+    """As somebody who has this token."""
+    answer = requests.post(f"{service.url}/api/v1/session", data={"token": token})
+    assert answer.ok, answer.text()
 
 
 def open_page(page: Page, service: Service, path: str = "/ui/") -> Watch:

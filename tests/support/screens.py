@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from browsing import ENDLESS
+from browsing import ENDLESS, log_in
 from playwright.sync_api import BrowserContext, Page, expect
 from services import IMAGE, Service
 
@@ -34,8 +34,7 @@ class Seeded:
         return f"{self.service.url}/ui/{SCREENS[screen].format(**self.ids)}"
 
     def log_in(self, context: BrowserContext, role: str) -> None:
-        answer = context.request.post(f"{self.service.url}/api/v1/session", data={"token": self.tokens[role]})
-        assert answer.ok, answer.text()
+        log_in(context.request, self.service, self.tokens[role])
 
 
 def seeded_service(data: Path) -> Iterator[Seeded]:

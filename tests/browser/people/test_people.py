@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from browsing import ENDLESS, assert_clean, faults, open_page, visit
+from browsing import ENDLESS, assert_clean, faults, log_in, open_page, visit
 from playwright.sync_api import Page, expect
 from services import Service
 
 pytestmark = [pytest.mark.long, pytest.mark.browser]
-
-
-def log_in(page: Page, service: Service, token: str) -> None:
-    answer = page.request.post(f"{service.url}/api/v1/session", data={"token": token})
-    assert answer.ok, answer.text()
 
 
 def test_an_admin_adds_users_and_bounds_them(service: Service, page: Page) -> None:
@@ -79,7 +74,7 @@ def test_a_user_sees_their_own_jobs_first_and_what_they_may_have(guarded_service
     hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")
     his = service.submit(ENDLESS, name="his", gpus=1, user="ben")
     service.wait(hers, "running")
-    log_in(page, service, token)
+    log_in(page.request, service, token)
     watch = open_page(page, service, "/ui/jobs")
     row = page.get_by_test_id
     expect(row(f"job-{hers}")).to_be_visible()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from browsing import ENDLESS, assert_clean, faults, open_page, visit
+from browsing import ENDLESS, assert_clean, faults, log_in, open_page, visit
 from playwright.sync_api import Locator, Page, expect
 from services import Service, run
 
@@ -25,8 +25,7 @@ class Lab:
 
     def open(self, page: Page, name: str, path: str = "") -> None:
         page.context.clear_cookies()
-        answer = page.request.post(f"{self.service.url}/api/v1/session", data={"token": self.tokens[name]})
-        assert answer.ok, answer.text()
+        log_in(page.request, self.service, self.tokens[name])
         visit(page, f"{self.service.url}/ui/{path}")
 
 

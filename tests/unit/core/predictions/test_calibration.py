@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -43,56 +44,47 @@ def uneven(dice: random.Random, epochs: int) -> float:
 
 KINDS = [normal, heavy, skewed, early, uneven]
 Error = Callable[[random.Random, int], float]
+Learn = Callable[[Sequence[tuple[Features, float]], Sequence[float]], Any]
+"""Past jobs and the scores of earlier predictions to a model."""
+Score = Callable[[Any, float], float]
 
 
-class _Held:
-    """Whether intervals held: of the first jobs of each family, and of those after SCORED jobs."""
-
-    def __init__(self) -> None:
-        self.before: list[bool] = []
-        self.after: list[bool] = []
-
-    def add(self, known: int, holds: bool) -> None:
-        (self.before if known <= SCORED else self.after).append(holds)
-
-
-@pytest.mark.parametrize("error", KINDS, ids=lambda each: each.__name__)
-def test_intervals_of_lengths_hold_nine_of_ten_later_jobs(error: Error) -> None:
-    held = _Held()
+def check_held(error: Error, least: int, value_of: Callable[[int, float], float], learn: Learn, score: Score) -> None:
+    """Play families job after job: intervals hold nine of ten jobs, among the first ones and after SCORED of them."""
+    before: list[bool] = []
+    after: list[bool] = []
     for seed in range(FAMILIES):
         dice = random.Random(seed)
-        past: list[Ended] = []
+        past: list[tuple[Features, float]] = []
         scores: list[float] = []
         for _ in range(JOBS):
             epochs = dice.choice([1, 3, 10, 30])
             features: Features = {"epochs": math.log(epochs)}
-            took = (20 + 10 * epochs) * math.exp(error(dice, epochs))
-            if past:
-                found = LengthModel(past[-lengths.REMEMBERED :], scores[-SCORED:]).predict(features)
-                held.add(len(past), found.low <= took <= found.high)
-                scores.append(lengths.score(found, took))
-            past.append(Ended(features, took))
-    assert 0.87 <= statistics.fmean(held.after) <= 0.93
-    assert statistics.fmean(held.before) >= 0.87
+            value = value_of(epochs, error(dice, epochs))
+            if len(past) >= least:
+                found = learn(past[-lengths.REMEMBERED :], scores[-SCORED:]).predict(features)
+                (before if len(past) <= SCORED else after).append(found.low <= value <= found.high)
+                scores.append(score(found, value))
+            past.append((features, value))
+    assert 0.87 <= statistics.fmean(after) <= 0.93
+    assert statistics.fmean(before) >= 0.87
+
+
+@pytest.mark.parametrize("error", KINDS, ids=lambda each: each.__name__)
+def test_intervals_of_lengths_hold_nine_of_ten_later_jobs(error: Error) -> None:
+    check_held(
+        error, 1, lambda epochs, off: (20 + 10 * epochs) * math.exp(off),
+        lambda past, scores: LengthModel([Ended(*each) for each in past], scores), lengths.score,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("error", KINDS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("logs", [False, True], ids=["accuracy", "loss"])
 def test_intervals_of_metrics_hold_nine_of_ten_later_jobs(error: Error, logs: bool) -> None:
-    held = _Held()
-    for seed in range(FAMILIES):
-        dice = random.Random(seed)
-        past: list[Reached] = []
-        scores: list[float] = []
-        for _ in range(JOBS):
-            epochs = dice.choice([1, 3, 10, 30])
-            features: Features = {"epochs": math.log(epochs)}
-            off = error(dice, epochs)
-            value = 3 * epochs**-0.8 * math.exp(off) if logs else 0.7 + 0.05 * math.log(epochs) + 0.02 * off
-            if len(past) >= metrics.LEAST_REACHED:
-                found = MetricModel(past[-lengths.REMEMBERED :], scores[-SCORED:]).predict(features)
-                held.add(len(past), found.low <= value <= found.high)
-                scores.append(metrics.score(found, value))
-            past.append(Reached(features, value))
-    assert 0.87 <= statistics.fmean(held.after) <= 0.93
-    assert statistics.fmean(held.before) >= 0.87
+    def value_of(epochs: int, off: float) -> float:
+        return 3 * epochs**-0.8 * math.exp(off) if logs else 0.7 + 0.05 * math.log(epochs) + 0.02 * off
+
+    check_held(
+        error, metrics.LEAST_REACHED, value_of,
+        lambda past, scores: MetricModel([Reached(*each) for each in past], scores), metrics.score,
+    )  # fmt: skip

@@ -10,16 +10,16 @@ import ctypes
 import os
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import pynvml
 
+from schedulearn.metrics.probe import topology
 from schedulearn.metrics.probe.gpu_processes import describe
 from schedulearn.metrics.probe.readings import (
     MAX_GPUS,
     MAX_PROCESSES,
     GpuInfo,
-    GpuLink,
     GpuProcess,
     GpuReading,
     Inventory,
@@ -46,7 +46,6 @@ _ADVICE = {
 
 _SLOWDOWN = 1
 """NVML_TEMPERATURE_THRESHOLD_SLOWDOWN."""
-_LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 _REASONS = {  # NVML's bits; an idle card and clocks that somebody chose are no trouble
     0x04: "power_cap",
     0x08: "hw_slowdown",
@@ -88,8 +87,9 @@ class NvmlReader:
             return Inventory(self._version, problem=problem)
         before = {device.info.uuid: device for device in self._devices}
         self._devices = found[:MAX_GPUS]
-        links = _links(self._devices)
-        islands = _islands(len(self._devices), links)
+        whole = [d for d in self._devices if not d.info.parent]
+        links = topology.links([topology.Place(d.info.index, d.handle, d.info.pci) for d in whole], _ask)
+        islands = topology.islands(len(self._devices), links)
         self._devices = [
             replace(device, info=replace(device.info, island=islands.get(device.info.index)))
             for device in self._devices
@@ -104,6 +104,7 @@ class NvmlReader:
             tuple(device.info for device in self._devices),
             tuple(links),
             problem,
+            topology.numa_nodes(),
         )
         self._devices += gone
         return inventory
@@ -293,7 +294,8 @@ def _parts(number: int, index: int) -> list[_Device]:
     if not uuid:
         return []
     name = _text(_ask("nvmlDeviceGetName", handle) or "GPU")
-    numa, pci, pcie = _numa(handle), _pci(handle), _pcie(handle)
+    pci, pcie = _pci(handle), _pcie(handle)
+    numa = topology.numa_node(pci)
     mode = _learn("nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != 1:
         return [_Device(GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie), handle, handle)]
@@ -342,30 +344,6 @@ def _processes(handle: object) -> tuple[GpuProcess, ...] | None:
     return None
 
 
-def _links(devices: Sequence[_Device]) -> list[GpuLink]:
-    """Between whole GPUs."""
-    links = []
-    gpus = [device for device in devices if not device.info.parent]
-    for number, first in enumerate(gpus):
-        for second in gpus[number + 1 :]:
-            nvlink = _ask("nvmlDeviceGetP2PStatus", first.handle, second.handle, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
-            level = _ask("nvmlDeviceGetTopologyCommonAncestor", first.handle, second.handle)
-            kind = "nvlink" if nvlink == pynvml.NVML_P2P_STATUS_OK else _LEVELS.get(level, "")
-            if kind:
-                links.append(GpuLink(first.info.index, second.info.index, kind))
-    return links
-
-
-def _islands(count: int, links: Sequence[GpuLink]) -> Mapping[int, int]:
-    """index -> the lowest index that it reaches by NVLink, over others too; without those that reach none."""
-    island = list(range(count))
-    for link in links:
-        if link.kind == "nvlink":
-            low, high = sorted((island[link.a], island[link.b]))
-            island = [low if number == high else number for number in island]
-    return {index: number for index, number in enumerate(island) if island.count(number) > 1}
-
-
 def _memory_info(handle: object, *, lost: bool = False) -> Any:
     """As nvidia-smi shows it: the older function counts what the driver reserves for itself as used."""
     found = _ask("nvmlDeviceGetMemoryInfo", handle, getattr(pynvml, "nvmlMemory_v2", None), lost=lost)
@@ -375,11 +353,6 @@ def _memory_info(handle: object, *, lost: bool = False) -> Any:
 def _memory(handle: object) -> int:
     memory = _memory_info(handle)
     return 0 if memory is None else int(memory.total)
-
-
-def _numa(handle: object) -> int | None:
-    node = _ask("nvmlDeviceGetNumaNodeId", handle)
-    return int(node) if node is not None and node >= 0 else None
 
 
 def _pci(handle: object) -> str:

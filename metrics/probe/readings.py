@@ -16,6 +16,7 @@ Json = Any
 
 PROTOCOL = 1
 MAX_GPUS = 128  # of one machine, MIG devices counted one by one
+MAX_NODES = 64
 MAX_PROCESSES = 16  # of one GPU that a line names
 MAX_LINE = 1 << 20  # bytes; longer ones are no probe's
 MAX_NUMBER = 1e38  # fits four bytes
@@ -35,6 +36,7 @@ class GpuInfo:
     island: int | None = None
     """GPUs with the same number reach each other by NVLink; None: no NVLink, or unknown."""
     numa: int | None = None
+    """The NUMA node that it is attached to; None: there is only one, or the firmware does not tell."""
     pci: str = ""
     """Bus id, as in 00000000:3B:00.0."""
     pcie: str = ""
@@ -49,6 +51,16 @@ class GpuLink:
     a: int
     b: int
     kind: str
+
+
+class NumaNode(NamedTuple):
+    """A NUMA node with processors."""
+
+    id: int
+    cpus: str
+    """As Linux lists them: 0-31,64-95."""
+    memory_bytes: int = 0
+    """Zero: it has none of its own."""
 
 
 class GpuProcess(NamedTuple):
@@ -107,6 +119,8 @@ class Inventory:
     links: tuple[GpuLink, ...] = ()
     problem: str = ""
     """Why `gpus` may lack some; empty: these are all."""
+    nodes: tuple[NumaNode, ...] = ()
+    """Of the machine; none where there is only one."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +141,8 @@ def to_line(reading: Reading) -> str:
     """One line of JSON; fields that are at their default are left out."""
     if isinstance(reading, Inventory):
         content = {"schedulearn_probe": PROTOCOL, **_short(asdict(reading))}
+        if reading.nodes:
+            content["nodes"] = [node._asdict() for node in reading.nodes]
     else:
         content = {"at": round(reading.at, 3), "gpus": [_short(gpu._asdict()) for gpu in reading.gpus]}
         if reading.machine is not None:
@@ -165,6 +181,7 @@ def from_line(line: str | bytes) -> Reading:
         tuple(_gpu_info(gpu) for gpu in gpus),
         tuple(_link(link) for link in found.get("links", ())),
         _text(found.get("problem", "")),
+        tuple(_node(node) for node in found.get("nodes", ())[:MAX_NODES]),
     )
 
 
@@ -248,6 +265,10 @@ def _process(fields: Json) -> GpuProcess:
 
 def _link(fields: Json) -> GpuLink:
     return GpuLink(_whole(fields.get("a")), _whole(fields.get("b")), _text(fields.get("kind", "")))
+
+
+def _node(fields: Json) -> NumaNode:
+    return NumaNode(_whole(fields.get("id")), _text(fields.get("cpus", "")), _whole(fields.get("memory_bytes", 0)))
 
 
 def _uuid(fields: Json) -> str:

@@ -4,7 +4,8 @@
  * FAKE_NVML_MIG    this GPU is split into two MIG devices
  * FAKE_NVML_STATE  a file that is read at every call, with lines `lost INDEX`, `ecc INDEX COUNT`,
  *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`,
- *                  `init 0 CODE` and `count 0 CODE` (these calls fail), `handle INDEX CODE`, `mig INDEX CODE`
+ *                  `init 0 CODE` and `count 0 CODE` (these calls fail), `handle INDEX CODE`, `mig INDEX CODE`,
+ *                  `nvlink_down INDEX`
  *
  * Once `count` has failed everything does, until NVML is shut down and initialised again.
  *
@@ -165,16 +166,30 @@ int nvmlDeviceGetAttributes_v2(Device *device, Attributes *attributes) {
   attributes->megabytes = 4864;
   return OK;
 }
-/* NVLink between neighbours: 0-1, 2-3, ... */
-int nvmlDeviceGetP2PStatus(Device *a, Device *b, int what, int *status) {
-  *status = what == 2 && a->index / 2 == b->index / 2 ? 0 : 5;
-  return OK;
+/* NVLink between neighbours: 0-1, 2-3, ... by two links each, unless `nvlink_down INDEX`; four GPUs a socket. */
+int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *active) {
+  long long a, b;
+  if (link >= 4) return INVALID;
+  *active = link < 2 && (device->index ^ 1) < count() && !state("nvlink_down", device->index, 0, &a, &b)
+            && !state("nvlink_down", device->index ^ 1, 0, &a, &b);
+  return trouble(device);
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(Device *device, unsigned link, int *type) {
+  (void)link;
+  *type = 0;
+  return trouble(device);
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device *device, unsigned link, Pci *pci) {
+  (void)link;
+  snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", (device->index ^ 1) + 1);
+  return trouble(device);
 }
 int nvmlDeviceGetTopologyCommonAncestor(Device *a, Device *b, int *level) {
   *level = a->index / 4 == b->index / 4 ? 30 : 50;
   return OK;
 }
-int nvmlDeviceGetNumaNodeId(Device *device, int *node) { *node = device->index / 4; return OK; }
+/* The manual: for platforms where the GPU's memory is a node of the machine (Grace). x86 is none. */
+int nvmlDeviceGetNumaNodeId(Device *device, int *node) { (void)device; (void)node; return UNSUPPORTED; }
 int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
   snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", device->index + 1);
   return OK;

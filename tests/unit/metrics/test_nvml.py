@@ -32,6 +32,14 @@ for count in (None, 3):
     shown = [asdict(gpu) for gpu in host.gpus]
     print(json.dumps({"gpus": shown, "watched": host.probe is not None, "unknown": host.unknown}))
 """
+PROBE = """
+import sys
+from pathlib import Path
+from schedulearn.metrics.probe import topology
+from schedulearn.metrics.probe.__main__ import main
+topology.SYSFS = Path(sys.argv[1])
+sys.exit(main())
+"""
 STEPS = """
 import json, os, sys
 from schedulearn.metrics.probe.nvml import NvmlReader
@@ -58,7 +66,7 @@ class Probe:
         env |= {f"FAKE_NVML_{key.upper()}": str(value) for key, value in settings.items()}
         if library is not None:
             env["LD_LIBRARY_PATH"] = str(library)
-        command = [sys.executable, "-m", "schedulearn.metrics.probe"]
+        command = [sys.executable, "-c", PROBE, str(folder / "sys")]
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Probe:
@@ -102,6 +110,9 @@ def inventories(library: Path, folder: Path, *states: str, **settings: int) -> l
 
 
 def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> None:
+    device = tmp_path / "sys/bus/pci/devices/0000:06:00.0"
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
     with Probe(library, tmp_path, gpus=8) as probe:
         probe.state.write_text(f"process 2 {os.getpid()} 1000\nprocess 2 4194303 2000\necc 3 5\n")
         found, sample = probe.inventory(), probe.sample()
@@ -114,6 +125,7 @@ def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> Non
     kinds = {(link.a, link.b): link.kind for link in found.links}
     assert len(kinds) == 28
     assert (kinds[0, 1], kinds[0, 2], kinds[0, 4]) == ("nvlink", "hostbridge", "system")
+    assert {gpu.numa for gpu in found.gpus if gpu.index != 5} == {None}, "NVML itself does not know on x86"
     assert sample.gpus[0] == GpuReading(
         f"{GPU}0", 10.0, float(1 << 30), 40.0, 100.5, 7000.5, 1410.0, 1593.0, 0, None, None,
         ("power_cap", "hw_thermal"), (), power_limit_w=400.0, slowdown_temperature=91.0,

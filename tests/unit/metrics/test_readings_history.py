@@ -14,6 +14,7 @@ from schedulearn.metrics.probe.readings import (
     GpuProcess,
     GpuReading,
     Inventory,
+    NumaNode,
     Sample,
     from_line,
     to_line,
@@ -90,7 +91,7 @@ def test_simulated_gpus_work_and_warm_up_only_while_a_job_runs_on_them() -> None
 
 INVENTORY = Inventory(
     "v", "550.1", (GpuInfo("GPU-a", 0, "A100", 1 << 36, island=0, numa=1), GpuInfo("MIG-b", 1, "1g", 1, "GPU-c")),
-    (GpuLink(0, 1, "nvlink"),), "",
+    (GpuLink(0, 1, "nvlink"),), "", (NumaNode(0, "0-31,64-95", 1 << 38), NumaNode(1, "32-63")),
 )  # fmt: skip
 SAMPLE = Sample(
     1700000000.125,

@@ -294,18 +294,20 @@ def _parts(number: int, index: int) -> list[_Device]:
     if not uuid:
         return []
     name = _text(_ask("nvmlDeviceGetName", handle) or "GPU")
-    pci, pcie = _pci(handle), _pcie(handle)
+    pci, pcie, compute = _pci(handle), _pcie(handle), _compute(handle)
     numa = topology.numa_node(pci)
     mode = _learn("nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != 1:
-        return [_Device(GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie), handle, handle)]
+        info = GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie, compute=compute)
+        return [_Device(info, handle, handle)]
     found: list[_Device] = []
     for part in range(_learn("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         mig = _learn("nvmlDeviceGetMigDeviceHandleByIndex", handle, part)
         own = _text(_learn("nvmlDeviceGetUUID", mig) or "") if mig is not None else ""
         if own:
             at = index + len(found)
-            info = GpuInfo(own, at, _mig_type(mig, name), _memory(mig), uuid, numa=numa, pci=pci, pcie=pcie)
+            kind, size = _mig_type(mig, name), _memory(mig)
+            info = GpuInfo(own, at, kind, size, uuid, numa=numa, pci=pci, pcie=pcie, compute=compute)
             found.append(_Device(info, mig, handle))
     return found
 
@@ -364,6 +366,11 @@ def _pcie(handle: object) -> str:
     generation = _ask("nvmlDeviceGetMaxPcieLinkGeneration", handle)
     width = _ask("nvmlDeviceGetMaxPcieLinkWidth", handle)
     return f"{generation}x{width}" if generation and width else ""
+
+
+def _compute(handle: object) -> str:
+    found = _ask("nvmlDeviceGetCudaComputeCapability", handle)
+    return f"{found[0]}.{found[1]}" if found is not None else ""
 
 
 def _float(value: int | None) -> float | None:

@@ -41,6 +41,8 @@ class GpuInfo:
     """Bus id, as in 00000000:3B:00.0."""
     pcie: str = ""
     """Generation and width of its PCIe link, as in 4x16."""
+    compute: str = ""
+    """CUDA compute capability, as in 9.0."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ def _gpu_info(fields: Json) -> GpuInfo:
         _maybe_whole(fields.get("numa")),
         _text(fields.get("pci", "")),
         _text(fields.get("pcie", "")),
+        _text(fields.get("compute", "")),
     )
 
 

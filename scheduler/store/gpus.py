@@ -74,7 +74,8 @@ def found_gpus(
     for gpu in gpus:
         values = {
             "host_id": host_id, "ordinal": gpu.index, "type": gpu.type, "memory_bytes": gpu.memory_bytes,
-            "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa, "unwatched": "",
+            "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa, "compute": gpu.compute,
+            "unwatched": "",
         }  # fmt: skip
         old = before.get(gpu.uuid) or elsewhere.get(gpu.uuid)
         if old is not None and old.fault == VANISHED:

@@ -252,6 +252,12 @@ class Host(SQLModel, table=True):
     """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
     driver: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """The version of NVIDIA's, as the probe last told it; empty: no GPU was found."""
+    gpu_fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Why it takes no more jobs with GPUs; empty: it does. Jobs without GPUs go on."""
+    gpu_failures: list[dict[str, Any]] = Field(
+        default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
+    )
+    """Early failures of GPU jobs in a row (core.outcomes.early_failures)."""
 
 
 class Gpu(SQLModel, table=True):
@@ -276,6 +282,12 @@ class Gpu(SQLModel, table=True):
     """So many uncorrected errors are forgiven likewise."""
     unwatched: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Why it can't be asked now, its driver being at fault; empty: it can. Its jobs go on, no others start."""
+    failures: list[dict[str, Any]] = Field(
+        default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
+    )
+    """As `Host.gpu_failures`, of this GPU."""
+    compute: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Compute capability, as in 9.0; empty: not known."""
 
 
 class Lease(SQLModel, table=True):

@@ -194,6 +194,11 @@ int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
   snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", device->index + 1);
   return OK;
 }
+int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
+  *major = 9;
+  *minor = 0;
+  return trouble(device);
+}
 int nvmlDeviceGetMaxPcieLinkGeneration(Device *device, unsigned *value) { (void)device; *value = 4; return OK; }
 int nvmlDeviceGetMaxPcieLinkWidth(Device *device, unsigned *value) { (void)device; *value = 16; return OK; }
 int nvmlEventSetCreate(void **set) { *set = devices; return OK; }

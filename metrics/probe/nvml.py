@@ -268,9 +268,9 @@ def _learn(name: str, *arguments: object) -> Any:
 def _devices() -> tuple[list[_Device], str]:
     """Whole GPUs, and in place of one that is split its MIG devices; and why some, or all, can't be told."""
     try:
-        count = _learn("nvmlDeviceGetCount") or 0
-    except _Unanswered as why:
-        return [], f"NVML can't be used: {why}"
+        count = pynvml.nvmlDeviceGetCount()
+    except Exception as why:  # whatever it is: no answer is not the answer "none"
+        return [], f"NVML can't be used: {why} (nvmlDeviceGetCount)"
     found: list[_Device] = []
     problems = []
     index = 0

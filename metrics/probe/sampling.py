@@ -30,9 +30,9 @@ def readings(
     clock: Callable[[], float] = time.monotonic,
     machine: Callable[[], MachineCounters | None] = lambda: None,
 ) -> Iterator[Reading]:
-    """An inventory first, when it changed, and once a minute (looked for every five seconds while a GPU is lost or does
-    not answer); a sample a second. `wait` takes seconds; a sample that
-    took longer than that is followed by the next at once, and none is made up for. One in ten has the `machine` itself.
+    """An inventory first, when it changed, and once a minute; every five seconds while a GPU is lost, does not answer
+    or is not listed any more. A sample a second. `wait` takes seconds; a sample that took longer than that is followed
+    by the next at once, and none is made up for. One in ten has the `machine` itself.
 
     Ends when no GPU answers any more although some did: that is how a container looks from inside whose access to the
     devices was taken away (a reload of systemd does it). A new one has it again."""
@@ -41,16 +41,19 @@ def readings(
     machine_at = -MACHINE_S
     seen: set[str] = set()
     """GPUs that have answered."""
+    listed: set[str] = set()
+    """GPUs that an inventory has had."""
     blind = 0
     while blind < BLIND:
         began = clock()
         sample = None if told is None else reader.sample()
         odd = sample is not None and any(gpu.lost or (gpu.uuid in seen and not _sees(gpu)) for gpu in sample.gpus)
-        soon = odd or told is None or not told.gpus or bool(told.problem)
+        soon = odd or told is None or not told.gpus or bool(told.problem) or bool(listed - _listed(told))
         if told is None or began - looked_at >= (INTERVAL_S * 5 if soon else INVENTORY_S):
             found, looked_at = reader.inventory(), began
-            if found != told or began - told_at >= INVENTORY_S:
+            if soon or found != told or began - told_at >= INVENTORY_S:
                 told, told_at = found, began
+                listed |= _listed(found)
                 yield found
         sample = reader.sample() if sample is None else sample
         sees = {gpu.uuid for gpu in sample.gpus if _sees(gpu)}
@@ -60,6 +63,10 @@ def readings(
             machine_at, sample = began, replace(sample, machine=machine())
         yield sample
         wait(max(0.0, INTERVAL_S - (clock() - began)))
+
+
+def _listed(inventory: Inventory) -> set[str]:
+    return {gpu.uuid for gpu in inventory.gpus}
 
 
 def _sees(gpu: GpuReading) -> bool:

@@ -5,7 +5,7 @@ Every function takes the connection of its caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,15 +51,24 @@ class LiveTasks:
     last_seq: int = 0
 
 
+SOUGHT = "its driver did not list it when it was last asked"
+"""Why a GPU is unwatched that is missing since a moment only."""
 MAX_POINTS = 600  # of one GPU in one answer
 
 
 def found_gpus(
-    db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float, driver: str = "", problem: str = ""
+    db: Connection,
+    host_id: str,
+    gpus: Sequence[GpuInfo],
+    now: float,
+    driver: str = "",
+    problem: str = "",
+    sought: Collection[str] = (),
 ) -> set[str]:
     """Notes the real GPUs that a host shows, and their driver; the UUIDs of those that are new. One that it showed
     before and does not now is unhealthy until it is shown again, unless it is split into MIG devices, or was one, and
     nobody holds it. `problem`: why `gpus` may lack some: those that are missing are then unwatched, and else as before.
+    `sought`: GPUs that are not taken for gone yet, but are unwatched if they are missing.
     Raises ConflictError for a GPU of another host: it would be given twice."""
     db.execute(update(Host).where(col(Host.id) == host_id).values(driver=driver))
     before = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).where(col(Gpu.host_id) == host_id))}
@@ -92,11 +101,14 @@ def found_gpus(
         replaced = old.simulated or old.uuid in split or (old.uuid.startswith("MIG-") and not problem)
         if old.uuid not in held and replaced:
             db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(present=False))
-        elif problem:
-            db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(unwatched=problem))
-        elif not old.fault:
+            continue
+        vanished = not problem and old.uuid not in sought
+        unwatched = "" if vanished or old.fault == VANISHED else problem or SOUGHT
+        if unwatched != old.unwatched:
+            db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(unwatched=unwatched))
+        if vanished:
             set_fault(db, old.uuid, VANISHED, now)
-    _tell_watched(db, host_id, before.values(), problem, now)
+    _tell_watched(db, host_id, before.values(), now)
     return set(names) - before.keys()
 
 
@@ -107,15 +119,17 @@ def _take_back(db: Connection, row: Row[Any], now: float) -> None:
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
 
 
-def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], problem: str, now: float) -> None:
+def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], now: float) -> None:
     """One event for all GPUs of a host that can't be asked since now, and one for those that can again."""
-    unwatched = {gpu.uuid for gpu in of_host(db, host_id) if gpu.unwatched}
-    lost = [gpu for gpu in before if gpu.uuid in unwatched and not gpu.unwatched]
+    after = {gpu.uuid: gpu for gpu in of_host(db, host_id)}
+    lost = [gpu for gpu in before if not gpu.unwatched and gpu.uuid in after and after[gpu.uuid].unwatched]
     if lost:
-        message = f"{_named(lost)} of {host_id} can't be asked: {problem}. Jobs there go on, no others start."
-        data = {"gpus": [gpu.uuid for gpu in lost], "why": problem}
+        why = after[lost[0].uuid].unwatched
+        message = f"{_named(lost)} of {host_id} can't be asked: {why}. Jobs there go on, no others start."
+        data = {"gpus": [gpu.uuid for gpu in lost], "why": why}
         repository.add_event(db, now, "gpu.unwatched", host_id=host_id, message=message, data=data)
-    if back := [gpu for gpu in before if gpu.unwatched and gpu.uuid not in unwatched and gpu.present]:
+    answering = {uuid for uuid, gpu in after.items() if not gpu.unwatched and gpu.fault != VANISHED}
+    if back := [gpu for gpu in before if gpu.unwatched and gpu.uuid in answering]:
         message = f"{_named(back)} of {host_id} can be asked again."
         data = {"gpus": [gpu.uuid for gpu in back]}
         repository.add_event(db, now, "gpu.watched", host_id=host_id, message=message, data=data)

@@ -22,6 +22,8 @@ from schedulearn.scheduler.telemetry.probes import Probe
 log = logging.getLogger(__name__)
 
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
+VANISHED_AFTER = 3
+"""Inventories in a row that answered and lack a GPU, after which it is taken for gone."""
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
 _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 
@@ -59,6 +61,8 @@ class HostWatch:
         self._hear_machine = hear_machine
         self._known: dict[str, Known] = {}
         self._inventory: Inventory | None = None
+        self._missed: dict[str, int] = {}
+        """GPU -> inventories in a row that answered and lack it."""
         self._last: dict[str, tuple[float, GpuReading]] = {}
         """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
         self._heard = 0.0
@@ -132,14 +136,20 @@ class HostWatch:
                 self._take_sample(reading)
 
     def _take_inventory(self, inventory: Inventory) -> None:
-        if inventory == self._inventory and self.problem == "":
+        if inventory == self._inventory and self.problem == "" and not self._missed:
             return
         problem = inventory.problem
         if problem and problem != self.unknown:
             log.warning("%s: %s", self.host_id, _problem(problem))
-        driver = inventory.driver if inventory.gpus else self.driver if problem else ""
+        if not self._known:
+            self._load(set())
+        listed = {gpu.uuid for gpu in inventory.gpus}
+        lacking = set() if problem else self._known.keys() - listed
+        self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in lacking}
+        sought = {uuid for uuid, times in self._missed.items() if times < VANISHED_AFTER}
+        driver = inventory.driver if inventory.gpus else self.driver if problem or sought else ""
         fresh = self._db.write(
-            lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem)
+            lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem, sought)
         )
         self._inventory, self.driver = inventory, driver
         self.unknown, self.problem = problem, _problem(problem) if problem else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
-from gpu_probes.memory import FakeProbe
+from gpu_probes.memory import FakeProbe, ToldProbe
 from sqlalchemy import select
 
 from schedulearn.metrics.probe.machine import MachineCounters
@@ -243,6 +243,34 @@ def test_a_job_waits_with_the_reason_on_a_host_whose_driver_never_answered(tmp_p
         assert c.state(job) == "queued"
 
 
+def test_gpus_are_gone_only_after_several_inventories_that_answered(tmp_path: Path) -> None:
+    """8, none, 8; then 8, 6 and a driver that does not answer, 8; then none for good, and 8 again."""
+    probe = ToldProbe(8)
+    every = range(8)
+    with FakeCluster(tmp_path, probe=probe) as c:
+
+        def unwatched() -> list[int]:
+            return [index for index in every if c.gpu(probe.uuid(index)).unwatched]
+
+        def faults() -> set[str]:
+            return {c.gpu(probe.uuid(index)).fault for index in every}
+
+        probe.show(*every)
+        [job] = c.submit(spec(gpus=8))
+        c.wait(job, "running")
+        for shown, problem in (((), ""), (every, ""), (every[:6], ""), ((), "Unknown Error"), ((), ""), ((), "")):
+            probe.show(*shown, problem=problem)
+            wait_for(lambda shown=shown: unwatched() == [index for index in every if index not in shown])
+            assert faults() == {""}
+        assert (c.state(job), c.job(job).attempt) == ("running", 1)
+        probe.show()
+        wait_for(lambda: faults() == {gpu_health.VANISHED})
+        assert unwatched() == []
+        probe.show(*every)
+        wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
+        assert faults() == {""}
+
+
 def test_a_gpu_that_is_listed_again_is_back(tmp_path: Path) -> None:
     probe = FakeProbe(2)
     with FakeCluster(tmp_path, probe=probe) as c:
@@ -252,7 +280,7 @@ def test_a_gpu_that_is_listed_again_is_back(tmp_path: Path) -> None:
         wait_for(lambda: c.gpu(card.uuid).fault == gpu_health.VANISHED)
         probe.gpus.insert(0, card)
         wait_for(lambda: c.gpu(card.uuid).fault == "")
-        assert kinds(c) == ["gpu.unhealthy", "gpu.returned"]
+        assert kinds(c) == ["gpu.unwatched", "gpu.unhealthy", "gpu.returned"]
 
 
 @pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}])

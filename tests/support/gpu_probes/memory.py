@@ -43,14 +43,16 @@ class FakeProbe:
 
     def readings(self) -> Iterator[Reading]:
         told = None
+        listed: set[str] = set()
         while not self.closed:
             if self.fault:
                 raise RuntimeFault(self.fault)
             inventory = Inventory("fake", self.driver, tuple(self.gpus), problem=self.problem)
-            if inventory != told:
-                told = inventory
-                yield inventory
             uuids = [*(gpu.uuid for gpu in inventory.gpus), *self.still_read]
+            if inventory != told or listed - {gpu.uuid for gpu in inventory.gpus}:  # as `sampling.readings`
+                told = inventory
+                listed.update(gpu.uuid for gpu in inventory.gpus)
+                yield inventory
             yield Sample(time.time(), tuple(map(self._reading, uuids)), self.machine)
             try:
                 self._poke.get(timeout=self.interval_s)
@@ -69,3 +71,18 @@ class FakeProbe:
     def close(self, *, remove: bool = False) -> None:
         self.closed, self.removed = True, remove
         self._poke.put(None)
+
+
+class ToldProbe(FakeProbe):
+    """Its readings are those that a test `tell`s, one by one."""
+
+    def tell(self, reading: Reading) -> None:
+        self._poke.put(reading)
+
+    def show(self, *indices: int, problem: str = "") -> None:
+        """An inventory of these GPUs."""
+        self.tell(Inventory("fake", self.driver, tuple(self.gpus[index] for index in indices), problem=problem))
+
+    def readings(self) -> Iterator[Reading]:
+        while (reading := self._poke.get()) is not None and not self.closed:
+            yield reading

@@ -271,6 +271,15 @@ def test_nvml_is_initialised_again_after_it_could_not_be_asked(library: Path, tm
     assert after == before
 
 
+def test_a_count_that_is_not_answered_is_a_problem_whatever_the_error(library: Path, tmp_path: Path) -> None:
+    """Not initialised, invalid, not supported, no permission, missing in the library, lost, reset required."""
+    codes = [1, 2, 3, 4, 6, 13, 15, 16, 999]
+    for code, (gpus, problem) in zip(
+        codes, inventories(library, tmp_path, *(f"count 0 {code}" for code in codes), gpus=8), strict=True
+    ):
+        assert (gpus, "NVML can't be used" in problem) == ([], True), code
+
+
 @pytest.mark.parametrize("state", ["handle 1 999", "handle 1 10", "mig 1 999"])
 def test_a_gpu_that_does_not_answer_is_named_and_takes_nothing_from_the_others(
     library: Path, tmp_path: Path, state: str

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from databases.postgres import Postgres
+    from sqlalchemy.engine import Connection
 
 pytest_plugins = ["tiers"]
 ROOT = Path(__file__).parent.parent
@@ -73,6 +74,31 @@ def postgres() -> Iterator[Postgres]:
             yield server
     except Missing as missing:
         pytest.skip(f"NO POSTGRESQL, so it is NOT tested: {missing}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_tables() -> Iterator[None]:
+    """The tables of a new SQLite database are written as models say once, and as that text from then on."""
+    from schedulearn.scheduler.store import db
+
+    create = db._create
+    written: list[str] = []
+
+    def create_quickly(connection: Connection) -> None:
+        if connection.dialect.name != "sqlite":
+            create(connection)
+        elif written:
+            for statement in written:
+                connection.exec_driver_sql(statement)
+            connection.commit()
+        else:
+            create(connection)
+            rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%'")
+            written.extend([*filter(None, rows.scalars()), f"INSERT INTO alembic_version VALUES ('{db.HEAD}')"])
+
+    db._create = create_quickly
+    yield
+    db._create = create
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import clusters
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
 from schedulearn.scheduler.runtimes.contract import Runtime
@@ -35,13 +36,7 @@ DEADLINE_S = 30.0
 
 
 def wait_for(condition: Callable[[], Any], what: str = "it", within_s: float = DEADLINE_S) -> Any:
-    deadline = time.monotonic() + within_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what} did not happen within {within_s} s"
-        time.sleep(0.01)
+    return clusters.wait_for(condition, seconds=within_s, what=what)
 
 
 @dataclass(frozen=True)

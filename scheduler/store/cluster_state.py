@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import BindParameter, Select, bindparam, select
 from sqlalchemy.engine import Connection
 from sqlmodel import SQLModel, col
 
@@ -25,7 +26,9 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 _ALL_JOBS = _columns(Job, records.Job._fields)
 _JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
 _STARTS = _columns(Job, records.StartDetails._fields)
-_CPU_NEEDS = _columns(Job, records.CpuNeed._fields)
+_CPU_NEEDS = _columns(Job, records.CpuNeed._fields).where(
+    col(Job.required_gpus) == 0, col(Job.status).not_in([status.value for status in TERMINAL])
+)
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
 _LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
 _HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
@@ -35,6 +38,13 @@ _GPUS = (
     .order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
 )
 _PROGRESS = _columns(Profile, records.JobProgress._fields).where(col(Profile.epochs).is_not(None))
+_LEASES = select(col(Lease.gpu_uuid), col(Lease.slot), col(Lease.task_id))
+_PORTS = select(col(PortLease.task_id), col(PortLease.port))
+# Each turn asks these: SQLAlchemy takes several times as long to make a query as SQLite to answer it.
+_THESE: BindParameter[Any] = bindparam("these", expanding=True)
+_ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskStatus.ENDED)
+_STARTS_OF = _STARTS.where(col(Job.id).in_(_THESE))
+_PROGRESS_OF = _PROGRESS.where(col(Profile.job_id).in_(_THESE))
 _LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
 
 
@@ -64,7 +74,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
         gpus=found.gpus,
         leases=found.leases,
         last_host=conn.execute(_LAST_HOST).scalar(),
-        ports={row.task_id: row.port for row in conn.execute(select(PortLease))},
+        ports={row.task_id: row.port for row in conn.execute(_PORTS)},
         progress=_load_progress(conn, [job.id for job in jobs.values() if job.attempt]),
         ended=job_states(conn, awaited - jobs.keys()),
     )
@@ -72,7 +82,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
 
 def load_gpu_leases(conn: Connection) -> GpuLeases:
     leases: dict[str, dict[int, str]] = {}
-    for uuid, slot, task_id in conn.execute(select(col(Lease.gpu_uuid), col(Lease.slot), col(Lease.task_id))):
+    for uuid, slot, task_id in conn.execute(_LEASES):
         leases.setdefault(uuid, {})[slot] = task_id
     hosts = [records.Host._make(row) for row in conn.execute(_HOSTS)]
     return GpuLeases(hosts, [records.Gpu._make(row) for row in conn.execute(_GPUS)], leases)
@@ -105,8 +115,7 @@ def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, lis
     holders = [job.id for job in state.jobs.values() if job.status in HOLDS_GPUS]
     ended: dict[str, list[records.Task]] = {}
     if holders:
-        query = _TASKS.where(col(Task.job_id).in_(holders), col(Task.state) == TaskStatus.ENDED)
-        for task in map(records.Task._make, conn.execute(query)):
+        for task in map(records.Task._make, conn.execute(_ENDED_OF, {"these": holders})):
             if task.attempt == state.jobs[task.job_id].attempt:
                 ended.setdefault(task.job_id, []).append(task)
     return ended
@@ -115,19 +124,18 @@ def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, lis
 def _load_starts(conn: Connection, job_ids: set[str]) -> Mapping[str, records.StartDetails]:
     if not job_ids:
         return {}
-    found = map(records.StartDetails._make, conn.execute(_STARTS.where(col(Job.id).in_(job_ids))))
+    found = map(records.StartDetails._make, conn.execute(_STARTS_OF, {"these": [*job_ids]}))
     return {start.id: start for start in found}
 
 
 def _load_cpu_needs(conn: Connection, jobs: Mapping[str, records.Job]) -> Mapping[str, records.CpuNeed]:
     if all(job.required_gpus for job in jobs.values()):
         return {}
-    query = _CPU_NEEDS.where(col(Job.required_gpus) == 0, col(Job.status).not_in([state.value for state in TERMINAL]))
-    return {need.id: need for need in map(records.CpuNeed._make, conn.execute(query))}
+    return {need.id: need for need in map(records.CpuNeed._make, conn.execute(_CPU_NEEDS))}
 
 
 def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.JobProgress]:
     if not job_ids:
         return {}
-    found = map(records.JobProgress._make, conn.execute(_PROGRESS.where(col(Profile.job_id).in_(job_ids))))
+    found = map(records.JobProgress._make, conn.execute(_PROGRESS_OF, {"these": job_ids}))
     return {progress.job_id: progress for progress in found}

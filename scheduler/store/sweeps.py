@@ -130,12 +130,12 @@ _PROGRESS: Select[Any] = (
     .outerjoin(Job, _JOINED)
     .group_by(col(Sweep.id))
 )
+_UNFINISHED = _PROGRESS.where(col(Sweep.status).in_(UNFINISHED)).order_by(col(Sweep.id))
 
 
 def unfinished(conn: Connection) -> list[SweepProgress]:
     """How far each sweep is that has not ended, the oldest first."""
-    query = _PROGRESS.where(col(Sweep.status).in_(UNFINISHED)).order_by(col(Sweep.id))
-    return [SweepProgress._make(row) for row in conn.execute(query)]
+    return [SweepProgress._make(row) for row in conn.execute(_UNFINISHED)]
 
 
 def progress_of(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, SweepProgress]:

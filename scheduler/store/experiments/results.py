@@ -60,21 +60,23 @@ class Ended(NamedTuple):
     metrics: Mapping[str, float]
 
 
+_UNRECORDED = (
+    select(
+        col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.status) == JobStatus.SUCCEEDED,
+        col(Job.submitted_at), col(Job.started_at), col(Job.finished_at), col(Job.run_seconds),
+        func.coalesce(col(Profile.epochs), col(Job.epochs)), col(Profile.epoch_samples),
+    )
+    .join(Sweep, col(Sweep.id) == col(SweepRun.sweep_id))
+    .join(Job, col(Job.id) == col(SweepRun.job_id))
+    .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
+    .where(col(Sweep.status).in_(UNFINISHED), col(Job.status).in_([*TERMINAL]), col(SweepRun.results).is_(null()))
+    .limit(bindparam("most"))
+)  # fmt: skip
+
+
 def unrecorded(conn: Connection, limit: int) -> list[Ended]:
     """Runs of unfinished sweeps whose jobs have ended and whose results are not kept yet."""
-    query = (
-        select(
-            col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.status) == JobStatus.SUCCEEDED,
-            col(Job.submitted_at), col(Job.started_at), col(Job.finished_at), col(Job.run_seconds),
-            func.coalesce(col(Profile.epochs), col(Job.epochs)), col(Profile.epoch_samples),
-        )
-        .join(Sweep, col(Sweep.id) == col(SweepRun.sweep_id))
-        .join(Job, col(Job.id) == col(SweepRun.job_id))
-        .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
-        .where(col(Sweep.status).in_(UNFINISHED), col(Job.status).in_([*TERMINAL]), col(SweepRun.results).is_(null()))
-        .limit(limit)
-    )  # fmt: skip
-    runs: list[tuple[Any, ...]] = [tuple(run) for run in conn.execute(query)]
+    runs: list[tuple[Any, ...]] = [tuple(run) for run in conn.execute(_UNRECORDED, {"most": limit})]
     ids = [run[2] for run in runs]
     tasks: dict[str, list[TaskUse]] = {}
     for task in conn.execute(select(Task).where(col(Task.job_id).in_(ids))) if ids else ():

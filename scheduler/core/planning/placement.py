@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.model import Allocation
+from schedulearn.scheduler.core.topology import NODE, NVLINK, SYSTEM
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class GpuState:
     island: int | None = None
     """GPUs of a host with the same one reach each other by NVLink."""
     numa: int | None = None
+    links: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """GPU -> how it is reached, as in `Topology`; without those of which that is not known."""
     memory_left: int | None = None
     """Bytes that its jobs are predicted to leave free; None: not known."""
 
@@ -82,9 +85,10 @@ def place(
 ) -> dict[str, Placement]:
     """Finds distinct GPUs for each (job id, allocation), in the order given; a job that does not fit is left out.
 
-    On a host the emptiest GPUs come first, and of those such as are close to each other: in as few NVLink islands and
-    NUMA nodes as go, the one that fits most tightly, so that large ones stay whole for jobs that need them. `needs`:
-    bytes that jobs are predicted to take of each GPU; one joins no others where they don't leave it as much.
+    On a host the emptiest GPUs come first, and of those the ones whose farthest link is shortest: NVLink before a
+    common PCIe switch, host bridge, NUMA node. Among equal choices the one that leaves free GPUs the closest links is
+    taken: a single GPU breaks no NVLink pair while another is free. `needs`: bytes that jobs are predicted to take of
+    each GPU; one joins no others where they don't leave it as much.
     """
     free: dict[str, list[tuple[GpuState, set[int]]]] = {}
     for gpu in sorted(gpus, key=lambda gpu: (gpu.host_id, gpu.index, gpu.uuid)):
@@ -109,7 +113,7 @@ def place(
             picked: list[GpuState] = []
             for number in sorted({len(slots) for slots in slots_of.values()}, reverse=True):
                 alike = [gpu for gpu, slots in slots_of.items() if len(slots) == number]
-                picked += _close(alike, min(len(alike), count - len(picked)), _LEVELS)
+                picked += closest(alike, min(len(alike), count - len(picked)), picked)
             picked.sort(key=lambda gpu: gpu.index)
             chosen[host_id] = tuple(LeaseClaim(gpu.uuid, min(slots_of[gpu])) for gpu in picked)
         else:
@@ -127,18 +131,52 @@ def _at_least(left: int | None, need: int) -> bool:
     return left is None or left >= need
 
 
-_LEVELS: tuple[Callable[[GpuState], int | None], ...] = (lambda gpu: gpu.island, lambda gpu: gpu.numa)
+_FAR = 2 * SYSTEM + 1
+_BITS = 14  # of a count of pairs of GPUs
+_FARNESS = [1 << (_BITS * distance) for distance in range(_FAR + 1)]
+_NEARNESS = _FARNESS[::-1]
+"""Sums of these compare as counts of pairs do, the farthest first, or the nearest first."""
 
 
-def _close(gpus: Sequence[GpuState], count: int, levels: Sequence[Callable[[GpuState], int | None]]) -> list[GpuState]:
-    """`count` of `gpus`: of the smallest group at the first level that has so many, else of the largest ones."""
-    if not levels or count == 0:
+def closest(gpus: Sequence[GpuState], count: int, beside: Sequence[GpuState] = ()) -> list[GpuState]:
+    """Return `count` of `gpus` that are close to each other and to those `beside`, by index.
+
+    It tries each GPU as the first one, and adds the closest to it one by one.
+    """
+    if count in (0, len(gpus)) or not any(gpu.links or gpu.island is not None or gpu.numa is not None for gpu in gpus):
         return list(gpus[:count])
-    groups: dict[int | None, list[GpuState]] = {}
-    for gpu in gpus:
-        groups.setdefault(levels[0](gpu), []).append(gpu)
-    enough = [group for group in groups.values() if len(group) >= count]
-    if enough:
-        return _close(min(enough, key=len), count, levels[1:])
-    largest = max(groups.values(), key=len)
-    return largest + _close([gpu for gpu in gpus if gpu not in largest], count - len(largest), levels)
+    far = [[_distance(gpu, other) for other in gpus] for gpu in gpus]
+    base = [sum(_FARNESS[_distance(gpu, other)] for other in beside) for gpu in gpus]
+    near = [sum(_NEARNESS[d] for other, d in enumerate(row) if other != index) for index, row in enumerate(far)]
+    best = min(_grown(first, count, far, base, near) for first in range(len(gpus)))
+    return [gpus[index] for index in best[2]]
+
+
+def _grown(
+    first: int, count: int, far: Sequence[Sequence[int]], base: Sequence[int], near: Sequence[int]
+) -> tuple[int, int, list[int]]:
+    """How far GPUs are from each other, how close to those that are left, and which: `first` and those around it.
+    `base`: how far each is from those that are given already. `near`: how close each is to all others."""
+    chosen: list[int] = []
+    inside, left = list(base), list(near)
+    apart = 0
+    while True:
+        chosen.append(first)
+        apart += inside[first]
+        for index, distance in enumerate(far[first]):
+            if index != first:
+                inside[index] += _FARNESS[distance]
+                left[index] -= _NEARNESS[distance]
+        if len(chosen) == count:
+            return apart, sum(left[index] for index in chosen), sorted(chosen)
+        rest = (index for index in range(len(far)) if index not in chosen)
+        first = min(rest, key=lambda index: (inside[index], left[index], index))
+
+
+def _distance(gpu: GpuState, other: GpuState) -> int:
+    """Twice the place of their link in `KINDS`, and one more across NUMA nodes."""
+    rank = gpu.links.get(other.uuid)
+    if rank is None:
+        same = gpu.numa is not None and gpu.numa == other.numa
+        rank = NVLINK if gpu.island is not None and gpu.island == other.island else NODE if same else SYSTEM
+    return 2 * rank + (gpu.numa is not None and other.numa is not None and gpu.numa != other.numa)

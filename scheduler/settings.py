@@ -47,6 +47,10 @@ class ClusterSettings(BaseModel):
     )
     interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
     max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
+    bind_numa: bool = Field(
+        default=True,
+        description="containers whose GPUs are at one NUMA node get its processors and memory: see docs/hosts.md",
+    )
     cpu_jobs: int = Field(default=8, ge=0, le=1000, description="jobs without GPUs that run on one host at a time")
     fair_share: bool = Field(
         default=False, description="share the cluster fairly between users, whatever the policy: see docs/people.md"

@@ -26,6 +26,7 @@ from schedulearn.scheduler.core.planning.placement import GpuMemory, GpuState, L
 from schedulearn.scheduler.core.planning.snapshot import parts
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.core.task import task_id
+from schedulearn.scheduler.core.topology import from_text
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT
 from schedulearn.scheduler.store import repository
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 
 _NO_MEMORY = GpuMemory()
+_NO_LINKS: Mapping[str, int] = {}
 MOST_STARTS = 150
 """In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
 
@@ -157,6 +159,7 @@ def apply_plan(
             repository.stop_tasks(conn, each.job.id, each.change.leaving)
     open_hosts = {host.id for host in found.hosts if host.active} & ready
     on = parts(found.gpus)
+    links = {host.id: from_text(host.topology).links for host in found.hosts}
     gpus = [
         GpuState(
             g.uuid,
@@ -167,6 +170,7 @@ def apply_plan(
             g.island,
             g.numa,
             memory.left.get(g.uuid),
+            links[g.host_id].get(g.uuid, _NO_LINKS),
         )
         for g in found.gpus
         if g.host_id in open_hosts and g.is_usable

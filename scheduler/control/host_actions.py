@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.planning.reconcile import DesiredTask, diff
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.core.topology import from_text
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
@@ -34,6 +35,7 @@ class HostActions:
         writable: Mapping[str, Collection[str]],
         job_env: Callable[[str], Mapping[str, str]],
         code_path: Callable[[str], Path],
+        bind_numa: bool,
     ) -> None:
         self._db = db
         self._agents = agents
@@ -47,6 +49,8 @@ class HostActions:
         self._code_path = code_path
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
         self._gpus_of = Counter(gpu.host_id for gpu in state.gpus)
+        self._numa = {gpu.uuid: gpu.numa for gpu in state.gpus}
+        self._topologies = {host.id: host.topology if bind_numa else "" for host in state.hosts}
         self._gangs: dict[str, list[Task]] = {}
         self._by_host: dict[str, list[Task]] = {}
         for task in state.tasks:
@@ -77,6 +81,8 @@ class HostActions:
         resources = HostResources(
             self._gpus_of[host_id],
             agent.status.facts,
+            from_text(self._topologies[host_id]).nodes,
+            self._numa,
             self._data_sets,
             self._writable,
             agent.image_of,

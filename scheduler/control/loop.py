@@ -124,6 +124,7 @@ class SchedulerLoop:
         self._follow_clock = follow_clock
         self._is_disk_low = is_disk_low
         self.interval_s = settings.interval
+        self._bind_numa = settings.bind_numa
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
         self.profiles = profiles
@@ -257,6 +258,7 @@ class SchedulerLoop:
             self._writable,
             self.job_env,
             self._code_path,
+            self._bind_numa,
         )
         self.db.confirm_lead()  # a service that slept since may have been replaced
         actions.begin(now)

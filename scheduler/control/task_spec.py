@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedulearn.metrics.probe.readings import NumaNode
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, StartDetails, Task
 from schedulearn.scheduler.core.command import (
     gang_command,
@@ -24,6 +25,7 @@ from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
 from schedulearn.scheduler.core.planning.shared_data import input_variables
 from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.core.topology import binding
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 
 
@@ -33,6 +35,10 @@ class HostResources:
 
     gpus: int
     facts: HostFacts | None
+    nodes: Mapping[int, NumaNode]
+    """NUMA nodes to which tasks are bound; none where they are not."""
+    numa: Mapping[str, int | None]
+    """GPU -> its node."""
     data_sets: Mapping[str, str]
     """Name -> folder there."""
     writable: Mapping[str, Collection[str]]
@@ -103,6 +109,7 @@ def task_spec(
         cpu_shares=bounds.cpu_shares,
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
+        binding=binding(host.nodes, [host.numa.get(u) for u in task.gpu_uuids], bounds.cpus, bounds.memory_bytes),
         mounts=mounts,
         writable=list(writable.values()),
         run_as=run_as,

@@ -162,6 +162,8 @@ class Host(NamedTuple):
     drain_until: float | None
     parking: Parking
     lost_at: float | None
+    topology: str = ""
+    """For `topology.from_text`."""
 
     @property
     def active(self) -> bool:
@@ -182,11 +184,15 @@ class Gpu(NamedTuple):
     numa: int | None
     unwatched: str = ""
     """Why it can't be asked now; empty: it can."""
+    cordoned: bool = False
+    """An operator closed it: its jobs go on, no others start."""
+    drain_until: float | None = None
+    """When a job that still has it is stopped; None: it is not drained."""
 
     @property
     def is_usable(self) -> bool:
         """Whether a job may start on it, as far as the GPU goes."""
-        return not (self.fault or self.occupied or self.unwatched)
+        return not (self.fault or self.occupied or self.unwatched or self.cordoned)
 
 
 class JobProgress(NamedTuple):

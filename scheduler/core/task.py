@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from schedulearn.scheduler.core.topology import UNBOUND, Binding
+
 GIB = 1 << 30
 
 
@@ -49,6 +51,8 @@ class TaskSpec:
     cpus: float | None = None
     memory_bytes: int | None = None
     """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
+    binding: Binding = UNBOUND
+    """Processors and memory nodes that are close to its GPUs. Local processes are not bound."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
     writable: Collection[str] = ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from schedulearn.metrics.probe.readings import Inventory, NumaNode
 
@@ -22,6 +23,37 @@ class Topology:
     """GPU -> GPU -> place of their link in `KINDS`."""
     nodes: Mapping[int, NumaNode] = field(default_factory=dict)
     """NUMA nodes by number; none where there is only one."""
+
+
+class Binding(NamedTuple):
+    """Where the processes of a task may run, and its memory may be, as Linux lists both; empty: anywhere."""
+
+    cpus: str = ""
+    memory_nodes: str = ""
+
+
+UNBOUND = Binding()
+
+
+def binding(
+    nodes: Mapping[int, NumaNode], numa: Collection[int | None], cpus: float | None, memory_bytes: int | None
+) -> Binding:
+    """Return the node of a task whose GPUs are all at one. `numa`: the node of each GPU.
+
+    A task that may use more processors than the node has is not bound. Its memory is bound only if its limit fits.
+    """
+    [only] = set(numa) if len(set(numa)) == 1 else [None]
+    node = None if only is None else nodes.get(only)
+    if node is None or (cpus is not None and cpus > count_cpus(node.cpus)):
+        return UNBOUND
+    fits = memory_bytes is not None and memory_bytes <= node.memory_bytes
+    return Binding(node.cpus, str(node.id) if fits else "")
+
+
+def count_cpus(cpus: str) -> int:
+    """Return how many processors a list such as `0-31,64-95` names."""
+    bounds = [part.split("-") for part in cpus.split(",") if part]
+    return sum(int(each[-1]) - int(each[0]) + 1 for each in bounds)
 
 
 def to_text(inventory: Inventory) -> str:

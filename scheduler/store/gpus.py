@@ -84,7 +84,7 @@ def found_gpus(
         values = {
             "host_id": host_id, "ordinal": gpu.index, "type": gpu.type, "memory_bytes": gpu.memory_bytes,
             "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa, "compute": gpu.compute,
-            "unwatched": "",
+            "pci": gpu.pci, "unwatched": "",
         }  # fmt: skip
         old = before.get(gpu.uuid) or elsewhere.get(gpu.uuid)
         if old is not None and old.fault == VANISHED:
@@ -110,6 +110,11 @@ def found_gpus(
             set_fault(db, old.uuid, VANISHED, now)
     _tell_watched(db, host_id, before.values(), now)
     return set(names) - before.keys()
+
+
+def note_topology(db: Connection, host_id: str, topology: str) -> None:
+    """Notes how the GPUs of a host reach each other, as `core.topology.to_text` writes it."""
+    db.execute(update(Host).where(col(Host.id) == host_id, col(Host.topology) != topology).values(topology=topology))
 
 
 def _take_back(db: Connection, row: Row[Any], now: float) -> None:

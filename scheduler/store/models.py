@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlmodel import Field, SQLModel
@@ -252,6 +253,8 @@ class Host(SQLModel, table=True):
     """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
     driver: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """The version of NVIDIA's, as the probe last told it; empty: no GPU was found."""
+    topology: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=""))
+    """What `core.topology.from_text` reads, as the probe last told it."""
     gpu_fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Why it takes no more jobs with GPUs; empty: it does. Jobs without GPUs go on."""
     gpu_failures: list[dict[str, Any]] = Field(
@@ -288,6 +291,12 @@ class Gpu(SQLModel, table=True):
     """As `Host.gpu_failures`, of this GPU."""
     compute: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Compute capability, as in 9.0; empty: not known."""
+    pci: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Bus id, as in 00000000:3B:00.0; empty: not known."""
+    cordoned: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """An operator closed it: its jobs go on, no others start."""
+    drain_until: float | None = Field(default=None, sa_type=InstantColumn)
+    """It is being drained: a job that still has it then is stopped. It is `cordoned` meanwhile."""
 
 
 class Lease(SQLModel, table=True):

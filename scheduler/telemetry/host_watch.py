@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 
+from sqlalchemy.engine import Connection
+
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
 from schedulearn.scheduler.background import Background, delay_after, start_once
+from schedulearn.scheduler.core import topology
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, judge
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
@@ -148,9 +151,13 @@ class HostWatch:
         self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in lacking}
         sought = {uuid for uuid, times in self._missed.items() if times < VANISHED_AFTER}
         driver = inventory.driver if inventory.gpus else self.driver if problem or sought else ""
-        fresh = self._db.write(
-            lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem, sought)
-        )
+
+        def change(conn: Connection) -> set[str]:
+            if not (problem or sought):
+                store.note_topology(conn, self.host_id, topology.to_text(inventory))
+            return store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem, sought)
+
+        fresh = self._db.write(change)
         self._inventory, self.driver = inventory, driver
         self.unknown, self.problem = problem, _problem(problem) if problem else ""
         self._load(fresh)

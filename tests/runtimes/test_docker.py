@@ -15,6 +15,7 @@ import pytest
 from benches import IMAGE, Bench, Program, shell, wait_for
 
 from schedulearn.scheduler.core.task import RunAs, TaskSpec, TaskState
+from schedulearn.scheduler.core.topology import Binding
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import gpu_options, read_task, why_not_run
@@ -79,6 +80,18 @@ class TestContainers:
         greedy = containers.start(shell("x=$(head -c 200000000 /dev/zero | tr '\\0' a)"), memory_bytes=64 << 20)
         ended = containers.wait_for_end(greedy)
         assert ended.exit_code == 137 or ended.oom_killed, ended
+
+    def test_a_task_is_bound_to_a_node_and_not_where_its_engine_has_less(
+        self, containers: Bench, engine: Engine
+    ) -> None:
+        bound = containers.start(SLEEPER, binding=Binding("0", "0"))
+        found = engine.api.inspect_container(bound)["HostConfig"]
+        assert (found["CpusetCpus"], found["CpusetMems"]) == ("0", "0")
+        for odd in (Binding("1000-1001"), Binding("0", "77")):
+            unbound = containers.start(shell("echo it runs"), binding=odd)
+            assert containers.wait_for_end(unbound).exit_code == 0
+            found = engine.api.inspect_container(unbound)["HostConfig"]
+            assert (found["CpusetCpus"], found["CpusetMems"]) == ("", "")
 
     def test_what_takes_room_is_told_and_an_image_that_is_used_stays(self, containers: Bench, engine: Engine) -> None:
         name = f"schedulearn-test/room-{uuid.uuid4().hex[:8]}:1"

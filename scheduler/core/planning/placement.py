@@ -22,10 +22,10 @@ class GpuState:
     island: int | None = None
     """GPUs of a host with the same one reach each other by NVLink."""
     numa: int | None = None
-    links: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """GPU -> how it is reached, as in `Topology`; without those of which that is not known."""
     memory_left: int | None = None
     """Bytes that its jobs are predicted to leave free; None: not known."""
+    links: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """GPU -> how it is reached, as in `Topology`; without those of which that is not known."""
 
 
 MEMORY_MARGIN = 0.1

@@ -120,6 +120,8 @@ def create_arguments(
             # None for an account of the hosts: what it writes is its own, and stays so.
             cap_add=list(CAPABILITIES) if task.run_as is None else [],
             group_add=list(map(str, task.run_as.gids)) if task.run_as is not None else [],
+            cpuset_cpus=task.binding.cpus or None,
+            cpuset_mems=task.binding.memory_nodes or None,
             pids_limit=PIDS * (1 + len(task.gpu_uuids)),
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,

@@ -18,6 +18,7 @@ import docker.errors
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.core.topology import UNBOUND
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
@@ -58,6 +59,8 @@ _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or d
 _HOPELESS = re.compile(
     r"could not select device driver|unknown or invalid runtime|unknown device|unresolvable CDI", re.I
 )
+# Of processors or memory nodes that a container of it can't have: its own may be fewer than the machine's.
+_NOT_ITS_NODE = re.compile(r"cpuset|requested (cpus|memory nodes) are not available", re.I)
 _ONTO_FILE = re.compile(r"mount.*: not a directory", re.I)
 
 
@@ -142,12 +145,15 @@ class DockerRuntime:
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task.task_id):
-            container = self._create(task)
+            try:
+                container = self._begin(task)
+            except docker.errors.APIError as error:
+                if task.binding == UNBOUND or not _NOT_ITS_NODE.search(explain(error)):
+                    raise
+                if (made := self._find(task.task_id)) is not None:
+                    self._engine.api.remove_container(made["Id"], v=True, force=True)
+                container = self._begin(replace(task, binding=UNBOUND))
             if container is not None:
-                self._open_folders(task, container)
-                if task.code:
-                    put_code(self._engine.api, container, Path(task.code), apart=task.run_as is not None)
-                self._run(container)
                 self._follow(task.task_id, container)
 
     def stop(self, task_id: str, grace_s: float) -> None:
@@ -271,6 +277,16 @@ class DockerRuntime:
             if event == "kill" and container not in self._stopping:
                 self._killed.add(container)
 
+    def _begin(self, task: TaskSpec) -> str | None:
+        """The id of a container that was started; None if it was before."""
+        container = self._create(task)
+        if container is not None:
+            self._open_folders(task, container)
+            if task.code:
+                put_code(self._engine.api, container, Path(task.code), apart=task.run_as is not None)
+            self._run(container)
+        return container
+
     def _create(self, task: TaskSpec) -> str | None:
         """The id of a container that waits to be started; None if it was started before."""
         api = self._engine.api
@@ -298,7 +314,7 @@ class DockerRuntime:
                     raise ImageUnavailable(f"image {task.image!r} is not on {self.host_id}: fetch it first") from error
                 case 409:
                     return self._adopt(task)
-                case 400:
+                case 400 if not _NOT_ITS_NODE.search(explain(error)):
                     raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
             raise
 

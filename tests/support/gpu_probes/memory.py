@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.metrics.probe.readings import GpuInfo, GpuReading, Inventory, Reading, Sample
+from schedulearn.metrics.probe.readings import GpuInfo, GpuLink, GpuReading, Inventory, NumaNode, Reading, Sample
 from schedulearn.scheduler.errors import RuntimeFault
 
 
@@ -26,6 +26,8 @@ class FakeProbe:
         self.closed = self.removed = False
         self.fault: str = ""
         self.problem = ""
+        self.links: tuple[GpuLink, ...] = ()
+        self.nodes: tuple[NumaNode, ...] = ()
         self.still_read: list[str] = []
         """UUIDs of GPUs that are not listed any more, and answer."""
         self.machine: MachineCounters | None = None
@@ -47,7 +49,7 @@ class FakeProbe:
         while not self.closed:
             if self.fault:
                 raise RuntimeFault(self.fault)
-            inventory = Inventory("fake", self.driver, tuple(self.gpus), problem=self.problem)
+            inventory = Inventory("fake", self.driver, tuple(self.gpus), self.links, self.problem, self.nodes)
             uuids = [*(gpu.uuid for gpu in inventory.gpus), *self.still_read]
             if inventory != told or listed - {gpu.uuid for gpu in inventory.gpus}:  # as `sampling.readings`
                 told = inventory

@@ -119,3 +119,31 @@ def test_a_row_tells_what_the_probe_told_and_nothing_where_it_told_nothing() -> 
     )
     assert found.links == {"GPU-a": {"GPU-b": 3}, "GPU-b": {"GPU-a": 3}}
     assert found.nodes == {1: NumaNode(1, "0-3", 5)}
+
+
+NODES = {0: NumaNode(0, "0-31,64-95", 256 << 30), 1: NumaNode(1, "32-63,96-127", 256 << 30), 2: NumaNode(2, "128-159")}
+BOUND: list[tuple[list[int | None], float | None, int | None, tuple[str, str]]] = [
+    # node of each GPU, processors that it may use, its limit of memory, what it is bound to
+    ([1, 1], None, 100 << 30, ("32-63,96-127", "1")),
+    ([1, 1], 64, 256 << 30, ("32-63,96-127", "1")),
+    ([1, 1], 65, 1 << 30, ("", "")),
+    ([0], None, 300 << 30, ("0-31,64-95", "")),
+    ([0], None, None, ("0-31,64-95", "")),
+    ([2], None, 1 << 30, ("128-159", "")),
+    ([0, 1], None, 1 << 30, ("", "")),
+    ([0, None], None, 1 << 30, ("", "")),
+    ([None], None, 1 << 30, ("", "")),
+    ([7], None, 1 << 30, ("", "")),
+    ([], None, 1 << 30, ("", "")),
+]
+
+
+@each(BOUND, "numa", "cpus", "memory", "bound")
+def test_a_task_is_bound_to_the_one_node_of_its_gpus_if_it_fits_there(
+    numa: list[int | None], cpus: float | None, memory: int | None, bound: tuple[str, str]
+) -> None:
+    assert topology.binding(NODES, numa, cpus, memory) == bound
+
+
+def test_processors_are_counted() -> None:
+    assert [topology.count_cpus(each) for each in ("0-31,64-95", "5", "", "0,2,4-5")] == [64, 1, 0, 4]

@@ -70,7 +70,8 @@ class GpuOut(AnswerModel):
     unwatched: str = Field(description="why it can't be asked now; jobs that have it go on")
     occupied_by: str = Field(description="who uses it beside the jobs")
     island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
-    numa: int | None
+    numa: int | None = Field(description="the NUMA node that it is attached to; null: there is one only, or unknown")
+    pci: str = Field(description="its PCI bus id; of a MIG device: its GPU's; empty: not known")
     utilization: float | None = Field(description="per cent; null if unknown")
     reading: GpuReadingOut | None = Field(description="null where none came in the last seconds")
     jobs: list[str] = Field(description="ids of the jobs that hold it")

@@ -1,4 +1,4 @@
-"""hosts ls, scaling, add, cordon, uncordon, drain, return, disk, pull and rm."""
+"""hosts ls, show, scaling, add, cordon, uncordon, drain, return, disk, pull and rm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.gpus import named, show
 from schedulearn.api.cli.resources import RESOURCE_HEADERS, of_host
 from schedulearn.api.cli.times import parse_seconds, show_time
 from schedulearn.api.client.client import Json
@@ -15,6 +16,9 @@ from schedulearn.api.client.client import Json
 @click.group(cls=Group)
 def hosts() -> None:
     """The machines and their GPUs."""
+
+
+hosts.add_command(show)
 
 
 @hosts.command("ls")
@@ -60,8 +64,8 @@ def _count(gpus: Sequence[Json]) -> str:
 
 def _of_gpus(host: Json) -> list[str]:
     """What keeps GPUs from being given."""
-    unhealthy = [f"GPU {gpu['index']} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
-    taken = [f"GPU {gpu['index']} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
+    unhealthy = [f"{named(gpu)} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
+    taken = [f"{named(gpu)} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
     return unhealthy + taken
 
 

@@ -222,6 +222,7 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "occupied_by": gpu.occupied,
             "island": gpu.island,
             "numa": gpu.numa,
+            "pci": gpu.pci,
             "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
             "reading": GpuReadingOut.of(reading) if reading is not None else None,
             "jobs": [job for job in jobs if job],

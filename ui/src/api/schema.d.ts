@@ -3133,13 +3133,21 @@ export interface components {
             jobs: string[];
             /** Memory Bytes */
             memory_bytes: number;
-            /** Numa */
+            /**
+             * Numa
+             * @description the NUMA node that it is attached to; null: there is one only, or unknown
+             */
             numa: number | null;
             /**
              * Occupied By
              * @description who uses it beside the jobs
              */
             occupied_by: string;
+            /**
+             * Pci
+             * @description its PCI bus id; of a MIG device: its GPU's; empty: not known
+             */
+            pci: string;
             /** @description null where none came in the last seconds */
             reading: components["schemas"]["GpuReadingOut"] | null;
             /** Simulated */

@@ -16,6 +16,7 @@ const gpu = (fields: Partial<Gpu>): Gpu => ({
   unwatched: "",
   island: null,
   numa: null,
+  pci: "",
   reading: null,
   jobs: [],
   ...fields,

@@ -8,6 +8,7 @@ import { clock } from "../../format/clock";
 import { jobColor } from "../../format/color";
 import { size } from "../../format/size";
 import { lookOf } from "../../gpus/gpuLook";
+import { placeOf } from "../../gpus/placeOf";
 import { Sparkline } from "../../gpus/Sparkline";
 import { binned, type Metric } from "../../gpus/telemetry";
 import { GuardedButton } from "../../may/GuardedButton";
@@ -70,6 +71,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
                     aria-hidden
                   />
                   {gpu.index} <span className={classes.dim}>{gpu.type}</span>
+                  {placeOf(gpu) && <span className={classes.dim}>{placeOf(gpu)}</span>}
                 </th>
                 <td className={classes.job}>
                   {gpu.jobs.map((id) => (

@@ -1,6 +1,7 @@
 import type { Gpu, Host } from "../../api/types";
 import { size } from "../../format/size";
 import { lookOf } from "../../gpus/gpuLook";
+import { placeOf } from "../../gpus/placeOf";
 import classes from "./GpuMap.module.css";
 
 interface Props {
@@ -38,6 +39,7 @@ export function GpuCard({ gpu, host, names, x, y, room }: Props) {
       <span>
         {host.id} GPU {gpu.index} · {gpu.type}
       </span>
+      {placeOf(gpu) && <span>{placeOf(gpu)}</span>}
       {facts.length > 0 && <span>{facts.join(" · ")}</span>}
       {reading != null && reading.throttle.length > 0 && (
         <span>clocks lowered: {reading.throttle.join(", ")}</span>

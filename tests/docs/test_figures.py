@@ -28,7 +28,7 @@ def test_the_figures_of_the_thesiss_scenario() -> None:
     assert f"most of such a batch is wasted: {100 * more - 100:.0f} % more host-hours" in page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_said_of_the_thesiss_scenario() -> None:
     page = (ROOT / "docs/simulator.md").read_text()
     text = " ".join(page.partition("## The thesis's scenario")[2].split())
@@ -69,16 +69,6 @@ def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
     assert found == waits
     text = (ROOT / "docs/policies.md").read_text().partition("#### Who can starve")[2].partition("**Speedups")[0]
     assert all(f"{wait:,} s" in text for wait in waits)
-
-
-FAST = ("afs-l", "elastic-fifo", "ffdl", "tiresias")
-"""Those that know no goodput; 6 s of processor time for a trace."""
-
-
-@pytest.mark.slow
-def test_the_policies_that_are_compared_on_polluxs_first_trace() -> None:
-    shown = {row[0].strip("`"): row[1:4] for row in rows_of(compared())}
-    assert {name: shown[name] for name in FAST} == figures.on_trace(1, FAST)
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ time, so that what it found can be found again."""
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +68,22 @@ def _sees_no_hang(patch: Patch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("break_it", "what"),
+    ("break_it", "what", "begins"),
     [
-        (_sees_no_hang, "jobs that never end"),
-        (_no_removal, "containers that nobody removes"),
-        (_forgets_what_ran, "is said to have failed"),
-        (_waits_for_the_clock, "jobs that never end"),
-        (_starts_whatever_runs, "is in schedulearn-"),
+        (_sees_no_hang, "jobs that never end", 2),
+        (_no_removal, "containers that nobody removes", 0),
+        (_forgets_what_ran, "is said to have failed", 0),
+        (_waits_for_the_clock, "jobs that never end", 70),
+        (_starts_whatever_runs, "is in schedulearn-", 82),
     ],
 )
 def test_a_service_without_one_of_its_guards_is_caught(
-    break_it: Callable[[Patch], None], what: str, monkeypatch: Patch
+    break_it: Callable[[Patch], None], what: str, begins: int, monkeypatch: Patch
 ) -> None:
+    """`begins`: at the seed that caught it when this was written; any other of the first 150 will do."""
     break_it(monkeypatch)
     with pytest.raises(Broken, match=what) as caught:
-        _run(range(150))
+        _run([*range(begins, 150), *range(begins)])
     assert "--seeds " in str(caught.value), "it says how to see it again"
 
 
@@ -97,7 +98,7 @@ def test_a_job_that_vanishes_is_caught() -> None:
         run.close()
 
 
-def _run(seeds: range) -> None:
+def _run(seeds: Sequence[int]) -> None:
     for seed in seeds:
         FaultRun(seed).run()
 

@@ -16,7 +16,7 @@ SCRIPT = str(Path(__file__).parent / "script_accumulation.py")
         ("alone", 1, 32, 2, True),
         ("alone", 1, 13, 5, False),
         ("torchrun", 2, 7, 5, True),
-        ("horovod", 2, 7, 5, True),
+        pytest.param("horovod", 2, 7, 5, True, marks=pytest.mark.long),
     ],
 )
 def test_steps_of_several_passes_are_steps_of_one(

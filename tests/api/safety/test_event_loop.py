@@ -25,6 +25,7 @@ from apis import FIVE_KEYS, Api, openapi, serve_api, token_for
 from clusters import wait_for
 
 from schedulearn.api.cli.service.server import SWITCH_S, leave_in_peace
+from schedulearn.scheduler.control import forecaster
 from schedulearn.scheduler.core.command import split_command
 from schedulearn.scheduler.core.planning.command_masking import hide_in_command
 from schedulearn.scheduler.core.planning.job_family import family_of
@@ -292,16 +293,19 @@ def test_a_comparison_of_policies_holds_up_nobody(tmp_path: Path) -> None:
         assert held_by(api, ask) < 1
 
 
-@pytest.mark.parametrize("command", LONG_COMMANDS, ids=lambda command: repr(command[:12]))
-def test_a_long_command_is_understood_in_a_moment(command: str) -> None:
-    began = time.process_time()
-    try:
-        split_command(command)
-        family_of("image", command)
-    except InvalidError:
-        pass
-    hide_in_command(command)
-    assert time.process_time() - began < moment_s()
+def test_a_long_command_is_understood_in_a_moment() -> None:
+    took = {}
+    for command in LONG_COMMANDS:
+        began = time.process_time()
+        try:
+            split_command(command)
+            family_of("image", command)
+        except InvalidError:
+            pass
+        hide_in_command(command)
+        took[command[:12]] = time.process_time() - began
+    moment = moment_s()
+    assert {command: seconds for command, seconds in took.items() if seconds >= moment} == {}
 
 
 def test_who_is_over_their_quota_is_refused_before_the_body_is_looked_at(tmp_path: Path) -> None:
@@ -332,24 +336,23 @@ def test_a_page_of_jobs_is_bounded_in_bytes_and_goes_on(tmp_path: Path) -> None:
         assert names == sorted(map(str, range(100)), reverse=True), "each job once, in order"
 
 
-def test_a_comparison_of_policies_is_bounded_and_kept(tmp_path: Path) -> None:
-    """Took half a minute of a core with 3,100 jobs, each time that anybody asked. Takes its eight seconds here."""
+def test_a_comparison_of_policies_is_bounded_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Took half a minute of a core with 3,100 jobs, each time that anybody asked. `bench held` asks with all 500."""
+    monkeypatch.setattr(forecaster, "MOST_COMPARED", 20)
     with serve_api(tmp_path) as api:
-        jobs = [{**FIVE_KEYS, "required_gpus": 8, "elastic": True}] * 700
+        jobs = [{**FIVE_KEYS, "required_gpus": 8, "elastic": True}] * 30
         assert api.http.post("/api/v1/jobs:batch", json=jobs).status_code == 201
-        answers: list[dict[str, Any]] = []
 
-        def ask() -> None:
-            answers.append(api.http.get("/api/v1/policy/comparison").json())
+        def ask() -> tuple[dict[str, Any], float]:
+            began = time.process_time()
+            answer = api.http.get("/api/v1/policy/comparison").json()
+            return answer, time.process_time() - began
 
-        began = time.process_time()
-        ask()
-        assert time.process_time() - began < 20
-        assert (answers[0]["jobs"] + answers[0]["left_out"], answers[0]["beyond"]) == (500, 200)
-        began = time.process_time()
-        for _ in range(5):
-            ask()
-        assert time.process_time() - began < 20, "what was found is answered again while nothing changes"
+        first, spent = ask()
+        assert (first["jobs"] + first["left_out"], first["beyond"]) == (20, 10)
+        again = [ask() for _ in range(5)]
+        assert all(answer == first for answer, _ in again)
+        assert sum(seconds for _, seconds in again) < spent, "what was found is answered again while nothing changes"
 
 
 def test_a_comparison_ends_when_who_asked_has_gone(tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def test_intervals_of_lengths_hold_nine_of_ten_later_jobs(error: Error) -> None:
 
 
 @pytest.mark.parametrize("error", KINDS, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("logs", [False, True], ids=["accuracy", "loss"])
+@pytest.mark.parametrize(
+    "logs", [pytest.param(False, id="accuracy"), pytest.param(True, id="loss", marks=pytest.mark.long)]
+)
 def test_intervals_of_metrics_hold_nine_of_ten_later_jobs(error: Error, logs: bool) -> None:
     def value_of(epochs: int, off: float) -> float:
         return 3 * epochs**-0.8 * math.exp(off) if logs else 0.7 + 0.05 * math.log(epochs) + 0.02 * off

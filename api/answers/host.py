@@ -52,7 +52,7 @@ class GpuReadingOut(AnswerModel):
 _READ = [name for name in GpuReadingOut.model_fields if name not in ("throttle", "processes")]
 
 
-GpuState = Literal["free", "used", "occupied", "unhealthy", "unwatched"]
+GpuState = Literal["free", "used", "occupied", "unhealthy", "unwatched", "cordoned"]
 
 
 class GpuOut(AnswerModel):
@@ -64,11 +64,13 @@ class GpuOut(AnswerModel):
     simulated: bool
     state: GpuState = Field(
         description="occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it "
-        "can't be asked now, no job starts there"
+        "can't be asked now, no job starts there; cordoned: closed by an operator, and nobody has it"
     )
     fault: str = Field(description="why it is unhealthy")
     unwatched: str = Field(description="why it can't be asked now; jobs that have it go on")
     occupied_by: str = Field(description="who uses it beside the jobs")
+    cordoned: bool = Field(description="an operator closed it: its job goes on, no other starts")
+    drain_until: At | None = Field(description="when what still runs on it is stopped; null: it is not drained")
     island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
     numa: int | None = Field(description="the NUMA node that it is attached to; null: there is one only, or unknown")
     pci: str = Field(description="its PCI bus id; of a MIG device: its GPU's; empty: not known")

@@ -1,10 +1,11 @@
-"""hosts show, and how a GPU is named beside its index."""
+"""hosts show, hosts gpu, and how a GPU is named beside its index."""
 
 from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Cell, Command, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, Command, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import parse_seconds, show_time
 from schedulearn.api.client.client import Json
 
 
@@ -38,7 +39,7 @@ def show(session: Session, host: str) -> None:
 
 def _row(gpu: Json) -> list[Cell]:
     state = gpu["state"]
-    why = gpu["fault"] or gpu["unwatched"] or gpu["occupied_by"]
+    why = gpu["fault"] or gpu["unwatched"] or gpu["occupied_by"] or _closed(gpu)
     return [
         str(gpu["index"]),
         short_bus_id(gpu["pci"]) or "-",
@@ -52,5 +53,80 @@ def _row(gpu: Json) -> list[Cell]:
     ]
 
 
+def _closed(gpu: Json) -> str:
+    if not gpu["cordoned"]:
+        return ""
+    return f"draining until {show_time(gpu['drain_until'])}" if gpu["drain_until"] else "cordoned"
+
+
 def _number(value: int | None) -> str:
     return "-" if value is None else str(value)
+
+
+@click.group("gpu", cls=Group)
+def gpu() -> None:
+    """Closes, empties, resets and returns single GPUs, by index or UUID."""
+
+
+@gpu.command("cordon")
+@click.argument("host")
+@click.argument("index")
+@pass_session
+def cordon(session: Session, host: str, index: str) -> None:
+    """Closes a GPU: its job goes on, no other starts on it. It ends a drain.
+
+    \b
+    Example:
+      schedulearn hosts gpu cordon gpu2 3
+    """
+    _tell(session, index, session.client.cordon_gpu(host, index))
+
+
+@gpu.command("drain")
+@click.argument("host")
+@click.argument("index")
+@click.option(
+    "--deadline", default="1h", metavar="TIME", help="When a rigid job is stopped too: 90, 30m, 2h, 1d.  [default: 1h]"
+)
+@pass_session
+def drain(session: Session, host: str, index: str, deadline: str) -> None:
+    """Empties a GPU: no job comes, an elastic one leaves now, others run until the deadline and then start elsewhere.
+
+    \b
+    Example:
+      schedulearn hosts gpu drain gpu2 3 --deadline 30m
+    """
+    _tell(session, index, session.client.drain_gpu(host, index, deadline_of(deadline)))
+
+
+@gpu.command("return")
+@click.argument("host")
+@click.argument("index")
+@pass_session
+def return_gpu(session: Session, host: str, index: str) -> None:
+    """Gives a cordoned, drained or unhealthy GPU back to service. One that was taken out is forgotten.
+
+    \b
+    Example:
+      schedulearn hosts gpu return gpu2 3
+    """
+    _tell(session, index, session.client.return_gpu(host, index))
+
+
+def deadline_of(text: str) -> float:
+    """Return the seconds of `--deadline`."""
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise click.UsageError(f"--deadline: {error}") from error
+
+
+def _tell(session: Session, index: str, host: Json) -> None:
+    if session.as_json:
+        print_json(host)
+        return
+    found = next((each for each in host["gpus"] if index in (str(each["index"]), each["uuid"])), None)
+    if found is None:
+        click.echo(f"GPU {clean(index)} of {clean(host['id'])} is forgotten until it is seen again")
+    else:
+        click.echo(f"{named(found)} of {clean(host['id'])}: {_closed(found) or found['state']}")

@@ -1,4 +1,4 @@
-"""hosts ls, show, scaling, add, cordon, uncordon, drain, return, disk, pull and rm."""
+"""hosts ls, show, scaling, add, cordon, uncordon, drain, return, gpu, disk, pull and rm."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.gpus import named, show
+from schedulearn.api.cli.gpus import deadline_of, gpu, named, return_gpu, show
 from schedulearn.api.cli.resources import RESOURCE_HEADERS, of_host
-from schedulearn.api.cli.times import parse_seconds, show_time
+from schedulearn.api.cli.times import show_time
 from schedulearn.api.client.client import Json
 
 
@@ -19,6 +19,8 @@ def hosts() -> None:
 
 
 hosts.add_command(show)
+hosts.add_command(gpu)
+hosts.add_command(return_gpu)
 
 
 @hosts.command("ls")
@@ -181,11 +183,7 @@ def drain(session: Session, host: str, deadline: str) -> None:
     Example:
       schedulearn hosts drain gpu2 --deadline 30m
     """
-    try:
-        seconds = parse_seconds(deadline)
-    except ValueError as error:
-        raise click.UsageError(f"--deadline: {error}") from error
-    _print(session, session.client.drain(host, seconds))
+    _print(session, session.client.drain(host, deadline_of(deadline)))
 
 
 @hosts.command("cordon")
@@ -212,20 +210,6 @@ def uncordon(session: Session, host: str) -> None:
       schedulearn hosts uncordon local
     """
     _print(session, session.client.uncordon(host))
-
-
-@hosts.command("return")
-@click.argument("host")
-@click.argument("gpu")
-@pass_session
-def return_gpu(session: Session, host: str, gpu: str) -> None:
-    """Gives an unhealthy GPU, by its index or UUID, back to service. One that was taken out is forgotten.
-
-    \b
-    Example:
-      schedulearn hosts return gpu2 3
-    """
-    _print(session, session.client.return_gpu(host, gpu))
 
 
 @hosts.command("disk")

@@ -23,6 +23,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.core.job_image import OLDEST_DRIVER, is_too_old
 from schedulearn.scheduler.disk_room import is_low
 from schedulearn.scheduler.errors import NotFoundError
@@ -128,10 +129,25 @@ def drain(request: Request, host_id: str, body: DrainIn) -> HostOut:
     return _host(cluster_of(request), host_id)
 
 
+@router.post("/hosts/{host_id}/gpus/{gpu}/cordon", responses=problems(404))
+def cordon_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
+    """The job on this GPU, given by index or UUID, goes on; no other starts on it. It ends a drain."""
+    cluster_of(request).fleet.close_gpu(host_id, gpu)
+    return _host(cluster_of(request), host_id)
+
+
+@router.post("/hosts/{host_id}/gpus/{gpu}/drain", responses=problems(404))
+def drain_gpu(request: Request, host_id: str, gpu: str, body: DrainIn) -> HostOut:
+    """No job starts on this GPU; an elastic one leaves it now, others are stopped at the deadline and start on other
+    GPUs."""
+    cluster_of(request).fleet.close_gpu(host_id, gpu, body.deadline_s)
+    return _host(cluster_of(request), host_id)
+
+
 @router.post("/hosts/{host_id}/gpus/{gpu}/return", responses=problems(404, 409, 422))
 def return_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
-    """Gives an unhealthy GPU, by its index or UUID, back to service: its errors up to now are forgiven. One that the
-    host does not show any more is forgotten."""
+    """Gives a cordoned, drained or unhealthy GPU, by its index or UUID, back to service: its errors up to now are
+    forgiven. One that the host does not show any more is forgotten."""
     cluster_of(request).monitor.return_gpu(host_id, gpu)
     return _host(cluster_of(request), host_id)
 
@@ -202,7 +218,9 @@ def _reachable(cluster: Cluster, host_id: str) -> bool:
 def _state(gpu: Row[Any], jobs: list[str]) -> GpuState:
     if gpu.fault or jobs:
         return "unhealthy" if gpu.fault else "used"
-    return "unwatched" if gpu.unwatched else "occupied" if gpu.occupied else "free"
+    if gpu.unwatched or gpu.occupied:
+        return "unwatched" if gpu.unwatched else "occupied"
+    return "cordoned" if gpu.cordoned else "free"
 
 
 def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
@@ -220,6 +238,8 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "fault": gpu.fault,
             "unwatched": gpu.unwatched,
             "occupied_by": gpu.occupied,
+            "cordoned": gpu.cordoned,
+            "drain_until": None if gpu.drain_until is None else shown(gpu.drain_until),
             "island": gpu.island,
             "numa": gpu.numa,
             "pci": gpu.pci,

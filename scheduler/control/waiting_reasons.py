@@ -74,6 +74,7 @@ def with_what_is_missing(
         else "unhealthy" if gpu.fault
         else "used by others" if gpu.occupied
         else "that can't be asked" if gpu.unwatched
+        else "cordoned" if gpu.cordoned
         else ""
         for gpu in gpus
     )  # fmt: skip

@@ -172,6 +172,13 @@ class Fleet:
         self._on_change()
         return row
 
+    def close_gpu(self, host_id: str, name: str, deadline_s: float | None = None) -> None:
+        """Cordon a GPU, given by index or UUID; with a deadline drain it, as `drain` does a host. Raises
+        NotFoundError."""
+        until = None if deadline_s is None else self.clock() + deadline_s
+        self.db.write(lambda db: gpus.close_gpu(db, host_id, name, self.clock(), until))
+        self._on_change()
+
     def _connect(self, row: hosts.HostRow) -> None:
         host = RemoteHost(row.id, row.address, Path(row.tls) if row.tls else None, row.simulated_gpus)
         make_probe = None if host.simulated_gpus else self._make_probe

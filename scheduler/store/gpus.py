@@ -184,19 +184,43 @@ def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
     repository.add_event(db, now, kind, host_id=row.host_id, message=message, data={"gpu": uuid, "who": who})
 
 
-def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str], GpuAsSeen], now: float) -> str:
-    """An operator's word that an unhealthy GPU is well, given by its index or UUID; its UUID. `as_seen`: what the host
-    shows of a GPU now; errors up to then are forgiven. One that is not shown is forgotten until it is. Raises
-    NotFoundError, or ConflictError for one that is not unhealthy or still held."""
+def find_gpu(db: Connection, host_id: str, name: str) -> Row[Any]:
+    """Return a GPU of a host by its index or UUID. Raises NotFoundError."""
     if db.execute(select(col(Host.id)).where(col(Host.id) == host_id)).scalar() is None:
         raise NotFoundError(f"there is no host {host_id!r}")
     matches = [gpu for gpu in of_host(db, host_id) if name in (gpu.uuid, str(gpu.ordinal))]
-    # After a card has gone two may have the same index for a while.
-    row = next((gpu for gpu in matches if gpu.fault), matches[0] if matches else None)
-    if row is None:
+    if not matches:
         raise NotFoundError(f"{host_id} has no GPU {name!r}: give its index or its UUID")
+    # After a card has gone two may have the same index for a while.
+    return next((gpu for gpu in matches if gpu.fault), matches[0])
+
+
+def close_gpu(db: Connection, host_id: str, name: str, now: float, drain_until: float | None = None) -> str:
+    """Cordon a GPU, or drain it until then: no other job starts on it. Returns its UUID. Raises NotFoundError."""
+    row = find_gpu(db, host_id, name)
+    if (row.cordoned, row.drain_until) != (True, drain_until):
+        values = {"cordoned": True, "drain_until": drain_until}
+        db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(values))
+        word = "cordoned" if drain_until is None else "draining"
+        message = f"GPU {row.ordinal} of {host_id} is {word}."
+        data = {"gpu": row.uuid, "drain_until": drain_until}
+        repository.add_event(db, now, f"gpu.{word}", host_id=host_id, message=message, data=data)
+    return str(row.uuid)
+
+
+def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str], GpuAsSeen], now: float) -> str:
+    """Open a cordoned GPU, and take an operator's word that an unhealthy one is well; its UUID. `as_seen`: what the
+    host shows of a GPU now; errors up to then are forgiven. One that is not shown is forgotten until it is. Raises
+    NotFoundError, or ConflictError for one that is in service, or unhealthy and still held."""
+    row = find_gpu(db, host_id, name)
+    if row.cordoned:
+        db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(cordoned=False, drain_until=None))
+        if not row.fault:
+            message = f"GPU {row.ordinal} of {host_id} takes jobs again."
+            repository.add_event(db, now, "gpu.returned", host_id=host_id, message=message, data={"gpu": row.uuid})
+            return str(row.uuid)
     if not row.fault:
-        raise ConflictError(f"GPU {row.ordinal} of {host_id} is not unhealthy")
+        raise ConflictError(f"GPU {row.ordinal} of {host_id} is in service: it is not unhealthy, and not cordoned")
     if db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None:
         raise ConflictError(f"a job is still about to leave GPU {row.ordinal} of {host_id}: try again in a moment")
     seen = as_seen(row.uuid)

@@ -225,6 +225,10 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/uncordon"): [Ask()],
     ("POST", "/api/v1/hosts/{host_id}/drain"): [Ask({"deadline_s": 60})],
     ("DELETE", "/api/v1/hosts/{host_id}"): [Ask()],
+    ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/cordon"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/cordon")],
+    ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/drain"): [
+        Ask({"deadline_s": 60}, path="/api/v1/hosts/local/gpus/{gpu}/drain")
+    ],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/return"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/return")],
     ("POST", "/api/v1/hosts/{host_id}/images"): [Ask({"image": "new:1"}, path="/api/v1/hosts/local/images")],
     ("GET", "/api/v1/hosts/{host_id}/disk"): [Ask(path="/api/v1/hosts/local/disk")],

@@ -297,6 +297,27 @@ def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, 
     assert "valid: " in service.invoke("policy", "preview", "fifi", code=1).err
 
 
+def test_single_gpus_are_closed_and_opened(service: Service) -> None:
+    count = len(service.invoke("hosts", "show", "local", "--json").json["gpus"])
+    assert service.invoke("hosts", "gpu", "cordon", "local", "0").out == "GPU 0 of local: cordoned\n"
+    shown = service.invoke("hosts", "show", "local").out
+    assert re.search(r"\n0 .* cordoned .* cordoned\n", shown)
+    all_of_them = service.submit_shell("true", gpus=count)
+    why = wait_for(lambda: service.job(all_of_them)["message"] if "cordoned" in str(service.job(all_of_them)) else "")
+    assert "Not among them: 1 cordoned." in why
+    assert "draining until 20" in service.invoke("hosts", "gpu", "drain", "local", "0", "--deadline", "5m").out
+    [first, *_] = service.invoke("hosts", "show", "local", "--json").json["gpus"]
+    assert (first["cordoned"], first["state"]) == (True, "cordoned")
+    assert first["drain_until"]
+    uuid = first["uuid"]
+    assert service.invoke("hosts", "gpu", "return", "local", uuid).out == "GPU 0 of local: free\n"
+    service.wait(all_of_them, "succeeded")
+    assert "is in service" in service.invoke("hosts", "return", "local", "0", code=1).err
+    assert "no GPU '99'" in service.invoke("hosts", "gpu", "cordon", "local", "99", code=1).err
+    assert "no host 'nowhere'" in service.invoke("hosts", "gpu", "drain", "nowhere", "0", code=1).err
+    assert "--deadline" in service.invoke("hosts", "gpu", "drain", "local", "0", "--deadline", "soon", code=2).err
+
+
 def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
     assert service.invoke("hosts", "cordon", "local").out == "local is cordoned\n"
     job_id = service.submit_shell("true")

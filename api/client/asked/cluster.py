@@ -28,8 +28,15 @@ class ClusterCalls(Asked[J, L, N, T]):
     def uncordon(self, host_id: str) -> J:
         return self._object("POST", f"hosts/{part(host_id)}/uncordon")
 
+    def cordon_gpu(self, host_id: str, gpu: str) -> J:
+        """Closes a GPU, by index or UUID, to new jobs."""
+        return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/cordon")
+
+    def drain_gpu(self, host_id: str, gpu: str, deadline_s: float) -> J:
+        return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/drain", json={"deadline_s": deadline_s})
+
     def return_gpu(self, host_id: str, gpu: str) -> J:
-        """Gives an unhealthy GPU, by index or UUID, back to service."""
+        """Gives a cordoned or unhealthy GPU, by index or UUID, back to service."""
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/return")
 
     def data_sets(self) -> L:

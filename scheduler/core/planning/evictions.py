@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, run_seconds
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, Task, run_seconds
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
 from schedulearn.scheduler.core.states import JobStatus, Parking
 
@@ -19,11 +19,12 @@ class Eviction:
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
-    """Of jobs that hold a faulty GPU, and of running ones on a host that is drained: elastic ones at once,
+    """Of jobs that hold a faulty GPU, and of running ones on a host or GPU that is drained: elastic ones at once,
     since they lose nothing, rigid ones at its deadline. Elastic ones leave a host that is to be parked too."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault}
+    draining = {gpu.uuid: gpu for gpu in state.gpus if gpu.drain_until is not None}
     found: dict[str, Eviction] = {}
     for task in state.tasks:
         job = state.jobs.get(task.job_id)
@@ -37,9 +38,18 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
             continue
         elif task.host_id in drained and (job.elastic or now >= drained[task.host_id]):
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves on."))
+        elif (gpu := _drained(task, draining, now, elastic=job.elastic)) is not None:
+            why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves on."
+            found.setdefault(job.id, Eviction(job, why))
         elif task.host_id in emptying and job.elastic:
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is to be parked. It moves on."))
     return list(found.values())
+
+
+def _drained(task: Task, draining: Mapping[str, Gpu], now: float, *, elastic: bool) -> Gpu | None:
+    """A GPU that a task must leave now."""
+    mine = [draining[uuid] for uuid in task.gpu_uuids if uuid in draining]
+    return next((gpu for gpu in mine if elastic or (gpu.drain_until or 0.0) <= now), None)
 
 
 def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
@@ -49,7 +59,8 @@ def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 def next_deadlines(state: ClusterState, now: float) -> list[float]:
     """Seconds until the deadline of each drain that is still to come."""
-    return [host.drain_until - now for host in state.hosts if host.drain_until is not None and host.drain_until > now]
+    ends = [*(host.drain_until for host in state.hosts), *(gpu.drain_until for gpu in state.gpus)]
+    return [end - now for end in ends if end is not None and end > now]
 
 
 def time_left(state: ClusterState, now: float) -> list[float]:

@@ -605,6 +605,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts/{host_id}/gpus/{gpu}/cordon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cordon Gpu
+         * @description The job on this GPU, given by index or UUID, goes on; no other starts on it. It ends a drain.
+         */
+        post: operations["cordon_gpu_api_v1_hosts__host_id__gpus__gpu__cordon_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{host_id}/gpus/{gpu}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drain Gpu
+         * @description No job starts on this GPU; an elastic one leaves it now, others are stopped at the deadline and start on other
+         *     GPUs.
+         */
+        post: operations["drain_gpu_api_v1_hosts__host_id__gpus__gpu__drain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/hosts/{host_id}/gpus/{gpu}/return": {
         parameters: {
             query?: never;
@@ -616,8 +657,8 @@ export interface paths {
         put?: never;
         /**
          * Return Gpu
-         * @description Gives an unhealthy GPU, by its index or UUID, back to service: its errors up to now are forgiven. One that the
-         *     host does not show any more is forgotten.
+         * @description Gives a cordoned, drained or unhealthy GPU, by its index or UUID, back to service: its errors up to now are
+         *     forgiven. One that the host does not show any more is forgotten.
          */
         post: operations["return_gpu_api_v1_hosts__host_id__gpus__gpu__return_post"];
         delete?: never;
@@ -3113,6 +3154,16 @@ export interface components {
         /** GpuOut */
         GpuOut: {
             /**
+             * Cordoned
+             * @description an operator closed it: its job goes on, no other starts
+             */
+            cordoned: boolean;
+            /**
+             * Drain Until
+             * @description when what still runs on it is stopped; null: it is not drained
+             */
+            drain_until: string | null;
+            /**
              * Fault
              * @description why it is unhealthy
              */
@@ -3154,10 +3205,10 @@ export interface components {
             simulated: boolean;
             /**
              * State
-             * @description occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it can't be asked now, no job starts there
+             * @description occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it can't be asked now, no job starts there; cordoned: closed by an operator, and nobody has it
              * @enum {string}
              */
-            state: "free" | "used" | "occupied" | "unhealthy" | "unwatched";
+            state: "free" | "used" | "occupied" | "unhealthy" | "unwatched" | "cordoned";
             /** Type */
             type: string;
             /**
@@ -9001,6 +9052,92 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DrainIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cordon_gpu_api_v1_hosts__host_id__gpus__gpu__cordon_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gpu: string;
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    drain_gpu_api_v1_hosts__host_id__gpus__gpu__drain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gpu: string;
                 host_id: string;
             };
             cookie?: never;

@@ -14,6 +14,8 @@ const gpu = (fields: Partial<Gpu>): Gpu => ({
   fault: "",
   occupied_by: "",
   unwatched: "",
+  cordoned: false,
+  drain_until: null,
   island: null,
   numa: null,
   pci: "",

@@ -262,6 +262,7 @@ class Cluster:
                 self.monitor.is_energy_counted,
             ).record,
             memory_of=self.resources.memory,
+            said=self.logs.said,
             follow_clock=self.clock_watch.look,
             is_disk_low=partial(is_low, self.data_dir),
             timing=self._timing,

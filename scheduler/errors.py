@@ -165,6 +165,16 @@ class StartRefused(RuntimeFault):
     code = "start_refused"
 
 
+class HostRefused(StartRefused):
+    """The task can't start on this host. `blame`: whose fault that is, a `core.outcomes.blame.Blame`."""
+
+    code = "host_fault"
+
+    def __init__(self, detail: str, blame: str) -> None:
+        super().__init__(detail)
+        self.blame = blame
+
+
 class ImageUnavailable(StartRefused):
     """The image is not on the host, can't be pulled and can't be built."""
 

@@ -62,7 +62,11 @@ async def cluster_totals(request: Request) -> ClusterOut:
     """How much there is, and how much of it is used."""
     cluster = cluster_of(request)
     found = await cluster.db.aread(repository.load_hosts)
-    open_hosts = {host.id for host in found.hosts if host.state == "active" and _reachable(cluster, host.id)}
+    open_hosts = {
+        host.id
+        for host in found.hosts
+        if host.state == "active" and not host.gpu_fault and _reachable(cluster, host.id)
+    }
     used = sum(1 for gpu in found.gpus if found.holders.get(gpu.uuid))
     free = sum(
         1 for gpu in found.gpus if gpu.host_id in open_hosts and _state(gpu, found.holders.get(gpu.uuid, [])) == "free"
@@ -186,6 +190,11 @@ def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
         problems.append(HostProblemOut(code="old_driver", message=message))
     if why := cluster.monitor.problem(host.id):
         problems.append(HostProblemOut(code="gpus", message=f"{why[:1].upper()}{why[1:]}."))
+    if host.gpu_fault:
+        message = (
+            f"It takes no more jobs with GPUs: {host.gpu_fault}. `schedulearn hosts uncordon {host.id}` opens it again."
+        )
+        problems.append(HostProblemOut(code="gpu_starts", message=message))
     taken = cluster.resources.host(host.id)
     return HostOut.model_validate(
         {

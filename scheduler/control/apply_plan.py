@@ -14,6 +14,7 @@ from schedulearn.scheduler.control.waiting_reasons import code_of
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.gang import Place, in_order, place_of
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import (
     IN_PLACE,
     WorkerChange,
@@ -154,6 +155,7 @@ def apply_plan(
     `workers_report`: by that they learn of each other. True if more jobs could start than one turn should."""
     found = load_gpu_leases(conn)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
+    hosts = {host.id: host for host in found.hosts}
     for each in changes.in_place:
         if each.change.leaving and _regroup(conn, each, plan, now):
             repository.stop_tasks(conn, each.job.id, each.change.leaving)
@@ -173,7 +175,7 @@ def apply_plan(
             links[g.host_id].get(g.uuid, _NO_LINKS),
         )
         for g in found.gpus
-        if g.host_id in open_hosts and g.is_usable
+        if g.host_id in open_hosts and is_open(g, hosts, now)
     ]
     machines = {on[gpu.uuid]: gpu.host_id for gpu in found.gpus}
     placed, free = _placed(changes, plan, gpus, memory.needs)

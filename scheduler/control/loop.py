@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sqlalchemy.engine import Connection
+
 from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
@@ -25,12 +27,19 @@ from schedulearn.scheduler.core.cluster_state import ClusterState, Task
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.cluster_outcomes import outcomes_of
+from schedulearn.scheduler.core.outcomes.early_failures import changes_after, next_openings
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobMoved
 from schedulearn.scheduler.core.outcomes.hangs import hang_moves
 from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_changes
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
-from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence, MemorySeen, nobody_measures
+from schedulearn.scheduler.core.outcomes.task_outcomes import (
+    SETTLE_S,
+    Evidence,
+    MemorySeen,
+    nobody_measures,
+    nothing_said,
+)
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
 from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
@@ -55,6 +64,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
 from schedulearn.scheduler.store.db import LEADS_AGAIN_S, Database
+from schedulearn.scheduler.store.early_failures import write_failures
 from schedulearn.scheduler.store.people.accounts import has_accounts
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 from schedulearn.scheduler.telemetry.monitor import Monitor
@@ -99,6 +109,7 @@ class SchedulerLoop:
         unused_since: UnusedSince = always_used,
         record_results: Callable[[float], Set[str]] = lambda now: frozenset(),
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
+        said: Callable[[str], bytes | None] = nothing_said,
         follow_clock: Callable[[], None] = lambda: None,
         is_disk_low: Callable[[], bool] = lambda: False,
         timing: Timing = MACHINE,
@@ -121,6 +132,7 @@ class SchedulerLoop:
         self._unused_since = unused_since
         self._record_results = record_results
         self._memory_of = memory_of
+        self._said = said
         self._follow_clock = follow_clock
         self._is_disk_low = is_disk_low
         self.interval_s = settings.interval
@@ -278,7 +290,13 @@ class SchedulerLoop:
             state = load_cluster_state(conn)
             ended = ended_beside_live(conn, state)
         if findings := self._findings(state, ended, observations, statuses, now):
-            self.db.write(lambda conn: write_findings(conn, findings, now))
+            failures = changes_after(findings, state.hosts, state.gpus, now)
+
+            def write(conn: Connection) -> None:
+                write_findings(conn, findings, now)
+                write_failures(conn, failures, now)
+
+            self.db.write(write)
             for found in findings:
                 if isinstance(found, JobMoved) and found.stopped_as is not None:
                     self._on_attempt_end(found.job.id, found.job.attempt)
@@ -339,6 +357,8 @@ class SchedulerLoop:
             looked_at=self._monitor.looked_at,
             memory_of=self._memory_of,
             unused_since=self._unused_since,
+            said=self._said,
+            real_gpus={gpu.uuid for gpu in state.gpus if not gpu.simulated},
             told_to_pause={task_id for agent in self.agents.values() for task_id in agent.told_to_pause},
         )
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
@@ -432,6 +452,7 @@ class SchedulerLoop:
             if end is not None
         ]
         due += [max(0.05, at - self.clock()) for at in resting.values()]
+        due += [max(0.05, left) for left in next_openings(state.hosts, state.gpus, now)]
         if plan is not None and plan.review_at is not None:
             due.append(max(0.05, plan.review_at - self.clock()))
         if state.tasks:

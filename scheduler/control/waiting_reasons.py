@@ -68,10 +68,12 @@ def with_what_is_missing(
     and why. `ready`: hosts that answer. `unknown`: host -> why it can't be told which GPUs are there. Policies see only
     what may be used."""
     closed = {host.id for host in hosts if not host.active}
+    broken = {host.id: host.gpu_fault for host in hosts if host.gpu_fault and host.active}
     counts = Counter(
         "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
         else "on closed hosts" if gpu.host_id in closed
         else "unhealthy" if gpu.fault
+        else "on hosts that take no jobs with GPUs" if gpu.host_id in broken
         else "used by others" if gpu.occupied
         else "that can't be asked" if gpu.unwatched
         else "cordoned" if gpu.cordoned
@@ -79,7 +81,8 @@ def with_what_is_missing(
         for gpu in gpus
     )  # fmt: skip
     missing = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what)
-    cant_tell = "".join(f" On {host}: {why}." for host, why in sorted(unknown.items()) if host in ready)
+    cant_tell = "".join(f" {why[:1].upper()}{why[1:]}." for host, why in sorted(broken.items()) if host in ready)
+    cant_tell += "".join(f" On {host}: {why}." for host, why in sorted(unknown.items()) if host in ready)
     if not missing and not cant_tell:
         return reasons
     notes = {

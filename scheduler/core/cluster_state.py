@@ -87,6 +87,15 @@ class After(TypedDict):
     """`ok`: each must succeed; `any`: whatever becomes of them."""
 
 
+class EarlyFailure(TypedDict):
+    """A job that failed at its start, or soon after it, for the fault of its host or GPU."""
+
+    who: str
+    """Failures of one family count once: what fails everywhere is no host's fault."""
+    why: str
+    at: float
+
+
 class StartDetails(NamedTuple):
     """What only the start of a job's tasks needs."""
 
@@ -164,6 +173,10 @@ class Host(NamedTuple):
     lost_at: float | None
     topology: str = ""
     """For `topology.from_text`."""
+    gpu_fault: str = ""
+    """Why it takes no more jobs with GPUs; empty: it does."""
+    gpu_failures: Sequence[EarlyFailure] = ()
+    """In a row, oldest first."""
 
     @property
     def active(self) -> bool:
@@ -188,6 +201,8 @@ class Gpu(NamedTuple):
     """An operator closed it: its jobs go on, no others start."""
     drain_until: float | None = None
     """When a job that still has it is stopped; None: it is not drained."""
+    failures: Sequence[EarlyFailure] = ()
+    """In a row, oldest first."""
 
     @property
     def is_usable(self) -> bool:

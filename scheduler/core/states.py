@@ -103,6 +103,7 @@ class Reason(StrEnum):
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
+    HOST_FAULT = "host_fault"
     EVICTED = "evicted"
     RETRY = "retry"
     RESIZED = "resized"
@@ -147,6 +148,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,
+    Reason.HOST_FAULT: _Q,
     Reason.EVICTED: _Z,
     Reason.RETRY: _Q,
     Reason.RESIZED: _Q,

@@ -14,6 +14,7 @@ from typing import Protocol
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda, split_layered
+from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -34,7 +35,7 @@ from schedulearn.scheduler.core.planning.reconcile import (
 from schedulearn.scheduler.core.planning.shared_data import described, key_of_need, need_of, needs_of
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import TaskSpec
-from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, ObjectFault, RuntimeFault, StartRefused
 from schedulearn.scheduler.hosts.host_checkpoints import HostCheckpoints
 from schedulearn.scheduler.hosts.host_images import Fetch, HostImages, NotWanted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
@@ -75,6 +76,8 @@ class _OnlyThere:
 
 
 _ACTIONS = 8  # at a time
+_START_TRIES = 4
+"""Of one task with GPUs, where the engine says no."""
 _FETCHES = 3  # at a time; further ones wait for their turn
 
 
@@ -386,6 +389,8 @@ class HostAgent:
                 for need in needs_of(image, spec.data):
                     self._images.note(need, False)  # a fetch looks again which of them it is
                 self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
+            case StartTask(TaskSpec(task_id=task_id)) if isinstance(fault, HostRefused):
+                self._starts.refuse([task_id], Refusal(Reason.HOST_FAULT, fault.detail, Blame(fault.blame)))
             case StartTask(TaskSpec(task_id=task_id)):
                 self._starts.refuse([task_id], Refusal(Reason.START_REFUSED, fault.detail))
 
@@ -403,7 +408,16 @@ class HostAgent:
         if not isinstance(fault, RuntimeFault):
             log.exception("%s: %s failed", self.host_id, action)
         delay = self._retries.put_off(goal_of(action), str(fault), map(TaskStart, waiting))
+        self._leave_to_others(action, fault)
         self._timing.later(delay, self._on_change)
+
+    def _leave_to_others(self, action: Action, fault: Exception) -> None:
+        """A start with GPUs that the engine refuses again and again: the job goes elsewhere, and holds none here."""
+        if isinstance(action, StartTask) and action.spec.gpu_uuids and isinstance(fault, ObjectFault):
+            task_id = action.spec.task_id
+            if self._retries.trouble(TaskStart(task_id)).tries >= _START_TRIES:
+                why = f"on {self.host_id} its start failed {_START_TRIES} times: {fault}".rstrip(".")
+                self._starts.refuse([task_id], Refusal(Reason.HOST_FAULT, why, Blame.HOST, counts_as="unknown cause"))
 
     def _end(self, action: Action) -> None:
         with self._lock:

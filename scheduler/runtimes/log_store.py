@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedulearn.scheduler.disk_room import is_low
+from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES
 
 MIB = 1 << 20
 DEFAULT_CAP = 64 * MIB
@@ -108,6 +109,10 @@ class LogStore:
             if not data:
                 return found[-limit:]
             offset, found = start + len(data), found + data
+
+    def said(self, task_id: str) -> bytes | None:
+        """The end of the log of a task that has ended; None: it is still being copied."""
+        return self.tail(task_id, TAIL_BYTES) if self.ended(task_id) or not self.exists(task_id) else None
 
     def size(self, task_id: str) -> int:
         """The offset at which the next byte would be written: all bytes ever, not only those kept."""

@@ -19,7 +19,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "sweep.ended": ("sweep.completed", "sweep.failed", "sweep.cancelled"),
     "host.lost": ("host.lost",),
     "host.back": ("host.back",),
-    "gpu.unhealthy": ("gpu.unhealthy",),
+    "gpu.unhealthy": ("gpu.unhealthy", "host.gpus_closed"),
     "policy.changed": ("policy.changed",),
 }
 """What can be asked for -> the kinds of events that it stands for."""
@@ -32,7 +32,7 @@ MEANINGS = {
     "sweep.ended": "every run of a sweep has ended, or it failed or was cancelled",
     "host.lost": "a host has not answered for `host_grace`",
     "host.back": "a host that was lost answers again",
-    "gpu.unhealthy": "a GPU was taken out of service: Xid, ECC, or gone",
+    "gpu.unhealthy": "a GPU, or all of a host, were taken out of service: Xid, ECC, gone, or jobs can't start",
     "policy.changed": "somebody chose another policy",
 }
 

@@ -228,7 +228,7 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
     db.execute(
         update(Gpu)
         .where(col(Gpu.uuid) == row.uuid)
-        .values(fault="", present=seen.shown, cleared_at=cleared_at, ecc_accepted=seen.ecc_errors)
+        .values(fault="", failures=[], present=seen.shown, cleared_at=cleared_at, ecc_accepted=seen.ecc_errors)
     )
     what = "was returned." if seen.shown else "was returned, and is forgotten until it is seen again."
     message = f"GPU {row.ordinal} of {host_id} {what}"

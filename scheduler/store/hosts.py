@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.outcomes.host_liveness import LivenessChange
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.early_failures import reopen
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host
 from schedulearn.scheduler.store.resources import minutes
 
@@ -83,7 +84,8 @@ def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
 
 
 def set_state(db: Connection, host_id: str, state: str, now: float, drain_until: float | None = None) -> HostRow:
-    """`cordoned`: its jobs go on, no others come; with `drain_until` they leave by then. `active`: back to service."""
+    """`cordoned`: its jobs go on, no others come; with `drain_until` they leave by then. `active`: back to service, for
+    jobs with GPUs too."""
     host = get_host(db, host_id)
     changes = {"state": state, "drain_until": drain_until, "parking": ""}
     if (host.state, host.drain_until, host.parking) != (state, drain_until, ""):
@@ -92,6 +94,8 @@ def set_state(db: Connection, host_id: str, state: str, now: float, drain_until:
         repository.add_event(
             db, now, f"host.{word}", host_id=host_id, message=f"{host_id} is {word}.", data={"drain_until": drain_until}
         )
+    if state == "active":
+        reopen(db, host_id, "an operator says so", now)
     return get_host(db, host_id)
 
 

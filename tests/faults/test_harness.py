@@ -14,7 +14,7 @@ from virtual.runs import FaultRun
 
 from schedulearn.scheduler.control import host_actions
 from schedulearn.scheduler.control.clock_watch import ClockWatch
-from schedulearn.scheduler.core.outcomes import retries
+from schedulearn.scheduler.core.outcomes import early_failures, retries
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -61,6 +61,11 @@ def _forgets_what_ran(patch: Patch) -> None:
     patch.setattr(task_outcomes, "_seen", wrong)
 
 
+def _starts_where_drivers_are_broken(patch: Patch) -> None:
+    """A host that was closed gets jobs with GPUs all the same."""
+    patch.setattr(early_failures, "takes_gpu_jobs", lambda host, now: True)
+
+
 def _sees_no_hang(patch: Patch) -> None:
     """A job that does nothing is left alone."""
     patch.setattr(HangWatch, "look", lambda self, now, answering: {})
@@ -71,6 +76,7 @@ def _sees_no_hang(patch: Patch) -> None:
     ("break_it", "what", "begins"),
     [
         (_sees_no_hang, "jobs that never end", 2),
+        (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 0),
         (_no_removal, "containers that nobody removes", 0),
         (_forgets_what_ran, "is said to have failed", 0),
         (_waits_for_the_clock, "jobs that never end", 70),

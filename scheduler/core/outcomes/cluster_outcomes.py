@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.gang import MEET_S, NO_MEETING
 from schedulearn.scheduler.core.model import gpu_count
 from schedulearn.scheduler.core.outcomes import in_place
 from schedulearn.scheduler.core.outcomes.conclusions import Result, conclude
+from schedulearn.scheduler.core.outcomes.early_failures import explained
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobChanges, JobMoved, TaskEnded, TaskStarted
 from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, is_blind, outcome_of
 from schedulearn.scheduler.core.outcomes.unused import idle_end
@@ -77,6 +78,7 @@ class _Attempt:
         finding = outcome.finding
         self.awaits_gpus = self.awaits_gpus or outcome.awaits_gpus
         if isinstance(finding, TaskEnded):
+            finding = explained(finding, self.job, evidence.said, evidence.real_gpus)
             finding = self._of_worker(finding)
             self._completed = self._completed or finding.outcome is Reason.COMPLETED
             if finding.outcome is not Reason.RESIZED:

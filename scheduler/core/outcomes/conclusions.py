@@ -69,6 +69,13 @@ def conclude(job: Job, results: Sequence[Result], now: float, ran_s: float, cras
     return replace(moved, stopped_as=_stopped_as(job, moved.reason))
 
 
+_LOST_PARTS = {
+    Reason.HOST_LOST: "its host is lost",
+    Reason.GPU_LOST: "its GPU is unhealthy",
+    Reason.HOST_FAULT: "its host can't run it",
+}
+
+
 def _stopped(job: Job, ending: _Ending) -> JobMoved | None:
     if job.status != JobStatus.STOPPING:
         return None
@@ -105,11 +112,20 @@ def _resized(job: Job, ending: _Ending) -> JobMoved | None:
 
 def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:
     """It is no fault of the job, and does not count against it."""
-    for part, what in ((Reason.HOST_LOST, "its host is lost"), (Reason.GPU_LOST, "its GPU is unhealthy")):
+    for part, what in _LOST_PARTS.items():
         if part in ending.outcomes:
             why = ending.error_of(part) or what
-            return JobMoved(job, part, f"{why[:1].upper()}{why[1:]}. It starts again.", _again(job))
+            ran = part is Reason.HOST_FAULT and ending.code is not None
+            changes = _lost_again(job) if ran else _again(job)
+            return JobMoved(job, part, f"{why[:1].upper()}{why[1:]}. It starts again.", changes)
     return None
+
+
+def _withdrawn(job: Job, ending: _Ending) -> JobMoved | None:
+    """It had to leave before it ran, as where its host is drained: nothing was lost."""
+    if job.status != JobStatus.STARTING or ending.outcomes != {Reason.CANCELLED}:
+        return None
+    return JobMoved(job, Reason.WAITING_FOR_GPUS, job.message, _again(job))
 
 
 def _image_gone(job: Job, ending: _Ending) -> JobMoved | None:
@@ -160,7 +176,7 @@ def _lost(job: Job, ending: _Ending) -> JobMoved:
 
 
 _RULES: Sequence[Callable[[Job, _Ending], JobMoved | None]] = (
-    _stopped, _completed, _refused, _resized, _lost_part, _image_gone, _failed, _lost,
+    _stopped, _completed, _refused, _resized, _lost_part, _withdrawn, _image_gone, _failed, _lost,
 )  # fmt: skip
 """The first one that applies decides; the last one always does."""
 

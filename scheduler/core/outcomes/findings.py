@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from schedulearn.scheduler.core.cluster_state import Job, Task
+from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.states import Reason
 
 
@@ -67,6 +68,10 @@ class TaskEnded:
     started_at: float | None = None
     finished_at: float | None = None
     image: str = ""
+    blame: Blame | None = None
+    """Whose fault it is, if that is not the job's."""
+    counts_as: str = ""
+    """Early failures that count as the same count once for a host or GPU."""
 
 
 @dataclass(frozen=True)

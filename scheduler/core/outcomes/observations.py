@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
@@ -59,3 +60,6 @@ class Refusal:
 
     reason: Reason
     message: str
+    blame: Blame | None = None
+    counts_as: str = ""
+    """As `findings.TaskEnded`; empty: by its task."""

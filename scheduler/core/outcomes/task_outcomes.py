@@ -43,6 +43,10 @@ def nobody_looks(host_id: str) -> float | None:
     return None
 
 
+def nothing_said(task_id: str) -> bytes | None:
+    return b""
+
+
 def nobody_measures(task_id: str) -> MemorySeen | None:
     return None
 
@@ -74,6 +78,10 @@ class Evidence:
     unused_since: UnusedSince = always_used
     told_to_pause: Set[str] = frozenset()
     """Tasks that this service has paused since it started."""
+    said: Callable[[str], bytes | None] = nothing_said
+    """Task that has ended -> the end of its output; None: that is still being read."""
+    real_gpus: Set[str] = frozenset()
+    """Those that are not simulated."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +177,10 @@ def _unseen(task: Task, observation: Observation, evidence: Evidence) -> TaskFin
 
 def _refused(task: Task, evidence: Evidence) -> TaskEnded | None:
     refusal = evidence.refusals.get(task.id)
-    return TaskEnded(task, refusal.reason, None, refusal.message) if refusal is not None else None
+    if refusal is None:
+        return None
+    counts_as = refusal.counts_as or task.id
+    return TaskEnded(task, refusal.reason, None, refusal.message, blame=refusal.blame, counts_as=counts_as)
 
 
 def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
@@ -179,10 +190,10 @@ def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
         return TaskOutcome(ended)
     fault = next((evidence.faults[uuid] for uuid in ended.task.gpu_uuids if uuid in evidence.faults), "")
     if fault:
-        return TaskOutcome(replace(ended, outcome=Reason.GPU_LOST, error=fault))
+        return TaskOutcome(replace(ended, outcome=Reason.GPU_LOST, error=fault, blame=None))
+    if ended.finished_at is None or ended.task.stop or not 0 <= evidence.now - ended.finished_at < LOOK_AT_MOST_S:
+        return TaskOutcome(ended)
     looked_at = evidence.looked_at(ended.task.host_id)
-    if ended.finished_at is not None and looked_at is not None and not ended.task.stop:
-        since = evidence.now - ended.finished_at
-        if looked_at < ended.finished_at + LOOK_S and 0 <= since < LOOK_AT_MOST_S:
-            return TaskOutcome(awaits_gpus=True)
-    return TaskOutcome(ended)
+    late = looked_at is not None and looked_at < ended.finished_at + LOOK_S
+    unread = ended.outcome is Reason.COMMAND_FAILED and ended.task.gpu_uuids and evidence.said(ended.task.id) is None
+    return TaskOutcome(awaits_gpus=True) if late or unread else TaskOutcome(ended)

@@ -19,8 +19,8 @@ class Eviction:
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
-    """Of jobs that hold a faulty GPU, and of running ones on a host or GPU that is drained: elastic ones at once,
-    since they lose nothing, rigid ones at its deadline. Elastic ones leave a host that is to be parked too."""
+    """Of jobs that hold a faulty GPU, and of those on a host or GPU that is drained: rigid ones that run at its
+    deadline, others at once, since they lose nothing. Elastic ones leave a host that is to be parked too."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault}
@@ -30,26 +30,25 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
         job = state.jobs.get(task.job_id)
         if job is None or task.stop or job.status not in _MOVABLE:
             continue
+        at_once = job.elastic or job.status == JobStatus.STARTING
         faulty = next((faults[uuid] for uuid in task.gpu_uuids if uuid in faults), None)
         if faulty is not None:
             why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves on."
             found[job.id] = Eviction(job, why)
-        elif job.status != JobStatus.RUNNING:
-            continue
-        elif task.host_id in drained and (job.elastic or now >= drained[task.host_id]):
+        elif task.host_id in drained and (at_once or now >= drained[task.host_id]):
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves on."))
-        elif (gpu := _drained(task, draining, now, elastic=job.elastic)) is not None:
+        elif (gpu := _drained(task, draining, now, at_once=at_once)) is not None:
             why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves on."
             found.setdefault(job.id, Eviction(job, why))
-        elif task.host_id in emptying and job.elastic:
+        elif task.host_id in emptying and job.elastic and job.status == JobStatus.RUNNING:
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is to be parked. It moves on."))
     return list(found.values())
 
 
-def _drained(task: Task, draining: Mapping[str, Gpu], now: float, *, elastic: bool) -> Gpu | None:
+def _drained(task: Task, draining: Mapping[str, Gpu], now: float, *, at_once: bool) -> Gpu | None:
     """A GPU that a task must leave now."""
     mine = [draining[uuid] for uuid in task.gpu_uuids if uuid in draining]
-    return next((gpu for gpu in mine if elastic or (gpu.drain_until or 0.0) <= now), None)
+    return next((gpu for gpu in mine if at_once or (gpu.drain_until or 0.0) <= now), None)
 
 
 def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:

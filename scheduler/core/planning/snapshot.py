@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
+from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import held_back
@@ -50,7 +51,7 @@ def build_snapshot(
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)
-    hosts = _Parts(state, ready, ending, part_of, memory)
+    hosts = _Parts(state, ready, ending, part_of, memory, now)
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
     views = []
@@ -174,8 +175,11 @@ class _Parts:
         ending: Set[str],
         part_of: Mapping[str, str],
         memory: GpuMemory | None,
+        now: float,
     ) -> None:
         self._memory = memory
+        self._hosts = {host.id: host for host in state.hosts}
+        self._now = now
         self._parts: dict[str, _Part] = {}
         self._index: dict[str, int] = {}
         """GPU -> its place among the usable ones of its part."""
@@ -191,7 +195,7 @@ class _Parts:
 
     def _add(self, part: _Part, gpu: Gpu, holders: Mapping[int, str], ending: Set[str]) -> None:
         staying = sum(1 for task_id in holders.values() if task_id not in ending)
-        if staying or (part.open and gpu.is_usable):
+        if staying or (part.open and is_open(gpu, self._hosts, self._now)):
             self._index[gpu.uuid] = len(part.usable)
             part.usable.append(gpu)
             part.jobs.append(staying)

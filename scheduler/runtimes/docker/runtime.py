@@ -17,9 +17,10 @@ import docker.errors
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
+from schedulearn.scheduler.core.outcomes.blame import Blame, Explained, of_start
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.core.topology import UNBOUND
-from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
@@ -55,13 +56,8 @@ _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 # What an engine says of a command that it can't run, where it does not leave that to the container's init.
 _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or directory|permission denied)", re.I)
-# And of what no second try will change.
-_HOPELESS = re.compile(
-    r"could not select device driver|unknown or invalid runtime|unknown device|unresolvable CDI", re.I
-)
 # Of processors or memory nodes that a container of it can't have: its own may be fewer than the machine's.
 _NOT_ITS_NODE = re.compile(r"cpuset|requested (cpus|memory nodes) are not available", re.I)
-_ONTO_FILE = re.compile(r"mount.*: not a directory", re.I)
 
 
 class DockerRuntime:
@@ -144,7 +140,7 @@ class DockerRuntime:
         task = replace(task, image=layer_tag(task.image))
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
-        with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task.task_id):
+        with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task):
             try:
                 container = self._begin(task)
             except docker.errors.APIError as error:
@@ -284,7 +280,7 @@ class DockerRuntime:
             self._open_folders(task, container)
             if task.code:
                 put_code(self._engine.api, container, Path(task.code), apart=task.run_as is not None)
-            self._run(container)
+            self._run(task, container)
         return container
 
     def _create(self, task: TaskSpec) -> str | None:
@@ -378,29 +374,34 @@ class DockerRuntime:
             raise RuntimeFault(f"{task.task_id} was made for an image with a shell, and is made again")
         return str(found["Id"])
 
-    def _run(self, container: str) -> None:
+    def _run(self, task: TaskSpec, container: str) -> None:
         try:
             self._engine.api.start(container)
         except docker.errors.APIError as error:
-            if not _BAD_COMMAND.search(explain(error)):  # else it stays, and is seen as exited with 126 or 127
+            words = explain(error)
+            # A bad command stays, and is seen as exited with 126 or 127.
+            if self._cause(task, words) is not None or not _BAD_COMMAND.search(words):
                 raise
 
     @contextmanager
-    def _refusals(self, task_id: str) -> Iterator[None]:
-        """Turns what no second try will change into StartRefused, and leaves no container."""
+    def _refusals(self, task: TaskSpec) -> Iterator[None]:
+        """Turns what no second try here will change into StartRefused, and leaves no container."""
         try:
             yield
         except docker.errors.APIError as error:
-            words = explain(error)
-            if _ONTO_FILE.search(words):
-                why = "a data set would be where its image has a file: choose another path in mounts"
-            elif _HOPELESS.search(words):
-                why = words
-            else:
+            found = self._cause(task, explain(error))
+            if found is None:
                 raise
-            if (made := self._find(task_id)) is not None:
+            if (made := self._find(task.task_id)) is not None:
                 self._engine.api.remove_container(made["Id"], v=True, force=True)
-            raise StartRefused(f"{self.host_id} can't start {task_id}: {why}") from error
+            if found.cause.blame is Blame.USER:
+                raise StartRefused(f"{task.task_id} can't start: {found.sentence}") from error
+            raise HostRefused(found.sentence, found.cause.blame) from error
+
+    def _cause(self, task: TaskSpec, words: str) -> Explained | None:
+        """What is known of a start that failed with these words. Without GPUs a task needs nothing of NVIDIA's."""
+        found = of_start(words, self.host_id)
+        return found if found is None or task.gpu_uuids or found.cause.blame is Blame.USER else None
 
     def _find(self, task_id: str) -> Mapping[str, Any] | None:
         """Our container of this name, inspected."""

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import HostRefused, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.fake_stores import FakeFolders, FakeImages
@@ -37,6 +38,8 @@ class VirtualEngine(Runtime):
         self.trouble = 0.0
         self.cut = False
         """Nothing gets through; what runs runs on."""
+        self.broken = False
+        """It starts nothing with GPUs, and says why."""
         self.was_cut = False
         """At any time since all that it showed was in order: its tasks may have been given up."""
         self.meanwhile: Callable[[], None] = lambda: None
@@ -80,6 +83,13 @@ class VirtualEngine(Runtime):
         return self.fake.disk()
 
     def start(self, task: TaskSpec) -> None:
+        if self.broken and task.gpu_uuids:
+            self._reach()
+            seen = self._seen(task.task_id)
+            if seen is not None and seen.state is not TaskState.CREATED:
+                return  # it was started before
+            self.fake.remove(task.task_id)
+            raise HostRefused(f"on {self.host_id} the driver is broken: reboot the host", Blame.HOST)
         self._change(f"start {task.task_id}", lambda: self.fake.start(task), lambda: self._start_created(task))
 
     def stop(self, task_id: str, grace_s: float) -> None:

@@ -24,6 +24,8 @@ class Invariants:
         self._workload = workload
         self.acknowledged: set[str] = set()
         self._ended: dict[str, str] = {}
+        self._closed: dict[str, set[str]] = {}
+        """Hosts that take no jobs with GPUs, and the tasks with GPUs that were there before."""
 
     def close(self) -> None:
         self._connection.close()
@@ -33,6 +35,7 @@ class Invariants:
         self._check_none_lost(jobs)
         self._check_ends_are_final(jobs)
         self._check_leases()
+        self._check_closed_hosts()
         self._check_engines()
 
     def knows_that_it_ran(self, task_id: str) -> bool:
@@ -74,6 +77,15 @@ class Invariants:
         query = "SELECT lease.gpu_uuid, task.id FROM lease JOIN task ON task.id = lease.task_id WHERE state = 'ended'"
         if leases := self._rows(query):
             raise Broken(f"leases of tasks that have ended: {leases}")
+
+    def _check_closed_hosts(self) -> None:
+        closed = {row[0] for row in self._rows("SELECT id FROM host WHERE gpu_fault != ''")}
+        self._closed = {host: tasks for host, tasks in self._closed.items() if host in closed}
+        for host in closed:
+            query = f"SELECT id FROM task WHERE host_id = '{host}' AND json_array_length(gpu_uuids) > 0"
+            tasks = {row[0] for row in self._rows(query)}
+            if more := tasks - self._closed.setdefault(host, tasks):
+                raise Broken(f"{host} takes no jobs with GPUs, and was given {sorted(more)}")
 
     def _check_engines(self) -> None:
         attempts: dict[str, tuple[int, str]] = {}

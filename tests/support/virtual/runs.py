@@ -60,6 +60,8 @@ class FaultRun:
         self.seed = seed
         self.trouble = trouble
         self.rng = random.Random(seed)
+        self.dice = random.Random(f"drivers {seed}")
+        """Of their own: what the others decide is as it was before drivers broke."""
         self.time = VirtualTime()
         self.log: list[str] = []
         """What happened, in words."""
@@ -109,6 +111,8 @@ class FaultRun:
             what()
         except Killed:
             self._restart()
+        if self.dice.random() < 0.1 * self.trouble:
+            self.break_or_mend_driver()
         self.invariants.check()
 
     def settle(self) -> None:
@@ -118,7 +122,8 @@ class FaultRun:
         self.effects.spare()
         self.service.failing_commits = 0
         for engine in self.engines.values():
-            engine.trouble, engine.cut = 0.0, False
+            engine.trouble, engine.cut, engine.broken = 0.0, False, False
+            self.service.open_host(engine.host_id)
         end, pause = self.time.elapsed + SETTLING_S, 1.0
         while self.time.elapsed < end and not self.invariants.settled():
             before = self.effects.count
@@ -233,6 +238,11 @@ class FaultRun:
 
     def restart_engine(self) -> None:
         self.rng.choice([*self.engines.values()]).restart_engine()
+
+    def break_or_mend_driver(self) -> None:
+        engine = self.dice.choice([*self.engines.values()])
+        engine.broken = not engine.broken
+        self.note(f"the driver of {engine.host_id} is {'broken' if engine.broken else 'well'}")
 
     def remove_container(self) -> None:
         engine = self.rng.choice([*self.engines.values()])

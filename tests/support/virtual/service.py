@@ -109,6 +109,10 @@ class VirtualService:
         if host_id in self.cluster.agents:
             self.cluster.agents[host_id].observe()
 
+    def open_host(self, host_id: str) -> None:
+        """As an operator."""
+        self.cluster.fleet.set_state(host_id, "active")
+
     def act(self, at_most: int = 1) -> None:
         for _ in range(at_most):
             if not self.pending:  # others take from it meanwhile

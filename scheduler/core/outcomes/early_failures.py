@@ -1,0 +1,127 @@
+"""Early failures of GPU jobs, counted by host and GPU, and what follows from them. Pure.
+
+A host, or GPU, rests after each failure, so that the job goes elsewhere. After `MAX_FAILURES` in a row it takes no more
+jobs with GPUs until it is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from schedulearn.scheduler.core.cluster_state import EarlyFailure, Gpu, Host, Job, run_seconds
+from schedulearn.scheduler.core.outcomes.blame import Blame, of_output, of_start
+from schedulearn.scheduler.core.outcomes.findings import Finding, TaskEnded
+from schedulearn.scheduler.core.states import Reason
+
+MAX_FAILURES = 3
+REST_S = (10.0, 30.0)
+"""After the first failure, and after the second."""
+MAX_MOVES = 2
+"""How often a job moves on for what it writes: anybody can write it."""
+EARLY_S = 300.0
+"""A job that ran for longer has used its GPUs: they are well."""
+
+
+@dataclass(frozen=True)
+class FailuresChange:
+    """New failures of a host, or of one of its GPUs."""
+
+    host_id: str
+    gpu_uuid: str
+    """Empty: of the host."""
+    failures: Sequence[EarlyFailure]
+    fault: str = ""
+    """Why it takes no more GPU jobs from now on; empty: that stays as it was."""
+
+
+def rests_until(failures: Sequence[EarlyFailure], now: float) -> float | None:
+    """When jobs may start there again; None: now. A failure of the future was noted before the clock was set back."""
+    if not failures:
+        return None
+    last = failures[-1]["at"]
+    end = last + REST_S[min(len(failures), len(REST_S)) - 1]
+    return end if last <= now < end else None
+
+
+def takes_gpu_jobs(host: Host, now: float) -> bool:
+    """Whether jobs with GPUs may start on a host, as far as their early failures go."""
+    return not host.gpu_fault and rests_until(host.gpu_failures, now) is None
+
+
+def is_open(gpu: Gpu, hosts: Mapping[str, Host], now: float) -> bool:
+    """Whether a job may start on a GPU."""
+    host = hosts.get(gpu.host_id)
+    return host is not None and takes_gpu_jobs(host, now) and gpu.is_usable and rests_until(gpu.failures, now) is None
+
+
+def next_openings(hosts: Iterable[Host], gpus: Iterable[Gpu], now: float) -> list[float]:
+    """Seconds until each rest ends."""
+    ends = [rests_until(host.gpu_failures, now) for host in hosts] + [rests_until(gpu.failures, now) for gpu in gpus]
+    return [end - now for end in ends if end is not None]
+
+
+def explained(ended: TaskEnded, job: Job, said: Callable[[str], bytes | None], real: Set[str]) -> TaskEnded:
+    """The end of a task with what its output tells of the cause. Where that is its host or GPU, the job is not blamed,
+    unless it says so elsewhere too. `said`: task -> the end of its output; `real`: GPUs that are not simulated."""
+    if ended.outcome is not Reason.COMMAND_FAILED or ended.task.stop or not ended.task.gpu_uuids:
+        return ended
+    host = ended.task.host_id
+    found = of_start(ended.error, host) or of_output(said(ended.task.id) or b"", host)
+    if found is None or (found.cause.blame is not Blame.USER and not set(ended.task.gpu_uuids) <= real):
+        return ended
+    ended = replace(ended, error=found.sentence)
+    ran = run_seconds(ended.task, ended.finished_at or 0.0, ended.started_at)
+    if found.cause.blame not in (Blame.HOST, Blame.GPU) or ran > EARLY_S or job.losses >= MAX_MOVES:
+        return ended
+    who = f"{job.user}/{job.family}"
+    return replace(ended, outcome=Reason.HOST_FAULT, blame=found.cause.blame, counts_as=who)
+
+
+def changes_after(
+    findings: Sequence[Finding], hosts: Sequence[Host], gpus: Sequence[Gpu], now: float
+) -> list[FailuresChange]:
+    """What the ends of tasks mean for their hosts and GPUs."""
+    of_host = {host.id: list(host.gpu_failures) for host in hosts}
+    of_gpu = {gpu.uuid: list(gpu.failures) for gpu in gpus}
+    faults: dict[str, str] = {}
+    before = (dict(of_host), dict(of_gpu))
+    for ended in findings:
+        if not isinstance(ended, TaskEnded) or not ended.task.gpu_uuids:
+            continue
+        if ended.blame in (Blame.HOST, Blame.GPU):
+            known = of_host if ended.blame is Blame.HOST else of_gpu
+            for name in [ended.task.host_id] if ended.blame is Blame.HOST else _blamed_gpus(ended):
+                if name in known and (more := _with(known[name], ended, now)) is not None:
+                    known[name] = more
+                    if len(more) >= MAX_FAILURES:
+                        faults[name] = ended.error
+        elif _worked(ended, now):
+            of_host.update({ended.task.host_id: []} if ended.task.host_id in of_host else {})
+            of_gpu.update({uuid: [] for uuid in ended.task.gpu_uuids if uuid in of_gpu})
+    return [
+        FailuresChange(host.id, "", of_host[host.id], faults.get(host.id, "") if not host.gpu_fault else "")
+        for host in hosts
+        if of_host[host.id] != before[0][host.id]
+    ] + [
+        FailuresChange(gpu.host_id, gpu.uuid, of_gpu[gpu.uuid], faults.get(gpu.uuid, ""))
+        for gpu in gpus
+        if of_gpu[gpu.uuid] != before[1][gpu.uuid]
+    ]
+
+
+def _blamed_gpus(ended: TaskEnded) -> Sequence[str]:
+    """Those that the error names, else all of the task."""
+    return [uuid for uuid in ended.task.gpu_uuids if uuid in ended.error] or ended.task.gpu_uuids
+
+
+def _with(failures: list[EarlyFailure], ended: TaskEnded, now: float) -> list[EarlyFailure] | None:
+    """With one more; None: it counts already."""
+    if any(failure["who"] == ended.counts_as for failure in failures):
+        return None
+    return [*failures, EarlyFailure(who=ended.counts_as, why=ended.error, at=now)]
+
+
+def _worked(ended: TaskEnded, now: float) -> bool:
+    ran = run_seconds(ended.task, ended.finished_at or now, ended.started_at)
+    return ended.outcome is Reason.COMPLETED or ran > EARLY_S

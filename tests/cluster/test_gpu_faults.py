@@ -1,0 +1,184 @@
+"""Hosts and GPUs that can't run jobs: jobs go elsewhere and are not blamed, the host is closed, nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import FakeCluster, spec, wait_for
+from gpu_probes.memory import FakeProbe
+
+from schedulearn.scheduler.core.outcomes import early_failures
+from schedulearn.scheduler.core.outcomes.blame import Blame
+from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.errors import HostRefused, ObjectFault, RuntimeFault
+from schedulearn.scheduler.hosts import retries
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.store import hosts, repository
+
+MISMATCH = "on local the NVIDIA driver's library and its kernel module differ: reboot the host"
+
+
+class Broken(FakeRuntime):
+    """Starts nothing with GPUs while it has a fault."""
+
+    fault: RuntimeFault | None = HostRefused(MISMATCH, Blame.HOST)
+
+    def start(self, task: TaskSpec) -> None:
+        if self.fault is not None and task.gpu_uuids:
+            self.calls.append(("refused", task.task_id))
+            raise self.fault
+        super().start(task)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_failures, "REST_S", (0.2, 0.2))
+    monkeypatch.setattr(retries, "BACKOFF_S", (0.01,))
+
+
+def host(c: FakeCluster, host_id: str = "local") -> Any:
+    with c.cluster.db.read() as db:
+        return hosts.get_host(db, host_id)
+
+
+def kinds(c: FakeCluster) -> list[str]:
+    with c.cluster.db.read() as db:
+        return [event.kind for event in repository.list_events(db)]
+
+
+def refused(runtime: FakeRuntime) -> int:
+    return sum(method == "refused" for method, _ in runtime.calls)
+
+
+def test_a_host_whose_start_fails_three_times_takes_no_more_jobs_with_gpus(tmp_path: Path) -> None:
+    runtime = Broken("local")
+    with FakeCluster(tmp_path, runtime=runtime, gpus=2) as c:
+        jobs = c.submit(spec(), spec(gpus=2))
+        wait_for(lambda: host(c).gpu_fault, what="the host to be closed")
+        wait_for(lambda: all(c.state(job) == "queued" for job in jobs), what="both jobs to wait")
+        assert refused(runtime) == 3
+        assert c.leases() == []
+        [cpu] = c.submit(spec(gpus=0))
+        c.wait(cpu, "running")
+        wait_for(lambda: "reboot the host" in c.cluster.loop.waiting.get(jobs[0], ""), what="why it waits")
+        assert all(c.job(job).retries == c.job(job).losses == 0 for job in jobs)
+        c.runtime.finish(c.task(cpu))
+        runtime.fault = None
+        c.cluster.fleet.set_state("local", "active")
+        c.wait(jobs[0], "running")
+        assert host(c).gpu_fault == ""
+        assert refused(runtime) == 3
+        assert kinds(c).count("host.gpus_closed") == kinds(c).count("host.gpus_opened") == 1
+
+
+def test_a_job_goes_elsewhere_at_once(tmp_path: Path) -> None:
+    runtime, other = Broken("local"), FakeRuntime("far")
+    with FakeCluster(tmp_path, runtime=runtime, others={"far": other}, gpus=1) as c:
+        c.add("far", gpus=1)
+        [job] = c.submit(spec())
+        c.wait(job, "running")
+        assert refused(runtime) <= 1
+        assert other.tasks()
+        assert host(c).gpu_fault == ""
+
+
+def test_a_closed_host_is_closed_after_a_restart_of_the_service(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, runtime=Broken("local"), gpus=1) as c:
+        c.submit(spec())
+        wait_for(lambda: host(c).gpu_fault, what="the host to be closed")
+    runtime = Broken("local")
+    with FakeCluster(tmp_path, runtime=runtime, gpus=1) as c:
+        [cpu] = c.submit(spec(gpus=0))
+        c.wait(cpu, "running")
+        assert refused(runtime) == 0
+
+
+def test_a_success_forgets_what_failed_before(tmp_path: Path) -> None:
+    runtime = Broken("local")
+    with FakeCluster(tmp_path, runtime=runtime, gpus=1) as c:
+        for _ in range(2):
+            runtime.fault = HostRefused(MISMATCH, Blame.HOST)
+            before = refused(runtime)
+            [job] = c.submit(spec())
+            wait_for(lambda before=before: refused(runtime) > before, what="a failed start")
+            runtime.fault = None
+            c.wait(job, "running")
+            c.runtime.finish(runtime.tasks()[0].task_id)
+            c.wait(job, "succeeded")
+            assert host(c).gpu_failures == []
+
+
+@pytest.mark.parametrize("fault", [RuntimeFault("no answer"), ObjectFault("the engine is odd")])
+def test_draining_frees_a_job_that_can_not_start(tmp_path: Path, fault: RuntimeFault) -> None:
+    runtime = Broken("local")
+    runtime.fault = fault
+    with FakeCluster(tmp_path, runtime=runtime, gpus=1) as c:
+        [job] = c.submit(spec())
+        wait_for(lambda: refused(runtime), what="a failed start")
+        c.cluster.fleet.drain("local", 3600)
+        c.wait(job, "queued")
+        wait_for(lambda: c.leases() == [], what="the GPU")
+        assert c.job(job).losses == 0
+        tries = refused(runtime)
+        c.poke()
+        assert refused(runtime) == tries
+
+
+def test_a_start_that_an_engine_refuses_for_unknown_causes_frees_its_gpus(tmp_path: Path) -> None:
+    runtime, other = Broken("local"), FakeRuntime("far")
+    runtime.fault = ObjectFault("the engine at local failed to start it: odd.")
+    with FakeCluster(tmp_path, runtime=runtime, others={"far": other}, gpus=1) as c:
+        [job] = c.submit(spec())
+        wait_for(lambda: refused(runtime) >= 4, what="four tries")
+        c.add("far", gpus=1)
+        c.wait(job, "running")
+        assert host(c).gpu_fault == "", "what nobody knows closes no host"
+
+
+def fail(c: FakeCluster, job: str, line: str) -> int:
+    """The job writes a line and fails; its attempt."""
+    wait_for(lambda: c.state(job) == "running", what="the job to run")
+    attempt = int(c.job(job).attempt)
+    task = c.task(job, attempt)
+    writer = LogStore(c.directory / "logs").writer(task)
+    writer.append(line.encode() + b"\n")
+    writer.close()
+    c.runtime.finish(task, 1)
+    return attempt
+
+
+def test_output_blames_host_gpu_or_nobody_and_a_broken_family_closes_nothing(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        [job] = c.submit(spec(name="sees none"))
+        for _ in range(early_failures.MAX_MOVES):
+            attempt = fail(c, job, "RuntimeError: No CUDA GPUs are available")
+            wait_for(lambda attempt=attempt: c.job(job).attempt > attempt, what="another try")
+        fail(c, job, "RuntimeError: No CUDA GPUs are available")
+        failed = c.wait(job, "failed")
+        assert failed.message == (
+            "The command ended with exit code 1: on local the job found no GPU in its container: "
+            "try `nvidia-smi` there, in a container too"
+        )
+        assert len(host(c).gpu_failures) == 1, "it counts once, however often it says so"
+        [shm] = c.submit(spec(name="full"))
+        fail(c, shm, "DataLoader worker (pid 9) is killed by signal: Bus error")
+        assert "shm_size" in c.wait(shm, "failed").message
+
+
+def test_three_families_that_find_a_gpu_busy_take_it_out_of_service(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        for number in range(early_failures.MAX_FAILURES):
+            [job] = c.submit(spec(name=f"family {number}", family=f"f{number}"))
+            fail(c, job, "CUDA error: uncorrectable ECC error encountered")
+            wait_for(lambda job=job: c.job(job).losses == 1, what="the job to move on")
+            assert len(c.gpu(probe.uuid(0)).failures) == number + 1
+            c.cluster.service.cancel(job)
+        assert "uncorrectable memory errors" in c.gpu(probe.uuid(0)).fault
+        assert host(c).gpu_fault == ""
+        c.cluster.monitor.return_gpu("local", "0")
+        assert c.gpu(probe.uuid(0)).failures == []

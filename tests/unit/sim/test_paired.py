@@ -109,7 +109,6 @@ def test_a_column_is_lost_only_where_somebody_is_ahead_for_sure(capsys: pytest.C
     assert not columns.judge({"goodput:speed": worse, "fifo": mine})
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_no_policy_is_below_the_bound_that_columns_are_held_against() -> None:
     """Also in trace 4, whose jobs are so short that no price above none gives a bound."""

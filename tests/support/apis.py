@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ PATIENCE_S = 120
 ROLES = ("viewer", "user", "admin")
 
 
+@cache
 def openapi() -> dict[str, Any]:
     """The description of the API that the service serves."""
     app: Any = create_app(load_settings())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -30,8 +29,8 @@ from schedulearn.scheduler.core.instants import bounded
 
 E = TypeVar("E", bound=StrEnum)
 
-_MANY = 100  # rows
-_PLAIN = re.compile(r"[A-Za-z0-9 _./{}\[\]-]{0,100}")  # text that needs no care between quotes
+_MANY = 200
+"""Rows of one statement: SQLite takes 32,766 parameters."""
 
 
 class EnumColumn(TypeDecorator[E]):
@@ -109,32 +108,32 @@ def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, obje
         return lambda conn: conn.execute(insert(model), rows)
     statement, columns = _prepared(model, dialect, tuple(rows[0]))
     values = [tuple([row[name] if write is None else write(row[name]) for name, write in columns]) for row in rows]
-    if len(values) >= _MANY:
-        statement, values = _with_constants(statement, values)
-    return lambda conn: conn.exec_driver_sql(statement, values)
+    made = [(statement, values)] if len(values) < _MANY else _of_many(statement.partition(" VALUES ")[0], values)
+
+    def insert_all(conn: Connection) -> None:
+        for each, parameters in made:
+            conn.exec_driver_sql(each, parameters)
+
+    return insert_all
 
 
-def _with_constants(statement: str, values: Sequence[tuple[object, ...]]) -> tuple[str, list[tuple[object, ...]]]:
-    """The same with what all rows have in common as a part of the statement. SQLite takes as long to be given the
-    values of a job as to store them, and most of them are the same."""
-    first = values[0]
-    written = [
-        literal if literal is None or all(row[place] == first[place] for row in values) else None
-        for place, literal in enumerate(map(_literal, first))
+def _of_many(names: str, values: Sequence[tuple[object, ...]]) -> list[tuple[str, list[tuple[object, ...]]]]:
+    """Return statements of many rows each, with their parameters. SQLite sets the checks of a table up anew for each
+    statement, which takes as long as storing a row. What all rows share is given once a statement."""
+    first, places = values[0], range(len(values[0]))
+    own = [place for place in places if any(row[place] != first[place] for row in values)] or [0]
+    constants = [first[place] for place in places if place not in own]
+    column = {place: f"column{number}" for number, place in enumerate(own, 1)}
+    picked = ", ".join(column.get(place, "?") for place in places)
+    row = f"({', '.join('?' * len(own))})"
+    made: dict[int, list[tuple[object, ...]]] = {}
+    for start in range(0, len(values), _MANY):
+        group = values[start : start + _MANY]
+        made.setdefault(len(group), []).append((*constants, *(each[place] for each in group for place in own)))
+    return [
+        (f"{names} SELECT {picked} FROM (VALUES {', '.join([row] * count)})", parameters)  # noqa: S608
+        for count, parameters in made.items()
     ]
-    names, _, _ = statement.partition(" VALUES ")
-    rest = [place for place, literal in enumerate(written) if literal is None]
-    marks = ", ".join("?" if literal is None else literal for literal in written)
-    return f"{names} VALUES ({marks})", [tuple([row[place] for place in rest]) for row in values]
-
-
-def _literal(value: object) -> str | None:
-    """As SQL; None: it is to be given to the driver."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        return f"'{value}'" if _PLAIN.fullmatch(value) else None
-    return str(value) if type(value) is int else None
 
 
 @lru_cache(16)

@@ -111,7 +111,7 @@ def test_changes_that_come_together_share_a_commit_and_a_failing_one_leaves_noth
     assert len(commits) <= 2
 
 
-@pytest.mark.parametrize("times", [1, 50], ids=["few", "many"])
+@pytest.mark.parametrize("times", [1, 150], ids=["few", "many"])
 def test_rows_are_stored_as_by_sqlalchemy(in_sqlite: Database, times: int) -> None:
     """Each kind of column: text, numbers, flags, times out of bounds, states, and JSON that is empty, full or none."""
     spec = JobSpec(
@@ -150,7 +150,7 @@ def test_many_jobs_hold_the_writer_for_a_fraction_of_what_sqlalchemy_needs(in_sq
 
     rows = [[job_row(spec, 1.0) for _ in range(2000)] for _ in range(2)]
     prepared = prepare_jobs(in_sqlite.engine.dialect, [(row, "ada") for row in rows[0]])
-    assert 3 * held_by(prepared) < held_by(lambda conn: conn.execute(insert(Job), rows[1]))
+    assert 5 * held_by(prepared) < held_by(lambda conn: conn.execute(insert(Job), rows[1]))
 
 
 def test_a_row_that_cannot_be_is_refused(database: Database) -> None:

@@ -107,7 +107,7 @@ def leave_in_peace() -> None:
     makes and drops thousands of values, hardly any in cycles."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(20_000, 5, 80)
     gc.enable()
 
 

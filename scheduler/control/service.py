@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from sqlalchemy import insert, select, update
@@ -20,8 +19,14 @@ from sqlmodel import col
 from typing_extensions import TypeVar
 
 from schedulearn.scheduler.background import call_later
-from schedulearn.scheduler.control.submission.inputs import has_inputs, pinned, settle_inputs
-from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs, prepare_jobs
+from schedulearn.scheduler.control.submission.inputs import (
+    check_there,
+    has_inputs,
+    pinned,
+    settle_inputs,
+    versions_named,
+)
+from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, prepare_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
@@ -51,6 +56,8 @@ from schedulearn.scheduler.store.repository import JobRow
 log = logging.getLogger(__name__)
 
 DEFAULT_POLICY = "fifo"
+MOST_AFTER = 50_000
+"""Jobs that those of one batch wait for: each is stored with each, while others wait for the writer."""
 _RECORD_S = 2.0
 
 
@@ -138,12 +145,7 @@ class Service:
         with other jobs IdempotencyError. `asked`: what the request said, where that is not what `specs` say: a branch
         names another commit now."""
         self.check_room()
-        for index, spec in enumerate(specs):
-            try:
-                self.check(spec)
-            except InvalidError as error:
-                where = error.field if len(specs) == 1 else f"{index}.{error.field}"
-                raise InvalidError(error.detail, field=where) from error
+        self._check_each(specs)
         make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
@@ -153,27 +155,40 @@ class Service:
         bounded = self.quotas.bounds_waiting(sent)
         if idempotency_key is None and not bounded and not needs_inputs:
             return self._submissions.store(rows, make(rows))
-        digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
-        for index, row in enumerate(rows) if idempotency_key is not None else ():
-            row["idempotency_key"] = _nth_key(idempotency_key or "", index)
-            row["request_hash"] = digest
-
-        jobs = [(row, ACTOR.get()) for row in rows]
-        insert = partial(insert_jobs, jobs=jobs) if needs_inputs else prepare_jobs(self.db.engine.dialect, jobs)
+        key = _Key(idempotency_key, asked or specs) if idempotency_key is not None else None
+        # All that takes long is done here: others wait for the one writer.
+        if key and (needs_inputs or len(rows) > 1):
+            with self.db.read() as conn:
+                if found := key.jobs(conn):
+                    return _done(make(found))
+        if needs_inputs:
+            with self.db.read() as conn:
+                check_predecessors(conn, specs)
+                settle_inputs(conn, rows, specs)
+        if key:
+            key.write_into(rows)
+        made, references = make(rows), versions_named(rows)
+        insert = prepare_jobs(self.db.engine.dialect, [(row, ACTOR.get()) for row in rows])
 
         def change(conn: Connection) -> B:
-            found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
-            if not found:
-                if needs_inputs:
-                    check_predecessors(conn, specs)
-                    settle_inputs(conn, rows, specs)
-                self.quotas.check_waiting(conn, sent)
-                insert(conn)
-            return make(found or rows)
+            if key and not key.is_new(conn):
+                return make(key.jobs(conn))
+            check_there(conn, references)
+            self.quotas.check_waiting(conn, sent)
+            insert(conn)
+            return made
 
         future = self.db.submit(change)
         future.add_done_callback(lambda _: self.wake())
         return future
+
+    def _check_each(self, specs: Sequence[JobSpec]) -> None:
+        for index, spec in enumerate(specs):
+            try:
+                self.check(spec)
+            except InvalidError as error:
+                where = error.field if len(specs) == 1 else f"{index}.{error.field}"
+                raise InvalidError(error.detail, field=where) from error
 
     def check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
@@ -221,14 +236,6 @@ class Service:
                         f"jobs write {writable[0]} as their user's uid on the hosts, and {why_none(spec.user)}",
                         field="mounts",
                     )
-
-    def _submitted_before(self, conn: Connection, key: str, digest: str, count: int) -> JobRows:
-        keys = [_nth_key(key, index) for index in range(count)]
-        rows = conn.execute(select(Job).where(col(Job.idempotency_key).in_(keys)))
-        found = {row.idempotency_key: row._mapping for row in rows}
-        if any(row["request_hash"] != digest for row in found.values()):
-            raise IdempotencyError(f"the Idempotency-Key {key!r} was used before for another request")
-        return [dict(found[k]) for k in keys] if found else []
 
     def cancel(self, job_id: str, answer: Answer[A] | None = None) -> A:
         """Ends a job: at once if it waits, else by stopping its containers. A second call changes nothing; a job that
@@ -373,12 +380,52 @@ def _store_choice(conn: Connection, choice: ChosenPolicy) -> None:
     repository.add_event(conn, choice.at, "policy.changed", code=choice.algorithm, message=message, data=values)
 
 
-def _nth_key(key: str, index: int) -> str:
-    return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
+def _done(result: B) -> Future[B]:
+    future: Future[B] = Future()
+    future.set_result(result)
+    return future
+
+
+class _Key:
+    """Idempotency key of a request that stores jobs."""
+
+    def __init__(self, key: str, asked: Sequence[JobSpec]) -> None:
+        self._key = key
+        self._digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked]).encode()).hexdigest()
+        # A header can't hold a newline, so no user's key looks like a later one.
+        self._keys = [f"{key}\n{index}" if index else key for index in range(len(asked))]
+
+    def write_into(self, rows: Sequence[dict[str, object]]) -> None:
+        for row, key in zip(rows, self._keys, strict=True):
+            row["idempotency_key"] = key
+            row["request_hash"] = self._digest
+
+    def is_new(self, conn: Connection) -> bool:
+        """Return whether no job has it, where `jobs` found none just now, or there is one job."""
+        return conn.execute(select(col(Job.id)).where(col(Job.idempotency_key) == self._keys[0])).first() is None
+
+    def jobs(self, conn: Connection) -> JobRows:
+        """Return the jobs that were sent with this key; none: it is new. Raises IdempotencyError."""
+        rows = conn.execute(select(Job).where(col(Job.idempotency_key).in_(self._keys)))
+        found = {row.idempotency_key: dict(row._mapping) for row in rows}
+        if any(row["request_hash"] != self._digest for row in found.values()):
+            raise IdempotencyError(f"the Idempotency-Key {self._key!r} was used before for another request")
+        if found and len(found) < len(self._keys):
+            gone = len(self._keys) - len(found)
+            raise IdempotencyError(
+                f"the Idempotency-Key {self._key!r} was used before, and {gone} of its {len(self._keys)} jobs were "
+                "deleted since: send them with another key"
+            )
+        return [found[key] for key in self._keys] if found else []
 
 
 def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
-    """Raises InvalidError for a job that is to wait for one that there is not."""
+    """Raises InvalidError for a job that is to wait for one that there is not, and for too many of them."""
+    count = sum(len(spec.after.jobs) for spec in specs if spec.after)
+    if count > MOST_AFTER:
+        raise InvalidError(
+            f"the jobs of a batch name at most {MOST_AFTER:,} others in `after`, not {count:,}: split it"
+        )
     named = {job_id for spec in specs if spec.after for job_id in spec.after.jobs}
     known = repository.job_states(conn, named)
     for index, spec in enumerate(specs):

@@ -1,5 +1,6 @@
 import time
 
+import httpx
 import pytest
 from apis import FIVE_KEYS, Api, read_sse
 from clusters import wait_for
@@ -49,6 +50,40 @@ def test_the_same_idempotency_key_makes_one_job(api: Api) -> None:
     other = api.http.post("/api/v1/jobs", json={**FIVE_KEYS, "name": "x"}, headers={"Idempotency-Key": "k"})
     assert first.json()["id"] == again.json()["id"]
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+
+
+def test_the_same_idempotency_key_makes_one_batch(api: Api) -> None:
+    def send(key: str, count: int = 3) -> httpx.Response:
+        batch = [{**FIVE_KEYS, "name": str(index), "after": [first]} for index in range(count)]
+        return api.http.post("/api/v1/jobs:batch", json=batch, headers={"Idempotency-Key": key})
+
+    first = api.submit(required_gpus=4, command="sleep 60")
+    once, again, other = send("k"), send("k"), send("k", 2)
+    assert once.status_code == 201
+    assert [job["id"] for job in once.json()["items"]] == [job["id"] for job in again.json()["items"]]
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+
+    gone = once.json()["items"][1]["id"]
+    assert api.http.post(f"/api/v1/jobs/{gone}/cancel").status_code == 200
+    assert api.http.post(f"/api/v1/jobs/{gone}/purge").status_code == 200
+    late = send("k")
+    assert (late.status_code, late.json()["code"]) == (409, "idempotency_key_reused")
+    assert "1 of its 3 jobs were deleted since" in late.json()["detail"]
+
+    assert api.http.post(f"/api/v1/jobs/{first}/cancel").status_code == 200
+    api.wait(first, "cancelled")
+    assert send("l").status_code == 201
+    assert api.http.post(f"/api/v1/jobs/{first}/purge").status_code == 200
+    assert send("l").status_code == 201, "what it was told the first time, though the job before it is gone"
+    assert send("m").status_code == 422
+
+
+def test_the_jobs_of_a_batch_wait_for_a_bounded_number_of_others(api: Api) -> None:
+    first = [api.submit(required_gpus=4, command="sleep 60")] * 100
+    batch = [{**FIVE_KEYS, "after": first}] * 501
+    refused = api.http.post("/api/v1/jobs:batch", json=batch)
+    assert refused.status_code == 422
+    assert "at most 50,000 others in `after`, not 50,100" in refused.json()["detail"]
 
 
 def test_jobs_are_listed_newest_first_in_pages(api: Api) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
@@ -19,6 +20,8 @@ from schedulearn.scheduler.store.data import versions
 from schedulearn.scheduler.store.models import Job
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_AT_ONCE = 500
+"""Jobs that one query asks for."""
 
 
 def has_inputs(spec: JobSpec) -> bool:
@@ -31,17 +34,34 @@ def pinned(conn: Connection, data: Mapping[str, str]) -> dict[str, str]:
 
 
 def settle_inputs(conn: Connection, rows: Sequence[dict[str, object]], specs: Sequence[JobSpec]) -> None:
-    """Writes into each row of a job what its names mean now. Raises InvalidError."""
+    """Write into each row of a job what its names mean now. Raises InvalidError. Jobs of a batch often name the same:
+    each question is asked once."""
+    names = _names(conn, {job_id for spec in specs if spec.after for job_id in spec.after.jobs})
+    known: dict[tuple[tuple[str, str], ...], list[tuple[versions.Version, str]]] = {}
+    folders: dict[tuple[str, ...], dict[str, str]] = {}
     for index, (row, spec) in enumerate(zip(rows, specs, strict=True)):
-        try:
-            found = _versions(conn, spec.data)
-        except InvalidError as error:
-            raise InvalidError(error.detail, field="data" if len(specs) == 1 else f"{index}.data") from error
+        data, before = tuple(spec.data.items()), tuple(spec.after.jobs) if spec.after else ()
+        if data not in known:
+            try:
+                known[data] = _versions(conn, spec.data)
+            except InvalidError as error:
+                raise InvalidError(error.detail, field="data" if len(specs) == 1 else f"{index}.data") from error
+        if before not in folders:
+            folders[before] = _outputs_of(names, before)
+        found = known[data]
         row["data"] = {version.reference: target for version, target in found}
-        row["inputs"] = {
-            **{target: version.digest for version, target in found},
-            **(_outputs_of(conn, spec.after.jobs) if spec.after else {}),
-        }
+        row["inputs"] = {**{target: version.digest for version, target in found}, **folders[before]}
+
+
+def versions_named(rows: Sequence[Mapping[str, object]]) -> set[str]:
+    """Return the versions of data sets that settled rows name."""
+    return {reference for row in rows for reference in cast("Mapping[str, str]", row["data"])}
+
+
+def check_there(conn: Connection, references: Collection[str]) -> None:
+    """Raise InvalidError for a version that was removed since its name was settled."""
+    for reference in sorted(references):
+        pinned(conn, {reference: ""})
 
 
 def _versions(conn: Connection, data: Mapping[str, str]) -> list[tuple[versions.Version, str]]:
@@ -57,14 +77,21 @@ def _versions(conn: Connection, data: Mapping[str, str]) -> list[tuple[versions.
     return found
 
 
-def _outputs_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, str]:
+def _names(conn: Connection, job_ids: Collection[str]) -> dict[str, str]:
+    """Return the name of each of these jobs."""
+    ids = sorted(job_ids)
+    found: dict[str, str] = {}
+    for begin in range(0, len(ids), _AT_ONCE):
+        query = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids[begin : begin + _AT_ONCE]))
+        found.update((job_id, name) for job_id, name in conn.execute(query))
+    return found
+
+
+def _outputs_of(names: Mapping[str, str], job_ids: Sequence[str]) -> dict[str, str]:
     """Path in the container -> key. A job's folder has its name where that is a plain one and no other's, else its
     id."""
     wanted = list(dict.fromkeys(job_ids))
-    names = {
-        row.id: row.name for row in conn.execute(select(col(Job.id), col(Job.name)).where(col(Job.id).in_(wanted)))
-    }
-    count = Counter(names.values())
+    count = Counter(names.get(job_id) for job_id in wanted)
     folders = {}
     for job_id in wanted:
         name = names.get(job_id, "")

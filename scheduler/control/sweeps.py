@@ -11,8 +11,9 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from sqlalchemy.engine import Connection
@@ -37,9 +38,12 @@ from schedulearn.scheduler.specs.sweep import Params, SweepSpec, job_of, runs_of
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people.quotas import room_to_wait
-from schedulearn.scheduler.store.sweeps import SweepRow
+from schedulearn.scheduler.store.sweeps import RunRow, SweepRow
 
 log = logging.getLogger(__name__)
+
+_RUNS, _TEXT = 500, 128 << 10
+"""Runs that start in one transaction, and the length of their jobs, at most."""
 
 A = TypeVar("A", default=SweepRow)
 Answer = Callable[[Connection, SweepRow], A]
@@ -188,7 +192,8 @@ def advance_sweeps(
         due = [sweep.id for sweep in unfinished if _next(conn, sweep, limits) is not None]
     for sweep_id in due:
         try:
-            db.write(partial(_advance, sweep_id, now, limits))
+            while db.write(partial(_advance, sweep_id, now, limits)):
+                pass
         except InvalidError:
             log.exception("sweep %s: a run that was right when it was stored is not any more", sweep_id)
             db.write(partial(_give_up, sweep_id, now))
@@ -210,21 +215,24 @@ def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep 
     return None if ends and sweep.id in limits.unsettled else step
 
 
-def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> None:
+def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bool:
+    """Return whether there may be more to do: others wait while runs start, so these start some at a time."""
     while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], limits)) is not None:
         match step:
             case StartRuns(count):
                 _start_runs(conn, sweep_id, count, now)
+                return True
             case ChangeStatus(status, reason, message, cancel_waiting):
                 if cancel_waiting:
                     for job in store.active_jobs(conn, sweep_id, only_waiting=True):
                         cancel_job(conn, job, now)
                 store.move_sweep(conn, sweep_id, status, reason, message, now)
+    return False
 
 
 def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
     sweep = store.get_sweep(conn, sweep_id)
-    runs = store.pending_runs(conn, sweep_id, count)
+    runs = _first(store.pending_runs(conn, sweep_id, min(count, _RUNS)), len(str(sweep.spec["job"])))
     specs = [_job_of(sweep, run.number, run.params) for run in runs]
     jobs = [
         {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
@@ -232,6 +240,12 @@ def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None
     settle_inputs(conn, jobs, specs)
     insert_jobs(conn, [(job, sweep.user) for job in jobs])
     store.give_jobs(conn, [(run, str(job["id"])) for run, job in zip(runs, jobs, strict=True)])
+
+
+def _first(runs: Sequence[RunRow], job: int) -> Sequence[RunRow]:
+    """Return the runs that one transaction starts, of a job of this length: reading a long one takes time."""
+    lengths = accumulate(job + len(str(run.params)) for run in runs)
+    return [run for number, (run, length) in enumerate(zip(runs, lengths, strict=True)) if not number or length < _TEXT]
 
 
 def _give_up(sweep_id: str, now: float, conn: Connection) -> None:

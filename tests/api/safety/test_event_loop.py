@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from schedulearn.scheduler.core.command import split_command
 from schedulearn.scheduler.core.planning.command_masking import hide_in_command
 from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.store.db import Database
 
 HELD_S = 0.1
 WORK = json.dumps([{"a": number, "b": [number, number], "c": str(number)} for number in range(20_000)])
@@ -248,6 +250,55 @@ def test_as_many_reports_as_are_taken_hold_up_nobody(tmp_path: Path, path: str, 
             assert set(answers) == {200}
 
         assert held_by(api, ask) < 1
+
+
+def test_nor_does_a_submission_wait_long_for_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is one writer for all. What counts is how long it computes for each transaction."""
+    held: list[float] = []
+
+    def tried(*args: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return original(*args)
+        finally:
+            held.append(time.thread_time() - began)
+
+    original = Database._tried
+    monkeypatch.setattr(Database, "_tried", tried)
+    slow = []
+    with served(tmp_path) as api:
+        after = {**FIVE_KEYS, "after": [api.submit(name=str(number)) for number in range(5)]}
+        keyed = {"idempotency-key": "one"}
+        bodies: dict[str, tuple[str, Any, dict[str, str]]] = {
+            **{what: (path, body, {}) for what, (path, body) in ACCEPTED.items()},
+            "a sweep whose runs start at once": (
+                "/api/v1/sweeps",
+                _sweep(3000, "true {lr}") | {"max_parallel": 1000},
+                {},
+            ),
+            "a batch after others": ("/api/v1/jobs:batch", [after] * 10_000, {}),
+            "a batch with a key": ("/api/v1/jobs:batch", [FIVE_KEYS] * 10_000, keyed),
+            "the same batch again": ("/api/v1/jobs:batch", [FIVE_KEYS] * 10_000, keyed),
+        }
+        for what, (path, body, headers) in bodies.items():
+            found = []
+            while len(found) < (1 if headers else TRIES) and min(found, default=1) >= 1:
+                held[:] = [0]
+                answer = api.http.post(path, json=body, headers=headers, timeout=60)
+                assert answer.status_code in (200, 201), (what, answer.text)
+                if path == "/api/v1/sweeps":
+                    wait_for(partial(_has_started, api, answer.json()["id"]), what="its runs")
+                    api.submit()  # comes after what was written for them
+                found.append(max(held) / (HELD_S if max(held) < HELD_S else moment_s()))
+            if min(found) >= 1:
+                slow.append(f"{what}: {min(found):.1f} moments")
+    assert not slow, "\n".join(slow)
+
+
+def _has_started(api: Api, sweep_id: str) -> bool:
+    """Return whether as many of its runs as may have their jobs."""
+    sweep = api.http.get(f"/api/v1/sweeps/{sweep_id}").json()
+    return bool(sweep["counts"]["pending"] <= max(0, sweep["runs"] - sweep["max_parallel"]))
 
 
 @pytest.mark.parametrize("what", ACCEPTED)

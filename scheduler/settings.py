@@ -51,6 +51,11 @@ class ClusterSettings(BaseModel):
         default=True,
         description="containers whose GPUs are at one NUMA node get its processors and memory: see docs/hosts.md",
     )
+    sys_nice: bool = Field(
+        default=False,
+        description="containers with GPUs have the capability SYS_NICE, so that jobs bind their processes to NUMA "
+        "nodes themselves (numactl, NCCL)",
+    )
     cpu_jobs: int = Field(default=8, ge=0, le=1000, description="jobs without GPUs that run on one host at a time")
     fair_share: bool = Field(
         default=False, description="share the cluster fairly between users, whatever the policy: see docs/people.md"

@@ -36,7 +36,9 @@ def main(plan, command):
         addresses = local_addresses()
         interface = plan["interface"] or find_interface(addresses, plan["address"], plan["port"], own=plan["node"] == 0)
         name_ourselves(next((ip for ip, name in addresses.items() if name == interface), None))
-        env = dict(os.environ, NCCL_SOCKET_IFNAME=interface, GLOO_SOCKET_IFNAME=interface)
+        env = dict(os.environ, GLOO_SOCKET_IFNAME=interface)
+        # Exact: a bare name is a prefix to NCCL, and eth1 would be eth10 too. The user's own choice stays.
+        env.setdefault("NCCL_SOCKET_IFNAME", "=" + interface)
         if plan["launcher"] == "horovod":
             return run_horovod(plan, command, env, interface)
         if plan["launcher"] == "torchrun":

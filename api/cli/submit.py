@@ -121,7 +121,7 @@ class _JobFile(click.File):
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
 @click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
 @click.option("--secret", "secrets", multiple=True, metavar="KEY=NAME", help="Variable that gets a secret.")
-@click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 1g]")
+@click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 4g a GPU]")
 @click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
 @click.option("--gpu-memory", metavar="SIZE", help="Of each GPU, where jobs share.  [default: as its family took]")

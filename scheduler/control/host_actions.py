@@ -36,6 +36,7 @@ class HostActions:
         job_env: Callable[[str], Mapping[str, str]],
         code_path: Callable[[str], Path],
         bind_numa: bool,
+        sys_nice: bool,
     ) -> None:
         self._db = db
         self._agents = agents
@@ -47,6 +48,7 @@ class HostActions:
         self._writable = writable
         self._job_env = job_env
         self._code_path = code_path
+        self._sys_nice = sys_nice
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
         self._gpus_of = Counter(gpu.host_id for gpu in state.gpus)
         self._numa = {gpu.uuid: gpu.numa for gpu in state.gpus}
@@ -88,6 +90,7 @@ class HostActions:
             agent.image_of,
             agent.data_seen_at,
             self._code_path,
+            self._sys_nice,
         )
         desired = {}
         for task in here:

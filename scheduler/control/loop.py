@@ -137,6 +137,7 @@ class SchedulerLoop:
         self._is_disk_low = is_disk_low
         self.interval_s = settings.interval
         self._bind_numa = settings.bind_numa
+        self._sys_nice = settings.sys_nice
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
         self.profiles = profiles
@@ -271,6 +272,7 @@ class SchedulerLoop:
             self.job_env,
             self._code_path,
             self._bind_numa,
+            self._sys_nice,
         )
         self.db.confirm_lead()  # a service that slept since may have been replaced
         actions.begin(now)

@@ -49,6 +49,8 @@ class HostResources:
     """Key of data that jobs share, path in the container -> path as the task sees it."""
     code_path: Callable[[str], Path]
     """Where the archive of such a digest is, on the service's machine."""
+    sys_nice: bool = False
+    """Tasks with GPUs bind their processes to NUMA nodes themselves."""
 
 
 def task_spec(
@@ -105,7 +107,7 @@ def task_spec(
         argv=with_setup(start.setup, argv),
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
-        shm_bytes=start.shm_bytes,
+        shm_bytes=bounds.shm_bytes,
         cpu_shares=bounds.cpu_shares,
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
@@ -116,6 +118,7 @@ def task_spec(
         data=job.inputs,
         code=str(host.code_path(start.code)) if start.code else "",
         host_network=several_hosts,
+        sys_nice=host.sys_nice,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
     )
 

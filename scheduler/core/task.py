@@ -65,6 +65,10 @@ class TaskSpec:
     """Path of an archive of this service, unpacked as the command's directory before it starts; empty: none."""
     host_network: bool = False
     """Share the host's network: the containers of a job over several hosts find each other there."""
+    raise_limits: bool = True
+    """With GPUs, it may lock any memory, and has 64 MiB of stack."""
+    sys_nice: bool = False
+    """With GPUs, it may bind its own processes to NUMA nodes."""
     simulated_gpus: bool = False
     """The GPUs exist only in the database: pin by the environment, ask the engine for no device."""
 

@@ -20,7 +20,7 @@ from schedulearn.scheduler.core.job_image import layer_of
 from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
-from schedulearn.scheduler.core.planning.limits import check_target, nested_target
+from schedulearn.scheduler.core.planning.limits import check_target, nested_target, usual_shm
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
 from schedulearn.scheduler.errors import InvalidError
@@ -170,7 +170,10 @@ class JobFields(BaseModel):
         default_factory=dict, max_length=100, description="environment variable -> name of the secret that it gets"
     )
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
-        default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
+        default=GIB,
+        ge=1 << 16,
+        le=1 << 42,
+        description='shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB',
     )
     cpus: float | None = Field(
         default=None, ge=0.01, le=4096, description="processors at most; default: no bound, and a weight by its GPUs"
@@ -344,6 +347,8 @@ class JobSpec(JobFields):
             raise ValueError("gpu_type needs a rigid job that has GPUs: leave out elastic, or gpu_type")
         if self.idle_timeout is not None and not self.ports:
             raise ValueError("idle_timeout needs ports: without them nobody can connect to the job")
+        if "shm_size" not in self.model_fields_set:
+            self.shm_size = usual_shm(self.required_gpus)
         return self
 
     def _check_targets(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.core.planning.job_family import family_of
+from schedulearn.scheduler.core.planning.limits import usual_shm
 from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.specs.job import ELASTIC_GRACE_S, GRACE_S, MAX_GPUS, JobFields
 
@@ -39,6 +40,7 @@ def _filled_in(row: Mapping[str, object]) -> dict[str, object]:
         "min_gpus": bounds[0],
         "max_gpus": bounds[1],
         "grace_period": ELASTIC_GRACE_S if row["elastic"] else GRACE_S,
+        "shm_size": usual_shm(int(str(row["required_gpus"]))),
         "family": family_of(str(row["container_image"]), str(row["command"])),
     }
 

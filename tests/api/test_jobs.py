@@ -14,7 +14,7 @@ def test_the_five_keys_are_a_complete_job(api: Api) -> None:
     job = answer.json()
     assert list(job)[:2] == ["id", "name"], "always in the same order"
     assert {key: job[key] for key in FIVE_KEYS} == FIVE_KEYS
-    assert (job["state"], job["priority"], job["launcher"], job["shm_size"]) == ("queued", 50, "horovod", 1 << 30)
+    assert (job["state"], job["priority"], job["launcher"], job["shm_size"]) == ("queued", 50, "horovod", 8 << 30)
     api.wait(job["id"], "running")
     [spec] = api.runtime.tasks()
     assert spec.argv == ("horovodrun", "-np", "2", "-H", "localhost:2", "python", "examples/digits/train.py")

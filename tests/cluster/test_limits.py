@@ -50,6 +50,17 @@ def test_what_it_says_counts_and_its_shared_memory_fits() -> None:
     assert limits(Asking(shm_bytes=900 * GIB), 1, 8, HOST).memory_bytes == 512 * GIB
 
 
+def test_shared_memory_is_4_gib_a_gpu_and_no_more_than_the_host_has() -> None:
+    for given, shm in [
+        ({"gpus": 8}, 32 * GIB), ({"gpus": 1}, 4 * GIB), ({"gpus": 0}, GIB), ({"gpus": 8, "shm_size": "1g"}, GIB),
+        ({"gpus": 2, "elastic": True}, 8 * GIB), ({"gpus": 4096}, 4096 * GIB),
+    ]:  # fmt: skip
+        assert spec(**given).shm_size == shm, given
+    small = HostFacts("small", memory_bytes=16 * GIB)
+    assert limits(Asking(shm_bytes=32 * GIB), 8, 8, small).shm_bytes == 16 * GIB
+    assert limits(Asking(shm_bytes=32 * GIB), 8, 8, None).shm_bytes == 32 * GIB
+
+
 def test_data_sets_reach_the_container_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, settings=ClusterSettings(data_sets={"wiki": "/srv/wiki", "image-net": "/srv/in"})) as c:
         [one] = c.submit(spec(mounts=["image-net"], memory="2g"))

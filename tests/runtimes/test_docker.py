@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benches import IMAGE, Bench, Program, shell, wait_for
+from docker.types import DeviceRequest
 
 from schedulearn.scheduler.core.task import RunAs, TaskSpec, TaskState
 from schedulearn.scheduler.core.topology import Binding
-from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.runtimes.docker import container
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import gpu_options, read_task, why_not_run
 from schedulearn.scheduler.runtimes.docker.images import _Layers
@@ -204,9 +208,41 @@ class TestContainers:
     def test_a_host_without_that_gpu_refuses_and_keeps_no_container(self, containers: Bench, engine: Engine) -> None:
         if "nvidia" in engine.api.info()["Runtimes"]:
             pytest.skip("this host has GPUs")
-        with pytest.raises(StartRefused, match="device driver"):
+        with pytest.raises(HostRefused, match="Docker gives no GPUs to containers: install"):
             containers.start(SLEEPER, simulated_gpus=False)
         assert containers.runtime.observe() == []
+
+    def test_what_the_engine_says_of_gpus_is_understood(
+        self, containers: Bench, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Real words of a real engine, for what it can be asked for without a GPU."""
+        if "nvidia" in engine.api.info()["Runtimes"]:
+            pytest.skip("this host has GPUs")
+        ways: list[tuple[dict[str, Any], str]] = [
+            ({"runtime": "nvidia"}, "has lost its nvidia runtime"),
+            ({"devices": ["/dev/nvidia77:/dev/nvidia77:rwm"]}, "a device file of the GPUs is missing"),
+            ({"device_requests": [DeviceRequest(device_ids=["0"], capabilities=[["gpu"]])]}, "gives no GPUs"),
+            (
+                {"device_requests": [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=GPU-none"])]},
+                "CDI description|gives no GPUs",
+            ),
+        ]
+        for options, words in ways:
+            monkeypatch.setattr(container, "gpu_options", lambda task, info, options=options: options)
+            with pytest.raises(HostRefused, match=words) as refused:
+                containers.start(SLEEPER, simulated_gpus=False)
+            assert refused.value.blame == "host", options
+            assert containers.runtime.observe() == []
+
+    def test_gpu_containers_have_the_limits_that_nccl_needs_where_the_engine_may(
+        self, containers: Bench, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(container, "gpu_options", lambda task, info: {})
+        told = containers.start(shell("ulimit -l; ulimit -s"), simulated_gpus=False)
+        assert containers.wait_for_end(told).exit_code == 0
+        raised = bool(engine.api.inspect_container(told)["HostConfig"]["Ulimits"])  # an engine may not be allowed to
+        wanted = [b"unlimited", str((64 << 20) >> 10).encode()]
+        assert (containers.read(told).split() == wanted) is raised
 
     def test_memory_that_ran_out_is_told_apart(self) -> None:
         state = {"Status": "exited", "ExitCode": 137, "OOMKilled": True, "StartedAt": "0001-01-01T00:00:00Z"}
@@ -332,6 +368,22 @@ class TestGpus:
         found = [{"ID": "nvidia.com/gpu=GPU-a"}, {"ID": "nvidia.com/gpu=GPU-b"}, {"ID": "nvidia.com/gpu=all"}]
         (request,) = gpu_options(REAL, {"Runtimes": {}, "DiscoveredDevices": found})["device_requests"]
         assert (request["Driver"], request["DeviceIDs"]) == ("cdi", ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"])
+
+    def test_limits_and_capabilities_of_containers_with_gpus(self) -> None:
+        class Api:
+            def create_host_config(self, **arguments: Any) -> dict[str, Any]:
+                return arguments
+
+        def made(task: TaskSpec, info: dict[str, Any]) -> tuple[list[str], bool]:
+            host = container.create_arguments(Api(), task, "cluster", info)["host_config"]
+            return [each["Name"] for each in host["ulimits"]], "SYS_NICE" in host["cap_add"]
+
+        nice = replace(REAL, sys_nice=True)
+        limits = ["memlock", "stack"]
+        assert made(REAL, {}) == (limits, False), "the capability only where the operator allows it"
+        assert made(nice, {}) == (limits, True)
+        assert made(nice, {"SecurityOptions": ["name=rootless"]}) == ([], True), "rootless engines raise no limits"
+        assert made(replace(nice, simulated_gpus=True), {}) == made(replace(nice, gpu_uuids=()), {}) == ([], False)
 
     def test_simulated_ones_are_asked_of_nobody(self) -> None:
         simulated = TaskSpec("j", 1, 0, "i", ("a",), ("GPU-a",), simulated_gpus=True)

@@ -263,6 +263,10 @@ class Meeting:
         self._server.server_close()
 
 
+_NCCL_IS_CHOSEN = "NCCL_SOCKET_IFNAME" in os.environ
+"""By the user: before this module sets it."""
+
+
 def _variables(name: str, meeting: str, rank: int, size: int) -> dict[str, str]:
     """Those by which Horovod finds the others. Each worker is a host of its own to it: of the GPUs that it sees, of
     which local ranks are the numbers, no other worker sees any."""
@@ -273,7 +277,7 @@ def _variables(name: str, meeting: str, rank: int, size: int) -> dict[str, str]:
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_GLOO_IFACE": interface_of(host) if host else "",
-        "NCCL_SOCKET_IFNAME": interface_of(host) if host else "",
+        **({} if _NCCL_IS_CHOSEN else {"NCCL_SOCKET_IFNAME": f"={interface_of(host)}" if host else ""}),
         "HOROVOD_HOSTNAME": name,
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(size),

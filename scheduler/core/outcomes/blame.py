@@ -84,7 +84,7 @@ START_ERRORS: Sequence[Cause] = (
         "Docker gives no GPUs to containers", _TOOLKIT,
     ),
     _cause(
-        "no_runtime", r"unknown or invalid runtime", Blame.HOST,
+        "no_runtime", r"unknown or invalid runtime|unknown runtime specified", Blame.HOST,
         "Docker has lost its nvidia runtime", _TOOLKIT,
     ),
     _cause(

@@ -15,6 +15,8 @@ from schedulearn.scheduler.errors import InvalidError
 
 SHARES_A_GPU = 1024
 """Docker's own default for a container: so much weight, for each GPU."""
+SHM_A_GPU = 4 * GIB
+MAX_SHM = 1 << 42
 _SPARE = 0.05  # of the memory, for the system and the engine
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _OURS = ("/schedulearn", "/proc", "/sys", "/dev", "/etc", "/inputs", "/outputs")
@@ -28,6 +30,7 @@ class Limits:
     """Never more than so many; None: no such bound."""
     memory_bytes: int | None = None
     """Beyond that the kernel kills it; None: no bound."""
+    shm_bytes: int = GIB
 
 
 class Asked(Protocol):
@@ -44,11 +47,18 @@ class Asked(Protocol):
 def limits(asked: Asked, gpus: int, gpus_of_host: int, facts: HostFacts | None) -> Limits:
     """For a task with `gpus` of the `gpus_of_host`: by its share of those, unless the job says otherwise. Its shared
     memory fits in any case."""
-    memory = asked.memory_bytes
+    memory, shm = asked.memory_bytes, asked.shm_bytes
+    if facts is not None and facts.memory_bytes:
+        shm = min(shm, facts.memory_bytes)
     if memory is None and facts is not None and facts.memory_bytes and (gpus_of_host or not gpus):
         share = int(facts.memory_bytes * (1 - _SPARE) * min(1.0, gpus / max(1, gpus_of_host)))
         memory = min(facts.memory_bytes, max(share, usual_memory(asked)))
-    return Limits(SHARES_A_GPU * max(1, gpus), asked.cpus, memory)
+    return Limits(SHARES_A_GPU * max(1, gpus), asked.cpus, memory, shm)
+
+
+def usual_shm(gpus: int) -> int:
+    """Bytes of shared memory of a job that does not say how much it needs: NCCL and loaders take it by GPU."""
+    return min(MAX_SHM, SHM_A_GPU * gpus) if gpus else GIB
 
 
 def usual_memory(asked: Asked) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from docker.types import DeviceRequest, LogConfig, Mount
+from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.runtimes.docker.volumes import (
@@ -32,6 +32,8 @@ LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4",
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 PIDS = 4096
 """Processes and threads of a container, and as many for each GPU: a fork bomb ends in its own container."""
+
+GPU_ULIMITS = (Ulimit(name="memlock", soft=-1, hard=-1), Ulimit(name="stack", soft=64 << 20, hard=64 << 20))
 
 # The init of each container (tini) passes signals on to the whole process group of its child: where that is no
 # supervisor, the command gets them.
@@ -118,7 +120,7 @@ def create_arguments(
             memswap_limit=task.memory_bytes,  # no swap on top of it
             cap_drop=["ALL"],
             # None for an account of the hosts: what it writes is its own, and stays so.
-            cap_add=list(CAPABILITIES) if task.run_as is None else [],
+            cap_add=_capabilities(task),
             group_add=list(map(str, task.run_as.gids)) if task.run_as is not None else [],
             cpuset_cpus=task.binding.cpus or None,
             cpuset_mems=task.binding.memory_nodes or None,
@@ -127,9 +129,27 @@ def create_arguments(
             log_config=LOG_CONFIG,
             restart_policy={"Name": "no"},
             network_mode="host" if task.host_network else "bridge",
+            ulimits=_ulimits(task, info),
             **gpu_options(task, info),
         ),
     }
+
+
+def _capabilities(task: TaskSpec) -> list[str]:
+    """None for an account of the hosts: it could not use them."""
+    if task.run_as is not None:
+        return []
+    return [*CAPABILITIES, *(["SYS_NICE"] if task.sys_nice and _has_real_gpus(task) else [])]
+
+
+def _ulimits(task: TaskSpec, info: Mapping[str, Any]) -> list[Ulimit]:
+    """What NCCL and InfiniBand need: memory that stays where it is. A rootless engine may not raise limits."""
+    rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
+    return list(GPU_ULIMITS) if task.raise_limits and _has_real_gpus(task) and not rootless else []
+
+
+def _has_real_gpus(task: TaskSpec) -> bool:
+    return bool(task.gpu_uuids) and not task.simulated_gpus
 
 
 def supervised(task: TaskSpec) -> list[str]:

@@ -58,6 +58,8 @@ _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or directory|permission denied)", re.I)
 # Of processors or memory nodes that a container of it can't have: its own may be fewer than the machine's.
 _NOT_ITS_NODE = re.compile(r"cpuset|requested (cpus|memory nodes) are not available", re.I)
+# Of an engine that may not raise limits, as in a container.
+_NO_LIMITS = re.compile(r"error setting rlimit", re.I)
 
 
 class DockerRuntime:
@@ -141,14 +143,16 @@ class DockerRuntime:
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task):
-            try:
-                container = self._begin(task)
-            except docker.errors.APIError as error:
-                if task.binding == UNBOUND or not _NOT_ITS_NODE.search(explain(error)):
-                    raise
-                if (made := self._find(task.task_id)) is not None:
-                    self._engine.api.remove_container(made["Id"], v=True, force=True)
-                container = self._begin(replace(task, binding=UNBOUND))
+            while True:
+                try:
+                    container = self._begin(task)
+                    break
+                except docker.errors.APIError as error:
+                    if (less := _with_less(task, explain(error))) is None:
+                        raise
+                    if (made := self._find(task.task_id)) is not None:
+                        self._engine.api.remove_container(made["Id"], v=True, force=True)
+                    task = less
             if container is not None:
                 self._follow(task.task_id, container)
 
@@ -310,7 +314,7 @@ class DockerRuntime:
                     raise ImageUnavailable(f"image {task.image!r} is not on {self.host_id}: fetch it first") from error
                 case 409:
                     return self._adopt(task)
-                case 400 if not _NOT_ITS_NODE.search(explain(error)):
+                case 400 if self._cause(task, words := explain(error)) is None and not _NOT_ITS_NODE.search(words):
                     raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
             raise
 
@@ -463,3 +467,12 @@ class DockerRuntime:
             lock = self._starting.setdefault(task_id, threading.Lock())
         with lock:
             yield
+
+
+def _with_less(task: TaskSpec, words: str) -> TaskSpec | None:
+    """The task without what an engine can't give it by these words, and that it can do without; None: there is none."""
+    if task.binding != UNBOUND and _NOT_ITS_NODE.search(words):
+        return replace(task, binding=UNBOUND)
+    if task.raise_limits and _NO_LIMITS.search(words):
+        return replace(task, raise_limits=False)
+    return None

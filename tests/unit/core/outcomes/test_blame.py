@@ -29,6 +29,7 @@ STARTS = [
     ),
     ('could not select device driver "" with capabilities: [[gpu]]', "no_toolkit", "host"),
     ("unknown or invalid runtime name: nvidia", "no_runtime", "host"),
+    ("Unknown runtime specified nvidia", "no_runtime", "host"),
     (
         'failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error: exec: '
         '"nvidia-container-runtime": executable file not found in $PATH: unknown', "toolkit_missing", "host",

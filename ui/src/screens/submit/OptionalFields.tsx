@@ -243,7 +243,7 @@ function Resources({ form }: GroupProps) {
         />
         <TextInput
           label="Shared memory"
-          description="Default 1g"
+          description="Default 4g a GPU"
           placeholder="8g"
           {...form.getInputProps("shm_size")}
         />

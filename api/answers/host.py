@@ -68,6 +68,7 @@ class GpuOut(AnswerModel):
     )
     fault: str = Field(description="why it is unhealthy")
     unwatched: str = Field(description="why it can't be asked now; jobs that have it go on")
+    warnings: list[str] = Field(description="what is odd of it, although it can be used")
     occupied_by: str = Field(description="who uses it beside the jobs")
     cordoned: bool = Field(description="an operator closed it: its job goes on, no other starts")
     drain_until: At | None = Field(description="when what still runs on it is stopped; null: it is not drained")

@@ -65,10 +65,11 @@ def _count(gpus: Sequence[Json]) -> str:
 
 
 def _of_gpus(host: Json) -> list[str]:
-    """What keeps GPUs from being given."""
+    """What keeps GPUs from being given, and what is odd of them."""
     unhealthy = [f"{named(gpu)} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
     taken = [f"{named(gpu)} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
-    return unhealthy + taken
+    odd = [f"{named(gpu)}: {why}" for gpu in host["gpus"] for why in gpu["warnings"]]
+    return unhealthy + taken + odd
 
 
 @hosts.command("scaling")

@@ -246,6 +246,7 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "state": _state(gpu, jobs),
             "fault": gpu.fault,
             "unwatched": gpu.unwatched,
+            "warnings": list(cluster.monitor.warnings(gpu.host_id, gpu.uuid)),
             "occupied_by": gpu.occupied,
             "cordoned": gpu.cordoned,
             "drain_until": None if gpu.drain_until is None else shown(gpu.drain_until),

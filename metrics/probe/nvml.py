@@ -16,20 +16,25 @@ import pynvml
 
 from schedulearn.metrics.probe import topology
 from schedulearn.metrics.probe.gpu_processes import describe
+from schedulearn.metrics.probe.nvml_health import RESET, read_health
 from schedulearn.metrics.probe.readings import (
     MAX_GPUS,
     MAX_PROCESSES,
+    GpuHealth,
     GpuInfo,
     GpuProcess,
     GpuReading,
     Inventory,
     Sample,
+    Xid,
 )
 
 LIBRARY = "libnvidia-ml.so.1"
 KERNEL_MODULE = "/proc/driver/nvidia/version"
 RETRY_S = 10.0  # between tries to reach a driver that is not there: it may be loaded later
-_EVENTS = 64  # of a sample, at most
+XIDS_S = 86_400.0  # for so long an Xid is told
+HEALTH_S = 10.0  # between looks at what changes seldom
+_EVENTS = 1000  # of a sample, at most: what is left comes with the next one
 _XID_UNKNOWN = 999  # what NVML says where it does not know which
 _ANSWERS = frozenset({
     pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NOT_FOUND,
@@ -75,7 +80,8 @@ class NvmlReader:
         self._devices: list[_Device] = []
         self._events: object = None
         self._watched: list[str] = []
-        self._xids: dict[str, tuple[int, float]] = {}  # uuid of a whole GPU -> the last Xid, and when
+        self._xids: dict[str, dict[int, Xid]] = {}  # uuid of a whole GPU -> by code
+        self._health_at = -HEALTH_S
 
     def inventory(self) -> Inventory:
         """What there is now. Where that can't be told, wholly or in part: why. NVML is initialised anew after that."""
@@ -123,12 +129,17 @@ class NvmlReader:
         if not self._ready:
             return Sample(time.time())
         self._take_events()
+        healthy = time.monotonic() - self._health_at >= HEALTH_S
+        if healthy:
+            self._health_at = time.monotonic()
         whole: dict[str, GpuReading] = {}
         readings = []
         for device in self._devices:
             uuid = device.info.parent or device.info.uuid
             if uuid not in whole:
                 whole[uuid] = self._read_whole(uuid, device.whole)
+                if healthy and whole[uuid].health is None and not whole[uuid].lost:
+                    whole[uuid] = whole[uuid]._replace(health=read_health(device.whole, _ask))
             readings.append(_read_part(device, whole[uuid]) if device.info.parent else whole[uuid])
         return Sample(time.time(), tuple(readings))
 
@@ -160,28 +171,37 @@ class NvmlReader:
 
     def _take_events(self) -> None:
         for _ in range(_EVENTS if self._events is not None else 0):
-            event = _ask("nvmlEventSetWait_v2", self._events, 0)
-            if event is None:  # none left
+            try:
+                event = pynvml.nvmlEventSetWait_v2(self._events, 0)
+            except pynvml.NVMLError as error:
+                if error.value != pynvml.NVML_ERROR_TIMEOUT:
+                    # A lost GPU spoils the set for all others: the next inventory makes a new one, without it.
+                    _ask("nvmlEventSetFree", self._events)
+                    self._events, self._watched = None, []
                 return
-            xid = int(event.eventData)
+            except Exception:  # as in `_ask`
+                return
+            code = int(event.eventData)
             uuid = _text(_ask("nvmlDeviceGetUUID", event.device) or "")
-            if xid != _XID_UNKNOWN and uuid:
-                self._xids[uuid] = (xid, time.time())
+            if code != _XID_UNKNOWN and uuid:
+                seen = self._xids.setdefault(uuid, {})
+                seen[code] = Xid(code, seen[code].times + 1 if code in seen else 1, round(time.time(), 3))
 
     def _read_whole(self, uuid: str, handle: object) -> GpuReading:
+        xids = tuple(xid for xid in self._xids.get(uuid, {}).values() if xid.at > time.time() - XIDS_S)
         try:
             utilization = _ask("nvmlDeviceGetUtilizationRates", handle, lost=True)
             memory = _memory_info(handle, lost=True)
             temperature = _ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU, lost=True)
-        except _Lost:
-            xid, at = self._xids.get(uuid, (None, None))
-            return GpuReading(uuid, xid=xid, xid_at=at, lost=True)
+        except _Lost as why:
+            if why.needs_reset:
+                return GpuReading(uuid, xids=xids, health=GpuHealth(recovery=RESET))
+            return GpuReading(uuid, xids=xids, lost=True)
         power, energy = _ask("nvmlDeviceGetPowerUsage", handle), _ask("nvmlDeviceGetTotalEnergyConsumption", handle)
         limit = _ask("nvmlDeviceGetEnforcedPowerLimit", handle)
         reasons = _ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if reasons is None:
             reasons = _ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0
-        xid, at = self._xids.get(uuid, (None, None))
         return GpuReading(
             uuid,
             None if utilization is None else float(utilization.gpu),
@@ -197,8 +217,7 @@ class NvmlReader:
                 pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
                 pynvml.NVML_VOLATILE_ECC,
             ),
-            xid,
-            at,
+            xids,
             tuple(name for bit, name in _REASONS.items() if reasons & bit),
             _processes(handle),
             power_limit_w=None if limit is None else limit / 1e3,
@@ -231,7 +250,10 @@ class _Unanswered(Exception):
 
 
 class _Lost(Exception):
-    """The driver has lost this GPU."""
+    """The driver has lost this GPU, or does not let it be used before a reset."""
+
+    def __init__(self, needs_reset: bool) -> None:
+        self.needs_reset = needs_reset
 
 
 def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
@@ -244,7 +266,7 @@ def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
         return function(*arguments)
     except pynvml.NVMLError as error:
         if lost and error.value in (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED):
-            raise _Lost from error
+            raise _Lost(error.value == pynvml.NVML_ERROR_RESET_REQUIRED) from error
         return None
     except Exception:  # nvidia-ml-py has other kinds too, for libraries older than itself
         return None

@@ -18,6 +18,7 @@ PROTOCOL = 1
 MAX_GPUS = 128  # of one machine, MIG devices counted one by one
 MAX_NODES = 64
 MAX_PROCESSES = 16  # of one GPU that a line names
+MAX_XIDS = 256  # codes of one GPU
 MAX_LINE = 1 << 20  # bytes; longer ones are no probe's
 MAX_NUMBER = 1e38  # fits four bytes
 
@@ -78,6 +79,41 @@ class GpuProcess(NamedTuple):
     uid: int | None = None
 
 
+class Xid(NamedTuple):
+    """An Xid error of a GPU: how often the probe saw it since it began, and when last, by the clock of the machine."""
+
+    code: int
+    times: int
+    at: float
+
+
+class GpuHealth(NamedTuple):
+    """What the driver says of a GPU's state. At its default: all is well, or the driver does not tell."""
+
+    recovery: str = ""
+    """What the driver asks for: none, or a reset and the like."""
+    remap_pending: bool = False
+    """A row of its memory is replaced by the next reset."""
+    remap_failed: bool = False
+    retired_pending: bool = False
+    """A page of its memory is retired by the next reset."""
+    nvlinks: int | None = None
+    """Those that are active."""
+    pcie_generation: int | None = None
+    """Now: lower while nothing is to be done."""
+    pcie_width: int | None = None
+    max_pcie_generation: int | None = None
+    """With this machine, as the width."""
+    max_pcie_width: int | None = None
+    compute_mode: str = ""
+    """default, exclusive, prohibited."""
+    fabric: str = ""
+    """Of NVSwitches: not started, in progress, completed, or an error."""
+    fabric_degraded: bool = False
+    default_limit_w: float | None = None
+    """The power that it may draw unless somebody changes that."""
+
+
 class GpuReading(NamedTuple):
     """One GPU at one time. None: it, or its driver, does not tell."""
 
@@ -95,10 +131,8 @@ class GpuReading(NamedTuple):
     memory_mhz: float | None = None
     ecc_errors: int | None = None
     """Uncorrected ones since the driver was loaded."""
-    xid: int | None = None
-    """The last Xid error that the probe saw."""
-    xid_at: float | None = None
-    """When, by the clock of the machine."""
+    xids: tuple[Xid, ...] = ()
+    """Xid errors that the probe saw, each code once."""
     throttle: tuple[str, ...] = ()
     """Why its clocks are lower than they could be."""
     processes: tuple[GpuProcess, ...] | None = None
@@ -108,6 +142,15 @@ class GpuReading(NamedTuple):
     """It draws no more."""
     slowdown_temperature: float | None = None
     """Degrees Celsius from which on it lowers its clocks."""
+    health: GpuHealth | None = None
+    """Not in each sample."""
+    stuck: bool = False
+    """NVML does not come back from a question about it."""
+
+    @property
+    def xid(self) -> int | None:
+        """The code of the last Xid error."""
+        return max(self.xids, key=lambda each: each.at).code if self.xids else None
 
 
 @dataclass(frozen=True)
@@ -191,6 +234,8 @@ def _short(fields: Mapping[str, Json]) -> Json:
     """Without what is at its default."""
     default: tuple[Json, ...] = (None, "", (), [])
     short = {key: _rounded(value) for key, value in fields.items() if value not in default and value is not False}
+    if fields.get("health") is not None:
+        short["health"] = _short(fields["health"]._asdict())
     if fields.get("processes") is not None:  # none is not the same as unknown
         short["processes"] = [_short(process._asdict()) for process in fields["processes"]]
     for name in ("gpus", "links"):
@@ -234,13 +279,40 @@ def _gpu_reading(fields: Json) -> GpuReading:
         _maybe_number(get("sm_mhz")),
         _maybe_number(get("memory_mhz")),
         _maybe_whole(get("ecc_errors")),
-        _maybe_whole(get("xid")),
-        _maybe_number(get("xid_at")),
+        tuple(_xid(xid) for xid in get("xids", ())[:MAX_XIDS]),
         tuple(_text(word) for word in get("throttle", ())),
         None if processes is None else tuple(_process(process) for process in processes[:MAX_PROCESSES]),
         get("lost") is True,
         _maybe_number(get("power_limit_w")),
         _maybe_number(get("slowdown_temperature")),
+        None if get("health") is None else _health(get("health")),
+        get("stuck") is True,
+    )
+
+
+def _xid(fields: Json) -> Xid:
+    code, times, at = fields
+    return Xid(_whole(code), _whole(times), _number(at))
+
+
+def _health(fields: Json) -> GpuHealth:
+    if not isinstance(fields, dict):
+        raise ValueError("the health of a GPU is no object")
+    get = fields.get
+    return GpuHealth(
+        _text(get("recovery", "")),
+        get("remap_pending") is True,
+        get("remap_failed") is True,
+        get("retired_pending") is True,
+        _maybe_whole(get("nvlinks")),
+        _maybe_whole(get("pcie_generation")),
+        _maybe_whole(get("pcie_width")),
+        _maybe_whole(get("max_pcie_generation")),
+        _maybe_whole(get("max_pcie_width")),
+        _text(get("compute_mode", "")),
+        _text(get("fabric", "")),
+        get("fabric_degraded") is True,
+        _maybe_number(get("default_limit_w")),
     )
 
 

@@ -70,4 +70,4 @@ def _listed(inventory: Inventory) -> set[str]:
 
 
 def _sees(gpu: GpuReading) -> bool:
-    return gpu.memory_bytes is not None or gpu.lost
+    return gpu.memory_bytes is not None or gpu.lost or gpu.health is not None

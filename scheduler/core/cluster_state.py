@@ -203,6 +203,8 @@ class Gpu(NamedTuple):
     """When a job that still has it is stopped; None: it is not drained."""
     failures: Sequence[EarlyFailure] = ()
     """In a row, oldest first."""
+    fault_kind: str = ""
+    """What follows from `fault`, see `outcomes.gpu_health.FaultKind`."""
 
     @property
     def is_usable(self) -> bool:

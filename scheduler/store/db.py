@@ -33,7 +33,7 @@ from schedulearn.scheduler.store.engines.causes import cause, name_of
 from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.mending import mend_instants
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
-from schedulearn.scheduler.store.resources import gpu_memory, minutes
+from schedulearn.scheduler.store.resources import gpu_memory, minutes, xids
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ HEAD = "0056"
 
 TABLES = (
     models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths, versions,
-    gpu_memory, metric_predictions,
+    gpu_memory, metric_predictions, xids,
 )  # fmt: skip
 """The modules that have tables: those of each are known once it is imported."""
 

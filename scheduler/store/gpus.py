@@ -15,7 +15,7 @@ from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.core.gpu_sharing import Holding, Sharing
-from schedulearn.scheduler.core.outcomes.gpu_health import VANISHED
+from schedulearn.scheduler.core.outcomes.gpu_health import VANISHED, FaultKind, jobs_leave, weight
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import insert_missing
@@ -119,7 +119,7 @@ def note_topology(db: Connection, host_id: str, topology: str) -> None:
 
 def _take_back(db: Connection, row: Row[Any], now: float) -> None:
     """Of one that was only not listed."""
-    db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(fault=""))
+    db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(fault="", fault_kind=""))
     message = f"GPU {row.ordinal} of {row.host_id} is there again, and back in service."
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
 
@@ -161,15 +161,35 @@ def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
     return db.execute(query.order_by(col(Gpu.ordinal), col(Gpu.uuid))).all()
 
 
-def set_fault(db: Connection, uuid: str, fault: str, now: float) -> None:
-    """Makes a GPU unhealthy; one that is already keeps its first fault, unless it was only not listed."""
+def set_fault(db: Connection, uuid: str, fault: str, now: float, kind: FaultKind = FaultKind.LEAVE) -> None:
+    """Makes a GPU unhealthy; one that is already keeps its fault, unless the new one weighs more."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
-    if row is None or row.fault not in ("", VANISHED) or row.fault == fault:
+    if row is None or row.fault == fault:
         return
-    db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault=fault))
+    before = weight(row.fault, row.fault_kind)
+    if not (weight(fault, kind) > before or (kind is FaultKind.STATE and row.fault_kind == kind)):
+        return
+    db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault=fault, fault_kind=kind))
     message = f"GPU {row.ordinal} of {row.host_id} is unhealthy: {fault}."
-    data = {"gpu": uuid, "fault": fault}
+    data = {"gpu": uuid, "fault": fault, "kind": kind}
     repository.add_event(db, now, "gpu.unhealthy", host_id=row.host_id, message=message, data=data)
+
+
+def clear_fault(
+    db: Connection, uuid: str, now: float, kind: str, *, cleared_at: float | None = None, ecc_errors: int | None = None
+) -> None:
+    """Takes a GPU back into service by itself, if its fault still is of this kind. `cleared_at`, `ecc_errors`: what
+    its host had shown until then, which is forgiven."""
+    row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
+    if row is None or not row.fault or row.fault_kind != kind:
+        return
+    values = {
+        "cleared_at": row.cleared_at if cleared_at is None else cleared_at,
+        "ecc_accepted": row.ecc_accepted if ecc_errors is None else ecc_errors,
+    }
+    db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault="", fault_kind="", **values))
+    message = f"GPU {row.ordinal} of {row.host_id} is well again, and back in service. It was out for: {row.fault}."
+    repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": uuid})
 
 
 def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
@@ -221,14 +241,22 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
             return str(row.uuid)
     if not row.fault:
         raise ConflictError(f"GPU {row.ordinal} of {host_id} is in service: it is not unhealthy, and not cordoned")
-    if db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None:
+    held = db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None
+    if held and jobs_leave(row.fault_kind):
         raise ConflictError(f"a job is still about to leave GPU {row.ordinal} of {host_id}: try again in a moment")
     seen = as_seen(row.uuid)
     cleared_at = seen.at if seen.at is not None else row.cleared_at
     db.execute(
         update(Gpu)
         .where(col(Gpu.uuid) == row.uuid)
-        .values(fault="", failures=[], present=seen.shown, cleared_at=cleared_at, ecc_accepted=seen.ecc_errors)
+        .values(
+            fault="",
+            fault_kind="",
+            failures=[],
+            present=seen.shown,
+            cleared_at=cleared_at,
+            ecc_accepted=seen.ecc_errors,
+        )
     )
     what = "was returned." if seen.shown else "was returned, and is forgotten until it is seen again."
     message = f"GPU {row.ordinal} of {host_id} {what}"

@@ -274,6 +274,8 @@ class Gpu(SQLModel, table=True):
     """False once the host no longer shows it; kept for the leases and the history that name it."""
     fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Why it is unhealthy (Xid, ECC, gone); empty: it is not. An operator clears it."""
+    fault_kind: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """A `FaultKind`: what follows from the fault, and what ends it. Empty: as `leave`."""
     island: int | None = None
     """GPUs of a host with the same number reach each other by NVLink; None: unknown."""
     numa: int | None = None

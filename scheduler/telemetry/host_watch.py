@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 
 from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample, Xid
 from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core import topology
-from schedulearn.scheduler.core.outcomes.gpu_health import Known, judge
+from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.resources.xids import last_seen, note_xids
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.probes import Probe
 
@@ -99,6 +100,11 @@ class HostWatch:
             self._heard = time.monotonic()
             self._probe.interrupt()
 
+    def warnings(self, uuid: str) -> Sequence[str]:
+        """What is odd of a GPU that can be used."""
+        known = self._known.get(uuid)
+        return known.warnings if known is not None else ()
+
     def as_seen(self, uuid: str) -> store.GpuAsSeen:
         """What the host shows of a GPU now; where it can't tell which there are, it is taken to be there."""
         if self._inventory is None or self._inventory.problem:
@@ -140,6 +146,7 @@ class HostWatch:
 
     def _take_inventory(self, inventory: Inventory) -> None:
         if inventory == self._inventory and self.problem == "" and not self._missed:
+            self._load(set())  # what was noted of other hosts may say something of these GPUs
             return
         problem = inventory.problem
         if problem and problem != self.unknown:
@@ -166,10 +173,13 @@ class HostWatch:
     def _load(self, fresh: Set[str]) -> None:
         with self._db.read() as conn:
             rows = store.of_host(conn, self.host_id)
-        self._known = {
-            row.uuid: Known(row.fault, row.occupied, row.cleared_at or 0.0, row.ecc_accepted, row.uuid in fresh)
-            for row in rows
-        }
+            seen = last_seen(conn, self.host_id)
+        self._known = {row.uuid: self._known.get(row.uuid) or _known(seen.get(row.uuid, {})) for row in rows}
+        for row in rows:
+            known = self._known[row.uuid]
+            known.fault, known.fault_kind, known.occupied = row.fault, row.fault_kind, row.occupied
+            known.cleared_at, known.ecc_accepted = row.cleared_at or 0.0, row.ecc_accepted
+            known.fresh = known.fresh or row.uuid in fresh
 
     def _take_sample(self, sample: Sample) -> None:
         now, monotonic = self._clock(), time.monotonic()
@@ -177,24 +187,46 @@ class HostWatch:
             self._hear_machine(self.host_id, sample.machine)
         is_ours = _recognise(self._tasks_on())
         changes: list[Future[None]] = []
+        noted = False
         for reading in sample.gpus:
             self._last[reading.uuid] = (sample.at, reading)
             known = self._known.get(reading.uuid)
             if known is None:
                 continue
             verdict = judge(known, reading, is_ours, monotonic)
-            if verdict.fault is not None:
-                write = partial(store.set_fault, uuid=reading.uuid, fault=verdict.fault, now=now)
-                changes.append(self._db.submit(write))
-            if verdict.occupied is not None:
-                write = partial(store.set_occupied, uuid=reading.uuid, who=verdict.occupied, now=now)
-                changes.append(self._db.submit(write))
+            changes += [self._db.submit(write) for write in _writes(reading, verdict, now)]
+            noted = noted or bool(verdict.xids)
         for change in changes:
             change.result()
+        if noted:
+            self._load(set())  # repeated ones may have made a GPU unhealthy, or well
         # After the verdicts: who waits for this sample may rely on them.
         self._telemetry.take(self.host_id, sample, now)
         if changes:
             self._wake()
+
+
+def _known(xids: Mapping[int, float]) -> Known:
+    """Of a GPU that is looked at for the first time by this service."""
+    return Known(xids={code: Xid(code, 0, at) for code, at in xids.items()})
+
+
+def _writes(reading: GpuReading, verdict: Verdict, now: float) -> list[Callable[[Connection], None]]:
+    """What is written down of a verdict."""
+    uuid = reading.uuid
+    writes: list[Callable[[Connection], None]] = []
+    if verdict.xids:
+        writes.append(partial(note_xids, uuid=uuid, events=verdict.xids, now=now))
+    if verdict.fault is not None:
+        fault, kind = verdict.fault.text, verdict.fault.kind
+        writes.append(partial(store.set_fault, uuid=uuid, fault=fault, now=now, kind=kind))
+    if verdict.returned is not None:
+        forgiven = max((xid.at for xid in reading.xids), default=None)
+        clear = partial(store.clear_fault, uuid=uuid, now=now, kind=verdict.returned)
+        writes.append(partial(clear, cleared_at=forgiven, ecc_errors=reading.ecc_errors))
+    if verdict.occupied is not None:
+        writes.append(partial(store.set_occupied, uuid=uuid, who=verdict.occupied, now=now))
+    return writes
 
 
 def _problem(why: str) -> str:

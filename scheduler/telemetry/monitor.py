@@ -24,6 +24,7 @@ from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.accounting.capacity import note_capacity
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks
+from schedulearn.scheduler.store.resources.xids import forget_xids
 from schedulearn.scheduler.telemetry.gpu_memory import GpuMemoryPeaks
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
@@ -141,6 +142,11 @@ class Monitor:
         """The latest of a GPU; None if there is none of the last seconds."""
         return self.telemetry.reading(uuid, self._clock())
 
+    def warnings(self, host_id: str, uuid: str) -> Sequence[str]:
+        """What is odd of a GPU that can be used, as sentences without their end."""
+        watch = self._watches.get(host_id)
+        return watch.warnings(uuid) if watch is not None else ()
+
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None for simulated GPUs too: no decision should rest on made-up readings."""
         reading = None if uuid in self._simulated_uuids else self.reading(uuid)
@@ -188,7 +194,12 @@ class Monitor:
         def as_seen(uuid: str) -> store.GpuAsSeen:
             return watch.as_seen(uuid) if watch is not None else store.GpuAsSeen()
 
-        uuid = self._db.write(lambda conn: store.return_gpu(conn, host_id, name, as_seen, self._clock()))
+        def change(conn: Connection) -> str:
+            uuid = store.return_gpu(conn, host_id, name, as_seen, self._clock())
+            forget_xids(conn, uuid)
+            return uuid
+
+        uuid = self._db.write(change)
         if watch is not None:
             watch.renew()
         self._wake()

@@ -14,6 +14,7 @@ from gpu_probes.memory import FakeProbe
 from matrices import each
 from schemas import check_answer, faults
 
+from schedulearn.metrics.probe.readings import Xid
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.specs.job import JobFields
 
@@ -109,7 +110,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.runtime.write_output(job, "model.pt", b"weights")
         waiting = api.submit(required_gpus=5, ports={"web": 8888})
         token = api.runtime.env(f"schedulearn-{job}-1-0")["SCHEDULEARN_JOB_TOKEN"]
-        probe.set(2, xid=79, xid_at=time.time() - 1)
+        probe.set(2, xids=(Xid(79, 1, time.time() - 1),))
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
         sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]

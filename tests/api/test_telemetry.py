@@ -15,7 +15,7 @@ from matrices import each
 from services import run
 from sqlalchemy import insert
 
-from schedulearn.metrics.probe.readings import GpuProcess
+from schedulearn.metrics.probe.readings import GpuProcess, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.history import ClusterMinute
@@ -55,7 +55,9 @@ def series(api: Api, path: str, **query: Any) -> dict[str, Any]:
 
 def test_the_latest_second_of_each_gpu_is_shown_with_who_uses_it(api: Api, probe: FakeProbe) -> None:
     stranger = GpuProcess(77, "train.py", 5, "c" * 64, uid=1000)
-    probe.set(1, processes=(stranger,), utilization=99.0, temperature=80.0, xid=31, throttle=("power_cap",))
+    probe.set(
+        1, processes=(stranger,), utilization=99.0, temperature=80.0, xids=(Xid(31, 1, 1.0),), throttle=("power_cap",)
+    )
     gpu = shown(api, 1, state="occupied", utilization=99.0)
     assert gpu["occupied_by"] == "train.py (process 77, user id 1000, container cccccccccccc)"
     assert gpu["reading"] == {
@@ -71,8 +73,8 @@ def test_the_latest_second_of_each_gpu_is_shown_with_who_uses_it(api: Api, probe
 def test_an_unhealthy_gpu_is_told_and_returned_by_the_command_line(api: Api, probe: FakeProbe) -> None:
     url = str(api.http.base_url)
     assert "is not unhealthy" in run("hosts", "return", "local", "0", url=url, code=1).err
-    probe.set(0, xid=79, xid_at=time.time() - 1)
-    assert shown(api, 0, state="unhealthy")["fault"] == "Xid 79"
+    probe.set(0, xids=(Xid(79, 1, time.time() - 1),))
+    assert shown(api, 0, state="unhealthy")["fault"].startswith("Xid 79: it has fallen off the bus")
     assert "GPU 0 is unhealthy: Xid 79" in " ".join(run("hosts", "ls", url=url).out.split())
     assert api.http.get("/api/v1/cluster").json()["gpus_free"] == 1
     assert "local is active" in run("hosts", "return", "local", "0", url=url).out
@@ -168,7 +170,7 @@ def test_the_utility_comes_minute_by_minute_with_its_thresholds(api: Api) -> Non
 
 
 def test_prometheus_gets_dcgms_names(api: Api, probe: FakeProbe) -> None:
-    probe.set(1, utilization=7.0, memory_bytes=float(3 << 30), temperature=55.0, power_w=250.5, xid=31)
+    probe.set(1, utilization=7.0, memory_bytes=float(3 << 30), temperature=55.0, power_w=250.5, xids=(Xid(31, 1, 1.0),))
     shown(api, 1, utilization=7.0)
     lines = api.http.get("/metrics").text.splitlines()
     labels = '{Hostname="local",UUID="GPU-real-1",gpu="1",modelName="A100"}'

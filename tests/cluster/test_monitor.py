@@ -12,7 +12,7 @@ from gpu_probes.memory import FakeProbe, ToldProbe
 from sqlalchemy import select
 
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.metrics.probe.readings import GpuInfo, GpuProcess
+from schedulearn.metrics.probe.readings import GpuHealth, GpuInfo, GpuProcess, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -29,6 +29,7 @@ STRANGER = GpuProcess(77, "train.py", uid=1000)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_health, "OCCUPIED_AFTER_S", 0.1)
     monkeypatch.setattr(gpu_health, "FREE_AFTER_S", 0.1)
+    monkeypatch.setattr(gpu_health, "RETURN_AFTER_S", 0.2)
 
 
 def holds(c: FakeCluster, job: str) -> list[str]:
@@ -108,7 +109,7 @@ def test_who_comes_to_a_gpu_that_is_held_takes_nothing_from_its_job(tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}, {"lost": True}, "vanish"])
+@pytest.mark.parametrize("trouble", [{"xids": (Xid(79, 1, 9e9),)}, {"ecc_errors": 3}, {"lost": True}, "vanish"])
 def test_an_unhealthy_gpu_loses_its_job_which_starts_elsewhere_and_is_not_given_again(
     tmp_path: Path, trouble: Any
 ) -> None:
@@ -142,7 +143,7 @@ def test_a_command_that_fails_because_its_gpu_does_is_not_to_blame(tmp_path: Pat
         [job] = c.submit()
         c.wait(job, "running")
         ready(c, probe)
-        probe.set(0, xid=79, xid_at=9e9)
+        probe.set(0, xids=(Xid(79, 1, 9e9),))
         c.runtime.finish(c.task(job), 1)
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert holds(c, job) == [probe.uuid(1)]
@@ -159,6 +160,79 @@ def test_a_command_that_fails_on_a_healthy_gpu_fails_after_a_look_at_it(tmp_path
         assert c.wait(job, "failed").reason == "command_failed"
 
 
+def xids_of(c: FakeCluster) -> list[tuple[str | None, int]]:
+    with c.cluster.db.read() as db:
+        return [(event.job_id, event.data["xid"]) for event in repository.list_events(db) if event.kind == "gpu.xid"]
+
+
+def test_a_burst_of_xids_is_told_once_a_job_and_the_worst_of_it_decides(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        for times in (1, 200, 300):
+            probe.set(0, xids=(Xid(48, 1, 9e9), Xid(45, times, 9e9 + times)))
+            wait_for(lambda: c.gpu(probe.uuid(0)).fault)
+        wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
+        assert holds(c, job) == [probe.uuid(1)]
+        assert sorted(xids_of(c)) == [(job, 45), (job, 48)]
+
+
+def test_a_gpu_that_needs_a_reset_keeps_its_job_gets_no_other_and_may_be_returned(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        probe.set(0, xids=(Xid(119, 1, time.time() - 1), Xid(45, 1, time.time() - 1)))
+        wait_for(lambda: "Xid 119" in c.gpu(probe.uuid(0)).fault)
+        [other] = c.submit()
+        c.poke()
+        assert (c.state(job), c.job(job).attempt, c.state(other)) == ("running", 1, "queued")
+        c.runtime.finish(c.task(job))
+        c.wait(job, "succeeded")
+        c.poke()
+        assert c.state(other) == "queued"
+        c.cluster.monitor.return_gpu("local", "0")
+        c.wait(other, "running")
+
+
+def test_a_gpu_is_back_by_itself_when_its_driver_asks_for_nothing(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        probe.set(0, xids=(Xid(74, 1, time.time() - 1),), ecc_errors=2, health=GpuHealth(recovery="GPU reset"))
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault)
+        [job] = c.submit()
+        c.poke()
+        assert c.state(job) == "queued"
+        probe.set(0, xids=(Xid(74, 1, time.time() - 1),), ecc_errors=2, health=GpuHealth(recovery="none"))
+        c.wait(job, "running")
+        assert kinds(c)[-1] == "gpu.returned"
+        assert (c.gpu(probe.uuid(0)).fault, c.gpu(probe.uuid(0)).ecc_accepted) == ("", 2)
+
+
+def test_programs_that_fail_on_one_gpu_only_take_it_out_of_service_until_they_fail_elsewhere(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        for number in range(3):
+            [job] = c.submit(spec(name="mine"))
+            c.wait(job, "running")
+            assert (holds(c, job), c.gpu(probe.uuid(0)).fault) == ([probe.uuid(0)], "")
+            probe.set(0, xids=(Xid(31, number + 1, time.time()),))
+            wait_for(lambda job=job: (job, 31) in xids_of(c))
+            c.runtime.finish(c.task(job), 1)
+            if number < 2:
+                assert c.wait(job, "failed").reason == "command_failed"
+        wait_for(
+            lambda: c.state(job) == "running" and c.job(job).attempt == 2, what="the last one, which is tried again"
+        )
+        assert "in 3 jobs within a day" in c.gpu(probe.uuid(0)).fault
+        assert holds(c, job) == [probe.uuid(1)]
+        probe.set(1, xids=(Xid(31, 1, time.time()),))
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault == "", what="the program to be found out")
+        assert c.gpu(probe.uuid(1)).fault == ""
+
+
 def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Path) -> None:
     probe = FakeProbe(1)
     with FakeCluster(tmp_path, probe=probe) as c:
@@ -168,7 +242,7 @@ def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Pat
         with pytest.raises(NotFoundError, match="no GPU '7'"):
             c.cluster.monitor.return_gpu("local", "7")
         before = time.time() - 1
-        probe.set(0, ecc_errors=3, xid=48, xid_at=before)
+        probe.set(0, ecc_errors=3, xids=(Xid(48, 1, before),))
         wait_for(lambda: c.gpu(probe.uuid(0)).fault)
         [job] = c.submit()
         assert c.cluster.monitor.return_gpu("local", "0") == probe.uuid(0)
@@ -176,7 +250,7 @@ def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Pat
         assert probe.renewals == 1
         ready(c, probe)
         assert c.gpu(probe.uuid(0)).fault == ""
-        probe.set(0, ecc_errors=4, xid=48, xid_at=before)
+        probe.set(0, ecc_errors=4, xids=(Xid(48, 1, before),))
         wait_for(lambda: c.gpu(probe.uuid(0)).fault == "1 uncorrected memory errors (ECC)")
         wait_for(lambda: c.leases() == [])
 
@@ -266,6 +340,7 @@ def test_gpus_are_gone_only_after_several_inventories_that_answered(tmp_path: Pa
         probe.show()
         wait_for(lambda: faults() == {gpu_health.VANISHED})
         assert unwatched() == []
+        wait_for(lambda: c.state(job) != "running")
         probe.show(*every)
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert faults() == {""}
@@ -283,7 +358,7 @@ def test_a_gpu_that_is_listed_again_is_back(tmp_path: Path) -> None:
         assert kinds(c) == ["gpu.unwatched", "gpu.unhealthy", "gpu.returned"]
 
 
-@pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}])
+@pytest.mark.parametrize("trouble", [{"xids": (Xid(79, 1, 9e9),)}, {"ecc_errors": 3}])
 def test_a_gpu_with_errors_stays_out_of_service_though_it_is_listed_again(
     tmp_path: Path, trouble: dict[str, Any]
 ) -> None:

@@ -1,31 +1,65 @@
 """What readings say of whether a GPU may be used. Pure.
 
 `occupied`: somebody computes on it who has it not from us; it is left alone, and comes back by itself.
-`fault`: it can't be trusted any more (Xid, ECC, lost); an operator brings it back. One that is only not listed any more
-comes back by itself once it is listed again.
+`fault`: it can't be trusted any more, or not be used as it is. What follows is said by the kind of the fault. One that
+is only not listed any more comes back by itself once it is listed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
+from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, GpuReading, Xid
+from schedulearn.scheduler.core.outcomes.gpu_conditions import WELL, Lasting, hindrances, warnings
+from schedulearn.scheduler.core.outcomes.xids import XidVerdict, fault_by, worst
 
 OCCUPIED_AFTER_S = 5.0
 FREE_AFTER_S = 10.0
 """For so long a change must last: a process of a job that has just ended, or one short look, is none."""
+HINDERED_AFTER_S = 8.0
+"""For so long what hinders a GPU must last, or be away: two looks at its health."""
+STUCK_AFTER_S = 20.0
+"""For so long NVML must not come back from a question about a GPU: it is taken for stuck 10 s after the question."""
+WARNED_AFTER_S = 28.0
+RETURN_AFTER_S = 60.0
+"""For so long a GPU must be well until it is back in service by itself; each time twice as long as the last time."""
+_HEALTH_S = 30.0
+"""So old a look at a GPU's health may be."""
 
 VANISHED = "it is not there any more"
 """The fault of a GPU that its driver does not list."""
+STUCK = "NVML does not answer questions about it"
 
-PROGRAM_XIDS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xid errors that a faulty program causes on a healthy GPU (as NVIDIA's own Kubernetes device plugin has it)."""
+
+class FaultKind(StrEnum):
+    LEAVE = "leave"
+    """Its jobs leave at once. Ends by an operator, or once the driver asks for nothing."""
+    RESET = "reset"
+    """As `leave`, but its jobs go on."""
+    WATCH = "watch"
+    """Repeated Xids. Its jobs go on. Ends by an operator, or once the same Xids show up elsewhere."""
+    STATE = "state"
+    """It can't be used as it is now. Its jobs go on. Ends with that state."""
+
+
+_WEIGHTS: Mapping[str, int] = {FaultKind.STATE: 1, FaultKind.WATCH: 3, FaultKind.RESET: 4}
+
+
+def weight(fault: str, kind: str) -> int:
+    """Which of two faults stays: the one that weighs more, or came first."""
+    return 0 if not fault else 2 if fault == VANISHED else _WEIGHTS.get(kind, 5)
+
+
+def jobs_leave(kind: str) -> bool:
+    """Whether a GPU's jobs leave it at once for a fault of this kind. Empty: a fault from before there were kinds."""
+    return kind in ("", FaultKind.LEAVE)
 
 
 @dataclass
 class Known:
-    """What is held of one GPU: four columns of its row, and since when its processes say otherwise."""
+    """What is held of one GPU: columns of its row, and since when its readings say otherwise."""
 
     fault: str = ""
     occupied: str = ""
@@ -35,14 +69,40 @@ class Known:
     fresh: bool = False
     """It has never been looked at: the first look decides at once."""
     since: float | None = None
+    fault_kind: str = ""
+    xids: dict[int, Xid] = field(default_factory=dict)
+    """By code, as they were last taken into account."""
+    warnings: tuple[str, ...] = ()
+    """What is odd of it, as sentences without an end."""
+    health: GpuHealth | None = None
+    health_at: float = 0.0
+    well_since: float | None = None
+    returned: int = 0
+    """How often it came back by itself."""
+    most_nvlinks: int | None = None
+    ecc_seen: int = 0
+    hindered: Lasting = field(default_factory=lambda: Lasting(HINDERED_AFTER_S, HINDERED_AFTER_S))
+    stuck: Lasting = field(default_factory=lambda: Lasting(STUCK_AFTER_S, HINDERED_AFTER_S))
+    warned: Lasting = field(default_factory=lambda: Lasting(WARNED_AFTER_S, WARNED_AFTER_S))
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fault:
+    text: str
+    kind: FaultKind
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What is to be written down; None: as it was."""
 
-    fault: str | None = None
+    fault: Fault | None = None
     occupied: str | None = None
+    xids: tuple[Xid, ...] = ()
+    """New ones."""
+    returned: str | None = None
+    """It is well again, out of a fault of this kind."""
 
 
 _AS_IT_WAS = Verdict()
@@ -51,37 +111,123 @@ _AS_IT_WAS = Verdict()
 def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], bool] | None, now: float) -> Verdict:
     """Takes one reading into account, and changes `known` to what follows from it. `is_ours`: None while it can't be
     told who is; `now` by one clock for all readings of a GPU."""
-    fault = occupied = None
-    if known.fault in ("", VANISHED) and (why := _fault(known, reading)):
-        known.fault = fault = why
-    if is_ours is not None and reading.processes is not None:
-        # One without a name has just ended, or lives where we can't look.
-        who = _others([process for process in reading.processes if process.name and not is_ours(process)])
-        if bool(who) == bool(known.occupied):
+    xids = _new_xids(known, reading)
+    if reading.health is not None:
+        _take_health(known, reading, reading.health, now)
+    hindering = _hindering(known, reading, now)
+    fault = _event_fault(known, reading, xids) or (Fault("; ".join(hindering), FaultKind.STATE) if hindering else None)
+    returned = None
+    if fault is not None and _outweighs(fault, known):
+        known.fault, known.fault_kind = fault.text, fault.kind
+    else:
+        fault = None
+        returned = _returned(known, reading, hindering, now)
+    if worst(xids) >= XidVerdict.RESET or fault is not None:
+        known.well_since = None
+    occupied = _occupied(known, reading, is_ours, now)
+    if fault is None and occupied is None and not xids and returned is None:
+        return _AS_IT_WAS
+    return Verdict(fault, occupied, xids, returned)
+
+
+def _occupied(
+    known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], bool] | None, now: float
+) -> str | None:
+    if is_ours is None or reading.processes is None:
+        return None
+    occupied = None
+    # One without a name has just ended, or lives where we can't look.
+    who = _others([process for process in reading.processes if process.name and not is_ours(process)])
+    if bool(who) == bool(known.occupied):
+        known.since = None
+    else:
+        known.since = now if known.since is None else known.since
+        if known.fresh or now - known.since >= (OCCUPIED_AFTER_S if who else FREE_AFTER_S):
+            known.occupied = occupied = who
             known.since = None
-        else:
-            known.since = now if known.since is None else known.since
-            if known.fresh or now - known.since >= (OCCUPIED_AFTER_S if who else FREE_AFTER_S):
-                known.occupied = occupied = who
-                known.since = None
-        known.fresh = False
-    return _AS_IT_WAS if fault is None and occupied is None else Verdict(fault, occupied)
+    known.fresh = False
+    return occupied
 
 
-def _fault(known: Known, reading: GpuReading) -> str:
-    if (
-        reading.xid is not None
-        and reading.xid not in PROGRAM_XIDS
-        and (reading.xid_at is None or reading.xid_at > known.cleared_at)
-    ):
-        return f"Xid {reading.xid}"
+def _new_xids(known: Known, reading: GpuReading) -> tuple[Xid, ...]:
+    """A clock that was set back must hide none: a higher count is new too."""
+    found = []
+    for event in reading.xids:
+        before = known.xids.get(event.code)
+        if event == before:
+            continue
+        known.xids[event.code] = event
+        since = known.cleared_at if before is None else max(known.cleared_at, before.at)
+        if event.at > since or (before is not None and 0 < before.times < event.times):
+            found.append(event)
+    return tuple(found)
+
+
+def _event_fault(known: Known, reading: GpuReading, xids: Sequence[Xid]) -> Fault | None:
+    if why := fault_by(xids):
+        return Fault(why, FaultKind.LEAVE if worst(xids) is XidVerdict.LEAVE else FaultKind.RESET)
     if reading.lost:
-        return "it has fallen off the bus"
+        return Fault("it has fallen off the bus", FaultKind.LEAVE)
     if reading.ecc_errors is not None:
         known.ecc_accepted = min(known.ecc_accepted, reading.ecc_errors)  # counted from 0 again by a new driver
+        if reading.ecc_errors != known.ecc_seen:
+            known.ecc_seen, known.well_since = reading.ecc_errors, None
         if reading.ecc_errors > known.ecc_accepted:
-            return f"{reading.ecc_errors - known.ecc_accepted} uncorrected memory errors (ECC)"
-    return ""
+            errors = reading.ecc_errors - known.ecc_accepted
+            return Fault(f"{errors} uncorrected memory errors (ECC)", FaultKind.LEAVE)
+    return None
+
+
+def _outweighs(fault: Fault, known: Known) -> bool:
+    before = weight(known.fault, known.fault_kind)
+    same_state = fault.kind is FaultKind.STATE and known.fault_kind == FaultKind.STATE
+    return weight(fault.text, fault.kind) > before or (same_state and fault.text != known.fault)
+
+
+def _take_health(known: Known, reading: GpuReading, health: GpuHealth, now: float) -> None:
+    known.health, known.health_at = health, now
+    if health.nvlinks is not None:
+        known.most_nvlinks = max(known.most_nvlinks or 0, health.nvlinks)
+    odd = warnings(reading, health, known.most_nvlinks)
+    known.warnings = _texts(known, odd, known.warned.update(odd, now))
+
+
+def _hindering(known: Known, reading: GpuReading, now: float) -> tuple[str, ...]:
+    """Why no job may start there, as it has lasted for a while."""
+    stuck = known.stuck.update([STUCK] if reading.stuck else [], now)
+    known.texts[STUCK] = STUCK
+    if reading.health is not None:
+        found = {text: text for text in hindrances(reading.health)}
+        known.texts |= found
+        known.hindered.update(found, now)
+    return _texts(known, {}, stuck | known.hindered.lasting)
+
+
+def _texts(known: Known, now: Mapping[str, str], lasting: set[str]) -> tuple[str, ...]:
+    known.texts |= now
+    return tuple(known.texts[name] for name in sorted(lasting))
+
+
+def _returned(known: Known, reading: GpuReading, hindering: Sequence[str], now: float) -> str | None:
+    """The kind of fault out of which a GPU comes back by itself now."""
+    if not known.fault or known.fault == VANISHED or known.fault_kind in ("", FaultKind.WATCH):
+        return None
+    recent = known.health is not None and now - known.health_at < _HEALTH_S
+    well = recent and not (reading.lost or reading.stuck or hindering)
+    if known.fault_kind != FaultKind.STATE:
+        well = well and known.health is not None and known.health.recovery == WELL
+    if not well:
+        known.well_since = None
+        return None
+    known.well_since = now if known.well_since is None else known.well_since
+    if now - known.well_since < RETURN_AFTER_S * 2**known.returned:
+        return None
+    kind = known.fault_kind
+    known.fault = known.fault_kind = ""
+    known.well_since = None
+    known.returned += kind != FaultKind.STATE
+    known.ecc_accepted = reading.ecc_errors or known.ecc_accepted
+    return kind
 
 
 def _others(processes: list[GpuProcess]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, Task, run_seconds
+from schedulearn.scheduler.core.outcomes.gpu_health import jobs_leave
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
 from schedulearn.scheduler.core.states import JobStatus, Parking
 
@@ -19,11 +20,11 @@ class Eviction:
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
-    """Of jobs that hold a faulty GPU, and of those on a host or GPU that is drained: rigid ones that run at its
+    """Of jobs that hold a GPU whose fault makes them leave, and of those on a host or GPU that is drained: rigid ones that run at its
     deadline, others at once, since they lose nothing. Elastic ones leave a host that is to be parked too."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
-    faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault}
+    faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault and jobs_leave(gpu.fault_kind)}
     draining = {gpu.uuid: gpu for gpu in state.gpus if gpu.drain_until is not None}
     found: dict[str, Eviction] = {}
     for task in state.tasks:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from matrices import each
 
-from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
-from schedulearn.scheduler.core.outcomes.gpu_health import FREE_AFTER_S, OCCUPIED_AFTER_S, Known, Verdict, judge
+from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, GpuReading, Xid
+from schedulearn.scheduler.core.outcomes.gpu_health import (
+    FREE_AFTER_S,
+    OCCUPIED_AFTER_S,
+    STUCK,
+    Fault,
+    FaultKind,
+    Known,
+    Verdict,
+    judge,
+)
 
 OURS = GpuProcess(1, "python", task="schedulearn-j-1-0")
 THEIRS = GpuProcess(2, "train", container="c" * 64, uid=1000)
@@ -63,23 +73,191 @@ def test_while_nobody_knows_who_is_ours_nothing_is_said_of_processes() -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"xid": 79, "xid_at": 50.0}, "Xid 79"),
-        ({"xid": 31, "xid_at": 50.0}, None),  # the program's own doing
-        ({"xid": 79, "xid_at": 10.0}, None),  # before it was returned
+        ({"xids": (Xid(79, 1, 50.0),)}, "Xid 79: it has fallen off the bus; it needs a restart of its host"),
+        ({"xids": (Xid(31, 1, 50.0),)}, None),  # the program's own doing
+        ({"xids": (Xid(79, 1, 10.0),)}, None),  # before it was returned
         ({"ecc_errors": 4}, "2 uncorrected memory errors (ECC)"),
         ({"ecc_errors": 2}, None),
         ({"lost": True}, "it has fallen off the bus"),
-        ({"lost": True, "xid": 79, "xid_at": 50.0}, "Xid 79"),
+        (
+            {"lost": True, "xids": (Xid(64, 1, 50.0),)},
+            "Xid 64: a broken row of its memory could not be replaced; it needs a reset",
+        ),
         ({}, None),
     ],
 )
 def test_what_makes_a_gpu_unhealthy(fields: dict[str, Any], fault: str | None) -> None:
     known = Known(cleared_at=10.0, ecc_accepted=2)
-    assert look(known, **fields).fault == fault
+    seen = look(known, **fields).fault
+    assert (seen and seen.text) == fault
+    assert seen is None or seen.kind is FaultKind.LEAVE
     assert look(known, **fields).fault is None  # said once
 
 
 def test_errors_count_anew_after_a_new_driver() -> None:
     known = Known(ecc_accepted=5)
     assert look(known, ecc_errors=0).fault is None
-    assert look(known, ecc_errors=1).fault == "1 uncorrected memory errors (ECC)"
+    assert look(known, ecc_errors=1).fault == Fault("1 uncorrected memory errors (ECC)", FaultKind.LEAVE)
+
+
+def codes(*found: int, times: int = 1, at: float = 50.0) -> tuple[Xid, ...]:
+    return tuple(Xid(code, times, at + place) for place, code in enumerate(found))
+
+
+BURSTS = [
+    ((48, 45), FaultKind.LEAVE), ((74, 45), FaultKind.LEAVE), ((79, 43), FaultKind.LEAVE), ((119, 45), FaultKind.RESET),
+    ((45, 13, 109, 43), FaultKind.RESET), ((119, 48), FaultKind.LEAVE), ((94, 95, 45), FaultKind.LEAVE),
+    ((63,), FaultKind.RESET), ((63, 64), FaultKind.LEAVE), ((9999,), FaultKind.RESET),
+    ((13, 43, 45), None), ((31, 45), None), ((94, 45), None), ((68,), None),
+]  # fmt: skip
+
+
+@each(BURSTS, "burst", "kind")
+def test_every_xid_since_the_last_sample_is_judged_and_the_worst_decides(
+    burst: tuple[int, ...], kind: FaultKind | None
+) -> None:
+    for order in (burst, burst[::-1]):
+        verdict = look(Known(), xids=codes(*order))
+        assert {xid.code for xid in verdict.xids} == set(burst)
+        assert (verdict.fault and verdict.fault.kind) == kind
+
+
+def test_an_xid_counts_once_and_again_if_it_comes_again_also_by_a_clock_that_was_set_back() -> None:
+    known = Known()
+    assert look(known, xids=codes(45)).xids == codes(45)
+    assert look(known, xids=codes(45)).xids == ()
+    burst = codes(45, times=300, at=51.0)
+    assert look(known, xids=burst).xids == burst
+    back = codes(45, times=301, at=-3550.0)
+    assert look(known, xids=back).xids == back
+    again = Known(xids={45: Xid(45, 0, 51.0)})  # a service that starts anew
+    assert look(again, xids=codes(45, times=300, at=51.0)).xids == ()
+    assert look(again, xids=codes(45, times=301, at=52.0)).xids != ()
+
+
+def test_a_worse_fault_replaces_one_that_leaves_jobs_alone_and_no_other() -> None:
+    known = Known()
+    assert look(known, xids=codes(119)).fault is not None
+    worse = look(known, xids=codes(119, 79)).fault
+    assert worse is not None
+    assert (worse.kind, worse.text[:6]) == (FaultKind.LEAVE, "Xid 79")
+    assert look(known, xids=codes(119, 79, 48)).fault is None
+
+
+WELL = GpuHealth(recovery="none")
+
+
+def hold(known: Known, seconds: int, *, since: int, **fields: Any) -> list[tuple[int, Verdict]]:
+    """Looks once a second, with the health in one of ten; what changes, and when."""
+    health = fields.pop("health", WELL)
+    found = []
+    for second in range(since, since + seconds):
+        verdict = look(known, at=float(second), health=health if second % 10 == 0 else None, **fields)
+        if verdict != NOTHING:
+            found.append((second, verdict))
+    return found
+
+
+def test_a_gpu_is_back_by_itself_once_its_driver_asks_for_nothing_and_later_each_time() -> None:
+    known = Known()
+    xids: tuple[Xid, ...] = ()
+    for number, wait in enumerate((60, 120, 240)):
+        xids = codes(109, times=number + 1, at=1000.0 * (number + 1))
+        start = 1000 * (number + 1)
+        [(broken, fault), (back, verdict)] = hold(known, 300, since=start, xids=xids)
+        assert fault.fault is not None
+        assert (broken, back, verdict.returned) == (start, start + wait + 1, "reset")
+
+
+@each(
+    [
+        {"health": GpuHealth(recovery="")},  # a driver that does not say it
+        {"health": GpuHealth(recovery="GPU reset")},
+        {"health": GpuHealth(recovery="none", remap_pending=True)},
+        {"lost": True},
+        {"stuck": True},
+    ],
+    "fields",
+)
+def test_a_gpu_that_is_not_well_does_not_come_back(fields: dict[str, Any]) -> None:
+    known = Known()
+    assert look(known, xids=codes(48), at=1.0).fault is not None
+    assert [seen for _, seen in hold(known, 500, since=10, xids=codes(48), **fields) if seen.returned is not None] == []
+
+
+def test_a_new_error_begins_the_wait_anew() -> None:
+    known = Known()
+    look(known, ecc_errors=1, at=1.0)
+    assert hold(known, 50, since=10, ecc_errors=1) == []
+    [(second, verdict)] = hold(known, 100, since=60, ecc_errors=2)
+    assert (second >= 120, verdict.returned) == (True, "leave")
+    assert look(known, ecc_errors=2, at=200.0) == NOTHING
+    assert look(known, ecc_errors=3, at=201.0).fault is not None
+
+
+HINDRANCES = [
+    ({"recovery": "GPU reset"}, "asks for: GPU reset"),
+    ({"recovery": "reboot of the host"}, "asks for: reboot"),
+    ({"remap_pending": True}, "it needs a reset"),
+    ({"remap_failed": True}, "it needs a repair"),
+    ({"retired_pending": True}, "it needs a reset"),
+    ({"compute_mode": "prohibited"}, "nvidia-smi -c 0"),
+    ({"fabric": "not started"}, "nvidia-fabricmanager"),
+    ({"fabric": "in progress"}, "nvidia-fabricmanager"),
+    ({"fabric": "error 999"}, "nvidia-fabricmanager"),
+]
+
+
+@each(HINDRANCES, "fields", "words")
+def test_what_hinders_a_gpu_closes_it_while_it_lasts(fields: dict[str, Any], words: str) -> None:
+    known = Known()
+    look(known, at=0.0, health=GpuHealth(**fields))
+    assert hold(known, 9, since=1) == []  # one look is none
+    known = Known()
+    [(second, verdict)] = hold(known, 60, since=0, health=GpuHealth(**fields))
+    assert verdict.fault is not None
+    assert (second, verdict.fault.kind, words in verdict.fault.text) == (10, FaultKind.STATE, True)
+    [(second, verdict)] = hold(known, 200, since=60, health=GpuHealth())
+    assert (second, verdict.returned) == (130, "state")
+
+
+WARNINGS = [
+    ({"throttle": ("hw_slowdown",)}, {}, "hardware has lowered"),
+    ({"throttle": ("hw_thermal",)}, {}, "too hot"),
+    ({"throttle": ("power_brake",)}, {}, "power supply"),
+    ({"throttle": ("power_cap",)}, {}, ""),  # it works as hard as it may
+    ({}, {"compute_mode": "exclusive"}, "one process"),
+    ({}, {"fabric": "completed", "fabric_degraded": True}, "bandwidth"),
+    ({}, {"pcie_width": 8, "max_pcie_width": 16}, "8 lanes of 16"),
+    ({}, {"pcie_width": 16, "max_pcie_width": 16}, ""),
+    ({"utilization": 90.0}, {"pcie_generation": 1, "max_pcie_generation": 4}, "generation 1 of 4"),
+    ({"utilization": 5.0}, {"pcie_generation": 1, "max_pcie_generation": 4}, ""),  # it saves power
+    ({"power_limit_w": 300.0}, {"default_limit_w": 700.0}, "300 W, 700 W is usual"),
+    ({"power_limit_w": 700.0}, {"default_limit_w": 700.0}, ""),
+]
+
+
+@each(WARNINGS, "fields", "health", "words")
+def test_what_is_odd_is_a_warning_once_it_lasts(fields: dict[str, Any], health: dict[str, Any], words: str) -> None:
+    known = Known()
+    assert hold(known, 30, since=0, health=GpuHealth(**health), **fields) == []
+    assert known.warnings == ()
+    assert hold(known, 30, since=30, health=GpuHealth(**health), **fields) == []
+    assert (len(known.warnings), words in " ".join(known.warnings)) == (1 if words else 0, True)
+    hold(known, 60, since=60)
+    assert known.warnings == ()
+
+
+def test_nvlinks_that_were_active_and_are_not_any_more_are_a_warning() -> None:
+    known = Known()
+    hold(known, 60, since=0, health=GpuHealth(nvlinks=12))
+    hold(known, 60, since=60, health=GpuHealth(nvlinks=10))
+    assert known.warnings == ("10 of its NVLinks are active, it had 12",)
+
+
+def test_a_gpu_that_nvml_does_not_come_back_from_is_stuck_while_that_lasts() -> None:
+    known = Known()
+    [(second, verdict)] = hold(known, 60, since=0, stuck=True, health=None)
+    assert (second, verdict.fault) == (20, Fault(STUCK, FaultKind.STATE))
+    [(second, verdict)] = hold(known, 200, since=60)
+    assert (second < 150, verdict.returned) == (True, "state")

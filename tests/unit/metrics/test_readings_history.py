@@ -9,6 +9,7 @@ import pytest
 from schedulearn.metrics.probe import sampling
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import (
+    GpuHealth,
     GpuInfo,
     GpuLink,
     GpuProcess,
@@ -16,6 +17,7 @@ from schedulearn.metrics.probe.readings import (
     Inventory,
     NumaNode,
     Sample,
+    Xid,
     from_line,
     to_line,
 )
@@ -96,9 +98,12 @@ INVENTORY = Inventory(
 SAMPLE = Sample(
     1700000000.125,
     (
-        GpuReading("GPU-a", 0.0, 0.0, 30.0, 12.5, 0.0, 1.0, 2.0, 0, 79, 3.0, ("power_cap",), (), True),
+        GpuReading("GPU-a", 0.0, 0.0, 30.0, 12.5, 0.0, 1.0, 2.0, 0, (Xid(79, 2, 3.0),), ("power_cap",), (), True),
         GpuReading("MIG-b", processes=(GpuProcess(7, "x", None, "c" * 64, "t", 0),)),
-        GpuReading("GPU-c"),
+        GpuReading("GPU-c", stuck=True),
+        GpuReading(
+            "GPU-d", health=GpuHealth("GPU reset", True, True, True, 12, 1, 8, 4, 16, "exclusive", "error 3", True, 4.5)
+        ),
     ),
     MachineCounters(64, 1234.5, 1, 1 << 40, 0, 1 << 50, 0, 1 << 50, None, 3),
 )

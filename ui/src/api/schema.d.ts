@@ -3223,6 +3223,11 @@ export interface components {
             utilization: number | null;
             /** Uuid */
             uuid: string;
+            /**
+             * Warnings
+             * @description what is odd of it, although it can be used
+             */
+            warnings: string[];
         };
         /** GpuProcessOut */
         GpuProcessOut: {

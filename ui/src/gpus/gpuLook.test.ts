@@ -16,6 +16,7 @@ const gpu = (fields: Partial<Gpu>): Gpu => ({
   unwatched: "",
   cordoned: false,
   drain_until: null,
+  warnings: [],
   island: null,
   numa: null,
   pci: "",

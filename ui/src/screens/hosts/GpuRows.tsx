@@ -80,6 +80,11 @@ export function GpuRows({ host, names, dark, seen }: Props) {
                     </Link>
                   ))}
                   {kind !== "job" && <span className={classes.said}>{text.replace(/^GPU \d+: /, "")}</span>}
+                  {gpu.warnings.map((warning) => (
+                    <span key={warning} className={classes.said}>
+                      {warning}
+                    </span>
+                  ))}
                 </td>
                 <Measured
                   told={gpu.utilization === null ? null : `${Math.round(gpu.utilization)}%`}

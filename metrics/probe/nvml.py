@@ -185,7 +185,8 @@ class NvmlReader:
             uuid = _text(_ask("nvmlDeviceGetUUID", event.device) or "")
             if code != _XID_UNKNOWN and uuid:
                 seen = self._xids.setdefault(uuid, {})
-                seen[code] = Xid(code, seen[code].times + 1 if code in seen else 1, round(time.time(), 3))
+                before = seen.pop(code, None)  # the last one is at the end
+                seen[code] = Xid(code, 1 if before is None else before.times + 1, round(time.time(), 3))
 
     def _read_whole(self, uuid: str, handle: object) -> GpuReading:
         xids = tuple(xid for xid in self._xids.get(uuid, {}).values() if xid.at > time.time() - XIDS_S)

@@ -132,7 +132,7 @@ class GpuReading(NamedTuple):
     ecc_errors: int | None = None
     """Uncorrected ones since the driver was loaded."""
     xids: tuple[Xid, ...] = ()
-    """Xid errors that the probe saw, each code once."""
+    """Xid errors that the probe saw, each code once; that of the last one at the end."""
     throttle: tuple[str, ...] = ()
     """Why its clocks are lower than they could be."""
     processes: tuple[GpuProcess, ...] | None = None
@@ -150,7 +150,7 @@ class GpuReading(NamedTuple):
     @property
     def xid(self) -> int | None:
         """The code of the last Xid error."""
-        return max(self.xids, key=lambda each: each.at).code if self.xids else None
+        return self.xids[-1].code if self.xids else None
 
 
 @dataclass(frozen=True)

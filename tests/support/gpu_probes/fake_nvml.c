@@ -5,16 +5,22 @@
  * FAKE_NVML_STATE  a file that is read at every call, with lines `lost INDEX`, `ecc INDEX COUNT`,
  *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`,
  *                  `init 0 CODE` and `count 0 CODE` (these calls fail), `handle INDEX CODE`, `mig INDEX CODE`,
- *                  `nvlink_down INDEX`
+ *                  `nvlink_down INDEX`; `recovery INDEX ACTION`, `remap INDEX PENDING FAILED`, `retired INDEX 1`,
+ *                  `pcie INDEX GENERATION WIDTH`, `mode INDEX MODE`, `fabric INDEX STATE STATUS`, `degraded INDEX`,
+ *                  `limit INDEX WATTS`, `slow INDEX BITS`; calls that do not come back while the line is there:
+ *                  `hang INDEX`, `hang_init 0`, `hang_count 0`
+ * FAKE_NVML_CARD   what it models, on x86: datacenter (Ampere or newer, driver 570), old (Volta, driver 470), geforce
  *
+ * What each call answers is what NVIDIA's manual (NVML API Reference) says; test_nvml_stand_in.py compares.
  * Once `count` has failed everything does, until NVML is shut down and initialised again.
  *
  * Compiled with BARE it has only what every driver had ten years ago. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15, UNKNOWN = 999 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15, UNKNOWN = 999 };
 enum { MAX = 16 };
 typedef struct { int index, part; } Device; /* part: 0 for a whole GPU, else which MIG device */
 typedef struct { unsigned gpu, memory; } Utilization;
@@ -24,7 +30,12 @@ typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu_instance, 
 typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
 typedef struct { unsigned counts[6], gpu_slices, compute_slices; unsigned long long megabytes; } Attributes;
+typedef struct { unsigned id, scope; long long at, took; int type, answer; union { unsigned value; long long all; }; } Field;
+typedef struct { unsigned version; unsigned char cluster[16]; int status; unsigned clique, state, health; } Fabric;
 static Device devices[MAX][3];
+#ifndef BARE
+static int watched[MAX]; /* whose events were asked for */
+#endif
 static int users, stale; /* of this library; whether it must be initialised anew */
 
 static int number(const char *name, int usual) {
@@ -52,15 +63,28 @@ static int code(const char *word, int index) {
   long long a, b;
   return state(word, index, 0, &a, &b) ? (int)a : OK;
 }
+static void hang(const char *word, int index) {
+  long long a, b;
+  while (state(word, index, 0, &a, &b)) usleep(20000);
+}
+#ifndef BARE
+static int is(const char *card) {
+  const char *text = getenv("FAKE_NVML_CARD");
+  return !strcmp(text && *text ? text : "datacenter", card);
+}
+#endif
 static int trouble(Device *device) {
   long long a, b;
-  if (stale || !users) return UNKNOWN;
+  if (!users) return UNINITIALIZED;
+  if (stale) return UNKNOWN;
+  hang("hang", device->index);
   if (state("blind", 0, 0, &a, &b)) return UNKNOWN;
   return state("lost", device->index, 0, &a, &b) ? LOST : OK;
 }
 
 int nvmlInitWithFlags(unsigned flags) {
   (void)flags;
+  hang("hang_init", 0);
   if (code("init", 0)) return code("init", 0);
   if (!users++) stale = 0;
   return OK;
@@ -71,6 +95,8 @@ const char *nvmlErrorString(int code) {
   return code == LOST ? "GPU is lost" : code == UNKNOWN ? "Unknown Error" : "Stand-in Error";
 }
 int nvmlDeviceGetCount_v2(unsigned *found) {
+  if (!users) return UNINITIALIZED;
+  hang("hang_count", 0);
   if (code("count", 0)) stale = 1;
   *found = count();
   return code("count", 0) ? code("count", 0) : stale ? UNKNOWN : OK;
@@ -118,8 +144,18 @@ int nvmlDeviceGetTemperature(Device *device, int sensor, unsigned *degrees) {
   *degrees = 40 + device->index;
   return trouble(device);
 }
-int nvmlDeviceGetPowerUsage(Device *device, unsigned *milliwatts) { *milliwatts = 100500; return trouble(device); }
-int nvmlDeviceGetEnforcedPowerLimit(Device *device, unsigned *milliwatts) { *milliwatts = 400000; return trouble(device); }
+int nvmlDeviceGetPowerUsage(Device *device, unsigned *milliwatts) {
+  *milliwatts = 100500;
+  return device->part ? UNSUPPORTED : trouble(device);
+}
+int nvmlDeviceGetEnforcedPowerLimit(Device *device, unsigned *milliwatts) {
+  *milliwatts = (code("limit", device->index) ? code("limit", device->index) : 400) * 1000;
+  return trouble(device);
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(Device *device, unsigned *milliwatts) {
+  *milliwatts = 400000;
+  return trouble(device);
+}
 int nvmlDeviceGetTemperatureThreshold(Device *device, int kind, unsigned *degrees) {
   *degrees = 91;
   return kind == 1 ? trouble(device) : UNSUPPORTED;
@@ -136,10 +172,10 @@ int nvmlDeviceGetTotalEccErrors(Device *device, int kind, int counter, unsigned 
   long long a, b;
   (void)counter;
   *errors = kind == 1 && state("ecc", device->index, 0, &a, &b) ? a : 0;
-  return trouble(device);
+  return is("geforce") ? UNSUPPORTED : trouble(device);
 }
 int nvmlDeviceGetCurrentClocksEventReasons(Device *device, unsigned long long *reasons) {
-  *reasons = 0x1 | (device->index ? 0 : 0x44);
+  *reasons = 0x1 | (device->index ? 0 : 0x44) | code("slow", device->index);
   return trouble(device);
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *found, Process *processes) {
@@ -152,7 +188,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *found, Pro
 }
 int nvmlDeviceGetMigMode(Device *device, unsigned *now, unsigned *next) {
   *now = *next = number("FAKE_NVML_MIG", -1) == device->index;
-  return code("mig", device->index);
+  return is("datacenter") ? code("mig", device->index) : UNSUPPORTED;
 }
 int nvmlDeviceGetMaxMigDeviceCount(Device *device, unsigned *most) { (void)device; *most = 7; return OK; }
 int nvmlDeviceGetMigDeviceHandleByIndex(Device *device, unsigned index, Device **mig) {
@@ -169,6 +205,7 @@ int nvmlDeviceGetAttributes_v2(Device *device, Attributes *attributes) {
 /* NVLink between neighbours: 0-1, 2-3, ... by two links each, unless `nvlink_down INDEX`; four GPUs a socket. */
 int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *active) {
   long long a, b;
+  if (is("geforce")) return UNSUPPORTED;
   if (link >= 4) return INVALID;
   *active = link < 2 && (device->index ^ 1) < count() && !state("nvlink_down", device->index, 0, &a, &b)
             && !state("nvlink_down", device->index ^ 1, 0, &a, &b);
@@ -201,10 +238,54 @@ int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
 }
 int nvmlDeviceGetMaxPcieLinkGeneration(Device *device, unsigned *value) { (void)device; *value = 4; return OK; }
 int nvmlDeviceGetMaxPcieLinkWidth(Device *device, unsigned *value) { (void)device; *value = 16; return OK; }
-int nvmlEventSetCreate(void **set) { *set = devices; return OK; }
+/* Now: the generation falls while nothing is to be done, the width does not. */
+int nvmlDeviceGetCurrPcieLinkGeneration(Device *device, unsigned *value) {
+  long long a, b;
+  *value = state("pcie", device->index, 0, &a, &b) ? a : 1;
+  return trouble(device);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(Device *device, unsigned *value) {
+  long long a, b;
+  *value = state("pcie", device->index, 0, &a, &b) ? b : 16;
+  return trouble(device);
+}
+/* Ampere and newer replace rows, older ones retire pages. */
+int nvmlDeviceGetRemappedRows(Device *device, unsigned *corr, unsigned *unc, unsigned *pending, unsigned *failed) {
+  long long a = 0, b = 0;
+  *corr = *unc = 0;
+  state("remap", device->index, 0, &a, &b);
+  *pending = a; *failed = b;
+  return is("datacenter") ? trouble(device) : UNSUPPORTED;
+}
+int nvmlDeviceGetRetiredPagesPendingStatus(Device *device, int *pending) {
+  *pending = code("retired", device->index);
+  return is("old") ? trouble(device) : UNSUPPORTED;
+}
+int nvmlDeviceGetComputeMode(Device *device, int *mode) { *mode = code("mode", device->index); return trouble(device); }
+/* The call succeeds; each field has an answer of its own. */
+int nvmlDeviceGetFieldValues(Device *device, int fields, Field *values) {
+  for (int field = 0; field < fields; field++) {
+    values[field].type = 1;
+    values[field].value = code("recovery", device->index);
+    values[field].answer = values[field].id == 230 && is("datacenter") ? OK : UNSUPPORTED;
+  }
+  return trouble(device);
+}
+/* Hopper and newer. Without NVSwitches the state says that there are none. */
+int nvmlDeviceGetGpuFabricInfoV(Device *device, Fabric *fabric) {
+  long long state_now = 0, status = 0, a, b;
+  state("fabric", device->index, 0, &state_now, &status);
+  fabric->state = state_now; fabric->status = status;
+  fabric->health = state("degraded", device->index, 0, &a, &b) ? 1 : 2;
+  return is("datacenter") ? trouble(device) : UNSUPPORTED;
+}
+int nvmlEventSetCreate(void **set) { memset(watched, 0, sizeof watched); *set = devices; return OK; }
+int nvmlEventSetFree(void *set) { (void)set; return OK; }
 int nvmlDeviceRegisterEvents(Device *device, unsigned long long types, void *set) {
-  (void)device; (void)set;
-  return types == 8 ? OK : INVALID;
+  (void)set;
+  if (types != 8) return INVALID;
+  watched[device->index] = !trouble(device);
+  return trouble(device);
 }
 int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout) {
   static int told[MAX];
@@ -216,6 +297,9 @@ int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout) {
       *event = (Event){&devices[index][0], 8, code, 0, 0};
       return OK;
     }
+  /* The manual: "GPU_IS_LOST if a GPU has fallen off the bus". It is so again at each call. */
+  for (int index = 0; index < count() && index < MAX; index++)
+    if (watched[index] && state("lost", index, 0, &code, &b)) return LOST;
   return TIMEOUT;
 }
 #endif

@@ -14,7 +14,7 @@ import pytest
 from gpu_probes.nvml_library import build_library
 
 from schedulearn.metrics.probe import nvml
-from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample, from_line
+from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, GpuReading, Inventory, Sample, from_line
 
 GPU = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = """
@@ -49,6 +49,17 @@ for step in sys.argv[1:]:
         file.write(step)
     found = reader.inventory()
     print(json.dumps([[f"{gpu.index} {gpu.uuid[:3]}{gpu.uuid[-1]}" for gpu in found.gpus], found.problem]))
+"""
+HEALTHS = """
+import json, os, sys
+from schedulearn.metrics.probe import nvml
+nvml.HEALTH_S = 0.0
+reader = nvml.NvmlReader()
+reader.inventory()
+for step in sys.argv[1:]:
+    with open(os.environ["FAKE_NVML_STATE"], "w") as file:
+        file.write(step)
+    print(json.dumps(reader.sample().gpus[0].health))
 """
 
 
@@ -109,6 +120,13 @@ def inventories(library: Path, folder: Path, *states: str, **settings: int) -> l
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
+def healths(library: Path, folder: Path, card: str, states: list[str]) -> list[GpuHealth]:
+    env = {**os.environ, "FAKE_NVML_STATE": str(folder / "state"), "LD_LIBRARY_PATH": str(library)}
+    words = [sys.executable, "-c", HEALTHS, *states]
+    done = subprocess.run(words, env={**env, "FAKE_NVML_CARD": card}, capture_output=True, text=True, check=True)
+    return [GpuHealth(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
 def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:06:00.0"
     device.mkdir(parents=True)
@@ -127,8 +145,12 @@ def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> Non
     assert (kinds[0, 1], kinds[0, 2], kinds[0, 4]) == ("nvlink", "hostbridge", "system")
     assert {gpu.numa for gpu in found.gpus if gpu.index != 5} == {None}, "NVML itself does not know on x86"
     assert sample.gpus[0] == GpuReading(
-        f"{GPU}0", 10.0, float(1 << 30), 40.0, 100.5, 7000.5, 1410.0, 1593.0, 0, None, None,
+        f"{GPU}0", 10.0, float(1 << 30), 40.0, 100.5, 7000.5, 1410.0, 1593.0, 0, (),
         ("power_cap", "hw_thermal"), (), power_limit_w=400.0, slowdown_temperature=91.0,
+        health=GpuHealth(
+            "none", nvlinks=2, pcie_generation=1, pcie_width=16, max_pcie_generation=4, max_pcie_width=16,
+            compute_mode="default", default_limit_w=400.0,
+        ),
     )  # fmt: skip
     assert sample.gpus[3].ecc_errors == 5
     ours, gone = sample.gpus[2].processes or ()
@@ -164,8 +186,63 @@ def test_xid_errors_are_told_with_their_time_and_the_last_one_stays(library: Pat
         while seen.gpus[1].xid is None:
             seen = probe.sample()
         assert (seen.gpus[0].xid, seen.gpus[1].xid) == (None, 48)
-        assert seen.gpus[1].xid_at == pytest.approx(seen.at, abs=2)
-        assert probe.sample().gpus[1] == seen.gpus[1]
+        assert [(xid.code, xid.times) for xid in seen.gpus[1].xids] == [(31, 1), (48, 1)]
+        assert seen.gpus[1].xids[1].at == pytest.approx(seen.at, abs=2)
+        assert probe.sample().gpus[1].xids == seen.gpus[1].xids
+
+
+def test_a_burst_of_xids_is_told_whole_each_code_once_and_by_a_lost_gpu_too(library: Path, tmp_path: Path) -> None:
+    with Probe(library, tmp_path, gpus=3) as probe:
+        probe.sample()
+        burst = ["xid 0 79", *["xid 0 45"] * 150, "xid 1 31", "xid 0 79", "lost 0"]
+        probe.state.write_text("\n".join(burst))
+        seen = probe.sample()
+        while not seen.gpus[1].xids:
+            seen = probe.sample()
+        assert [(xid.code, xid.times) for xid in seen.gpus[0].xids] == [(45, 150), (79, 2)]
+        assert seen.gpus[0].lost
+        # NVML's answer is an error from now on: other GPUs must not lose their Xids by that.
+        probe.inventory()
+        probe.state.write_text("\n".join([*burst, "xid 2 48"]))
+        while (third := next(gpu for gpu in seen.gpus if gpu.uuid == f"{GPU}2")).xid is None:
+            seen = probe.sample()
+        assert third.xid == 48
+
+
+HEALTH = [
+    ("recovery 0 0", {}),
+    ("recovery 0 1", {"recovery": "GPU reset"}),
+    ("recovery 0 2", {"recovery": "reboot of the host"}),
+    ("recovery 0 77", {"recovery": "recovery action 77"}),
+    ("remap 0 1 0", {"remap_pending": True}),
+    ("remap 0 0 1", {"remap_failed": True}),
+    ("pcie 0 4 8", {"pcie_generation": 4, "pcie_width": 8}),
+    ("mode 0 2", {"compute_mode": "prohibited"}),
+    ("mode 0 3", {"compute_mode": "exclusive"}),
+    ("fabric 0 1 0", {"fabric": "not started"}),
+    ("fabric 0 2 0", {"fabric": "in progress"}),
+    ("fabric 0 3 0", {"fabric": "completed"}),
+    ("fabric 0 3 999", {"fabric": "error 999"}),
+    ("fabric 0 3 0\ndegraded 0", {"fabric": "completed", "fabric_degraded": True}),
+    ("nvlink_down 0", {"nvlinks": 0}),
+]
+
+
+def test_what_nvml_says_of_a_gpus_health_is_told(library: Path, tmp_path: Path) -> None:
+    """By one reader that looks each time; with `old`, a card that retires pages and whose driver knows no recovery."""
+    usual = GpuHealth(
+        "none", nvlinks=2, pcie_generation=1, pcie_width=16, max_pcie_generation=4, max_pcie_width=16,
+        compute_mode="default", default_limit_w=400.0,
+    )  # fmt: skip
+    found = healths(library, tmp_path, "datacenter", [state for state, _ in HEALTH])
+    assert {state: health for (state, _), health in zip(HEALTH, found, strict=True)} == {
+        state: usual._replace(**fields) for state, fields in HEALTH
+    }
+    old, retired = healths(library, tmp_path, "old", ["remap 0 1 1", "retired 0 1"])
+    assert old == usual._replace(recovery="")
+    assert retired == old._replace(retired_pending=True)
+    [geforce] = healths(library, tmp_path, "geforce", ["retired 0 1\nremap 0 1 1\nfabric 0 1 0\nrecovery 0 1"])
+    assert geforce == usual._replace(recovery="", nvlinks=None)
 
 
 def test_mig_devices_are_gpus_of_a_type_of_their_own_in_place_of_the_gpu(library: Path, tmp_path: Path) -> None:
@@ -190,7 +267,8 @@ def test_a_driver_that_lacks_most_functions_still_tells_the_rest(tmp_path: Path)
     assert [(gpu.type, gpu.memory_bytes, gpu.island, gpu.numa) for gpu in found.gpus] == [
         ("Stand-in GPU", 16 << 30, None, None)
     ] * 2
-    assert sample.gpus[1] == GpuReading(f"{GPU}1", 20.0, float((1 << 30) + (512 << 20)))
+    memory = float((1 << 30) + (512 << 20))
+    assert sample.gpus[1] == GpuReading(f"{GPU}1", 20.0, memory, health=GpuHealth())
 
 
 @pytest.mark.slow

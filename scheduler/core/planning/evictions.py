@@ -20,8 +20,9 @@ class Eviction:
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
-    """Of jobs that hold a GPU whose fault makes them leave, and of those on a host or GPU that is drained: rigid ones that run at its
-    deadline, others at once, since they lose nothing. Elastic ones leave a host that is to be parked too."""
+    """Of jobs that hold a GPU whose fault makes them leave, and of those on a host or GPU that is drained: rigid ones
+    that run at its deadline, others at once, since they lose nothing. Elastic ones leave a host that is to be parked
+    too."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault and jobs_leave(gpu.fault_kind)}

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from databases.postgres import Postgres
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection, Engine
 
 pytest_plugins = ["tiers"]
 ROOT = Path(__file__).parent.parent
@@ -107,6 +107,27 @@ def quick_tables() -> Iterator[None]:
     db._create = create_quickly
     yield
     db._create = create
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_queries() -> Iterator[None]:
+    """Each query is written as SQL once for all SQLite databases, in place of once for each: 0.04 s of a service."""
+    from schedulearn.scheduler.store import db
+
+    make = db._engine
+    written: list[Any] = []
+
+    def make_quickly(url: str) -> Engine:
+        engine = make(url)
+        if engine.dialect.name == "sqlite":
+            if not written:
+                written.extend((engine.dialect, engine._compiled_cache))
+            engine.dialect, engine._compiled_cache = written
+        return engine
+
+    db._engine = make_quickly
+    yield
+    db._engine = make
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import uvicorn
@@ -24,6 +26,7 @@ from schedulearn.api.edge.connections import Connections, bounded, limits_for
 from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
 from schedulearn.api.terminals import routes as terminals
+from schedulearn.scheduler.control.experiments import advisor, searcher
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -84,8 +87,10 @@ class Api:
         return found
 
     def wait(self, job_id: str, *states: str) -> dict[str, Any]:
-        wait_for(lambda: self.job(job_id)["state"] in states, what=f"{job_id} to be {states}")
-        return self.job(job_id)
+        return wait_for(
+            lambda: job if (job := self.job(job_id))["state"] in states else None,
+            what=f"{job_id} to be {states}", pause=0.02,
+        )  # fmt: skip
 
     def write_log(self, job_id: str, data: bytes, *, end: bool = False, attempt: int = 1) -> None:
         """What the runtime of a real host would leave in the log store."""
@@ -94,6 +99,13 @@ class Api:
         writer = LogStore(self.directory / "logs").writer(f"schedulearn-{job_id}-{attempt}-0")
         writer.append(data)
         writer.close() if end else writer.abandon()
+
+
+def ask_here(module: str, question: object, timeout_s: float) -> str:
+    """As `ask_child`, without a process that loads scikit-learn anew for each question, which takes 2 s. Services of
+    their own have that process: tests/advisor/test_*_commands.py."""
+    asked = importlib.import_module(f"schedulearn.scheduler.control.experiments.{module}")
+    return str(asked.answer_to(json.dumps(question)))
 
 
 @contextmanager
@@ -125,7 +137,11 @@ def serve_api(
     wait_for(lambda: server.started, what="the server")
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http:
+    with (
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http,
+        patch.object(advisor, "ask_child", ask_here),
+        patch.object(searcher, "ask_child", ask_here),
+    ):
         wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
         yield Api(http, runtime, directory)
     server.should_exit = True

@@ -18,7 +18,11 @@ Predicted = list[tuple[float, float, float]]
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
+    sys.stdout.write(answer_to(sys.stdin.read()))
+
+
+def answer_to(question: str) -> str:
+    asked = json.loads(question)
     samples = [Sample(Configuration(*each[0]), each[1], each[2]) for each in asked["samples"]]
     options = [Configuration(*each) for each in asked["options"]]
     times = [sample.run_time for sample in samples]
@@ -29,7 +33,7 @@ def main() -> None:
         answer["metric"] = _answer(
             METRIC_MODELS, [each.configuration for each in measured], values, options, relative=False
         )
-    json.dump(answer, sys.stdout)
+    return json.dumps(answer)
 
 
 def _answer(

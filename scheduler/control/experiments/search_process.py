@@ -11,11 +11,15 @@ from schedulearn.scheduler.advisor.search import next_trial
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
+    sys.stdout.write(answer_to(sys.stdin.read()))
+
+
+def answer_to(question: str) -> str:
+    asked = json.loads(question)
     points = [Point(*each) for each in asked["points"]]
     tried = {index: None if outcome is None else Outcome(*outcome) for index, outcome in asked["tried"]}
     found = next_trial(points, asked["prices"], tried, asked["goal"], asked["most"], asked["seed"])
-    json.dump({**found._asdict(), "found": best_of(tried, asked["goal"])}, sys.stdout)
+    return json.dumps({**found._asdict(), "found": best_of(tried, asked["goal"])})
 
 
 if __name__ == "__main__":

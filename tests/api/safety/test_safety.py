@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from apis import FIVE_KEYS, Api, described_routes, serve_api
+from matrices import each
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -14,9 +15,15 @@ from schedulearn.api.auth import COOKIE, stored_token
 TOKEN = "correct-horse-battery"
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Api]:
-    with serve_api(tmp_path, token=TOKEN) as served:
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with serve_api(tmp_path_factory.mktemp("guarded"), token=TOKEN) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with serve_api(tmp_path_factory.mktemp("open")) as served:
         yield served
 
 
@@ -28,9 +35,7 @@ def test_there_are_routes_to_check() -> None:
     assert len(all_routes()) > 20
 
 
-@pytest.mark.parametrize(
-    "headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}, {"cookie": f"{COOKIE}=x"}]
-)
+@each([{}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}, {"cookie": f"{COOKIE}=x"}], "headers")
 def test_every_route_needs_the_token(guarded: Api, headers: dict[str, str]) -> None:
     with httpx.Client(base_url=guarded.http.base_url, headers=headers) as stranger:
         for method, path in [*all_routes(), ("GET", "/api/v1/openapi.json"), ("GET", "/no/such/route")]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from fastapi import Depends, Request
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 
@@ -83,8 +83,8 @@ def body_as(kind: type[T], bound: Bound = MANY, check: Callable[[Any], None] = c
     return Depends(parsed, scope="function")
 
 
-def request_of(model: Any) -> dict[str, Any]:
-    """Documents the request of a route that parses it by hand."""
-    schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
+def request_of(model: type[BaseModel], *, several: bool = False) -> dict[str, Any]:
+    """Documents the request of a route that parses it by hand. `openapi.complete` describes the model, once asked."""
+    one = {"$ref": f"#/components/schemas/{model.__name__}"}
+    schema = {"type": "array", "items": one} if several else one
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

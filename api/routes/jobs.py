@@ -76,12 +76,12 @@ _NEW = JobNow()
 _SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
 
 
-def json_body(model: Any) -> dict[str, Any]:
+def json_body(*, several: bool = False) -> dict[str, Any]:
     """The same for one that stores jobs: by hand for speed, as submissions come in bursts."""
-    return {**request_of(model), **WITH_KEY}
+    return {**request_of(JobSpec, several=several), **WITH_KEY}
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body(JobSpec))
+@router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body())
 async def submit(
     request: Request,
     env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
@@ -152,7 +152,7 @@ def _flag(request: Request, name: str) -> bool:
     response_model=Batch,
     responses={**_REFUSED, **problems(413)},
     max_body_size=MANY.size,
-    openapi_extra=json_body(list[JobSpec]),
+    openapi_extra=json_body(several=True),
 )
 async def submit_batch(request: Request) -> Response:
     """Stores many jobs, all or none: 10,000 jobs and 8 MiB at most."""

@@ -47,7 +47,7 @@ router.add_api_route(
     methods=["POST"],
     status_code=201,
     response_model=OriginalJob,
-    openapi_extra=jobs.json_body(JobSpec),
+    openapi_extra=jobs.json_body(),
 )
 
 
@@ -56,7 +56,7 @@ router.add_api_route(
     status_code=201,
     response_model=JobOut,
     responses=problems(409, 422),
-    openapi_extra=jobs.json_body(JobSpec),
+    openapi_extra=jobs.json_body(),
 )
 async def post(request: Request) -> Response:
     """`POST /jobs` as the original's first versions called it, with the names that two keys had there."""

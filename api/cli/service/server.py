@@ -103,9 +103,9 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
 
 def leave_in_peace() -> None:
     """What is there at the start stays, so the garbage collector never looks through it again: nobody is answered while
-    it does, and that takes 0.2 s where everything is imported. What comes later is looked at more seldom: a decision
-    makes and drops thousands of values, hardly any in cycles."""
-    gc.collect()
+    it does, and that takes 0.2 s where everything is imported. It does not look once before either: it would find 2,000
+    of 250,000 objects. What comes later is looked at more seldom: a decision makes and drops thousands of values,
+    hardly any in cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 5, 80)
     gc.enable()

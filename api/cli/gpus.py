@@ -99,6 +99,20 @@ def drain(session: Session, host: str, index: str, deadline: str) -> None:
     _tell(session, index, session.client.drain_gpu(host, index, deadline_of(deadline)))
 
 
+@gpu.command("reset")
+@click.argument("host")
+@click.argument("index")
+@pass_session
+def reset(session: Session, host: str, index: str) -> None:
+    """Resets an idle GPU by nvidia-smi on its host, and forgives its errors. Drain it first.
+
+    \b
+    Example:
+      schedulearn hosts gpu reset gpu2 3
+    """
+    _tell(session, index, session.client.reset_gpu(host, index))
+
+
 @gpu.command("return")
 @click.argument("host")
 @click.argument("index")

@@ -148,6 +148,14 @@ def drain_gpu(request: Request, host_id: str, gpu: str, body: DrainIn) -> HostOu
     return _host(cluster_of(request), host_id)
 
 
+@router.post("/hosts/{host_id}/gpus/{gpu}/reset", responses=problems(404, 409, 502))
+def reset_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
+    """Resets an idle GPU, given by index or UUID, by `nvidia-smi` on its host, and forgives its errors. It answers when
+    that is done, or says why it can't be."""
+    cluster_of(request).monitor.reset_gpu(host_id, gpu)
+    return _host(cluster_of(request), host_id)
+
+
 @router.post("/hosts/{host_id}/gpus/{gpu}/return", responses=problems(404, 409, 422))
 def return_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
     """Gives a cordoned, drained or unhealthy GPU, by its index or UUID, back to service: its errors up to now are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
@@ -16,7 +17,7 @@ from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core import topology
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
 from schedulearn.scheduler.core.task import ObservedTask
-from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.scheduler.errors import ConflictError, SchedulearnError
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.resources.xids import last_seen, note_xids
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
 VANISHED_AFTER = 3
 """Inventories in a row that answered and lack a GPU, after which it is taken for gone."""
+LET_GO_S = 20.0  # in which a probe ends its readings
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
 _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 
@@ -73,6 +75,8 @@ class HostWatch:
         """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
         self._failures = 0
         """Of following the probe, in a row."""
+        self._following = threading.Lock()
+        """Held while readings are consumed, and while a GPU is reset."""
         self._thread = Background(f"probe-{host_id}", self._follow)
 
     def start(self) -> None:
@@ -118,11 +122,22 @@ class HostWatch:
         self._load(set())
         self._probe.interrupt(renew=True)
 
+    def reset(self, uuid: str) -> None:
+        """Resets a GPU while its probe lets go of it. Raises RuntimeFault, or ConflictError while the probe hangs."""
+        self._probe.interrupt(renew=True)
+        if not self._following.acquire(timeout=LET_GO_S):
+            raise ConflictError(f"the probe of {self.host_id} hangs, and does not let go of its GPUs: reboot the host")
+        try:
+            self._probe.reset(uuid)
+        finally:
+            self._following.release()
+
     def _follow(self) -> float:
         """To the end of the probe's readings. Seconds until it is followed again."""
         began = time.monotonic()
         try:
-            self._take_readings()
+            with self._following:
+                self._take_readings()
             problem = "its probe has ended, and is started again"
         except Exception as error:
             if not isinstance(error, SchedulearnError) and not self._thread.stopping:

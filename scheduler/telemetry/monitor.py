@@ -19,10 +19,12 @@ from schedulearn.metrics.probe.readings import GpuReading
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.task import ObservedTask
+from schedulearn.scheduler.errors import ConflictError, SchedulearnError
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.accounting.capacity import note_capacity
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.gpu_reset import Resetting, begin_reset, end_reset
 from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks
 from schedulearn.scheduler.store.resources.xids import forget_xids
 from schedulearn.scheduler.telemetry.gpu_memory import GpuMemoryPeaks
@@ -204,6 +206,33 @@ class Monitor:
             watch.renew()
         self._wake()
         return uuid
+
+    def reset_gpu(self, host_id: str, name: str) -> None:
+        """Resets an idle GPU, given by index or UUID, and forgives its errors. Raises NotFoundError, ConflictError for
+        one that is in use or can't be reset, RuntimeFault where the host can't do it."""
+        gpu = self._db.write(lambda conn: begin_reset(conn, host_id, name))
+        watch, error = self._watches.get(host_id), "it failed"
+        try:
+            if watch is None:
+                raise ConflictError(f"nobody watches the GPUs of {host_id}")
+            reading = self.reading(gpu.uuid)
+            if reading is not None and reading.processes:
+                raise ConflictError(f"process {reading.processes[0].pid} is on GPU {gpu.ordinal} of {host_id}: end it")
+            watch.reset(gpu.uuid)
+            error = ""
+        except SchedulearnError as fault:
+            error = str(fault)
+            raise
+        finally:
+            self._db.write(partial(self._note_reset, host_id, gpu, watch, error))
+            if watch is not None:
+                watch.renew()
+            self._wake()
+
+    def _note_reset(self, host_id: str, gpu: Resetting, watch: HostWatch | None, error: str, conn: Connection) -> None:
+        if watch is not None and gpu.fault and not error:
+            store.return_gpu(conn, host_id, gpu.uuid, watch.as_seen, self._clock())
+        end_reset(conn, host_id, gpu, self._clock(), error)
 
     def _tick_on(self) -> float:
         self._due = max(self._due + 1.0, time.monotonic())

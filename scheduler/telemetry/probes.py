@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from schedulearn.metrics.probe.readings import GpuReading, Reading, Sample
+from schedulearn.scheduler.telemetry.gpu_reset import reset_here
 
 _IDLE_W, _FULL_W = 55.0, 300.0
 _IDLE_C, _FULL_C = 34.0, 71.0
@@ -26,6 +27,11 @@ class Probe(Protocol):
     def interrupt(self, *, renew: bool = False) -> None:
         """Ends a `readings` that hangs, with or without an error; from any thread. With `renew` the next one looks
         afresh at what there is."""
+        ...
+
+    def reset(self, uuid: str) -> None:
+        """Lets go of all GPUs and resets this one, while nobody consumes `readings`. Raises RuntimeFault: why it can't
+        be reset from here, and what to do."""
         ...
 
     def close(self, *, remove: bool = False) -> None:
@@ -57,6 +63,9 @@ class LocalProbe:
     def interrupt(self, *, renew: bool = False) -> None:
         """NVML can't be interrupted: a call that hangs hangs. With `renew` its next answer ends it."""
         self._renew = renew
+
+    def reset(self, uuid: str) -> None:
+        reset_here(uuid)
 
     def close(self, *, remove: bool = False) -> None:
         self._closed.set()

@@ -230,6 +230,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/drain"): [
         Ask({"deadline_s": 60}, path="/api/v1/hosts/local/gpus/{gpu}/drain")
     ],
+    ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/reset"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/reset")],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/return"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/return")],
     ("POST", "/api/v1/hosts/{host_id}/images"): [Ask({"image": "new:1"}, path="/api/v1/hosts/local/images")],
     ("GET", "/api/v1/hosts/{host_id}/disk"): [Ask(path="/api/v1/hosts/local/disk")],

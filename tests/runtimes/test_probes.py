@@ -244,6 +244,36 @@ def test_a_host_without_gpus_has_a_probe_that_tells_of_the_machine_alone(probes:
     assert seeing["Id"] != blind["Id"], "the host may have GPUs now"
 
 
+def plain(info: object) -> dict[str, Any]:
+    """Test machines may run no privileged containers."""
+    return {"privileged": False}
+
+
+@pytest.mark.docker
+def test_a_gpu_is_reset_by_a_container_of_its_own_while_the_probe_is_away(probes: Probes) -> None:
+    probe = probes.make(gpu_options=plain)
+    take(probe.readings(), Sample)
+    with pytest.raises(RuntimeFault, match=r"can't run nvidia-smi .* run `nvidia-smi --gpu-reset -i GPU-a` there"):
+        probe.reset("GPU-a")
+    assert probes.containers() == [], "it opens no GPU while one is reset"
+    tag = f"schedulearn-test/smi-{uuid.uuid4().hex[:8]}"
+    script = 'echo GPU $3 is in use > /dev/stderr; [ "$3" = GPU-a ]'
+    write = f"printf '#!/bin/sh\\n%s\\n' '{script}' > /usr/bin/nvidia-smi; chmod +x /usr/bin/nvidia-smi"
+    made = probes.engine.api.create_container(probes.image, entrypoint=["sh", "-c", write])["Id"]
+    try:
+        probes.engine.api.start(made)
+        probes.engine.api.wait(made)
+        probes.engine.api.commit(made, tag)
+        other = probes.make(image=tag, gpu_options=plain)
+        other.reset("GPU-a")
+        with pytest.raises(RuntimeFault, match=r"did not reset it \(exit code 1\): GPU GPU-b is in use"):
+            other.reset("GPU-b")
+        assert probes.containers() == []
+    finally:
+        probes.engine.api.remove_container(made, force=True)
+        probes.engine.api.remove_image(tag, force=True)
+
+
 def test_hosts_without_simulated_gpus_have_a_probe(tmp_path: Path) -> None:
     probed: list[tuple[str, int | None]] = []
 

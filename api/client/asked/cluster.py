@@ -9,6 +9,9 @@ from typing import Any
 from schedulearn.api.client.asked.base import Asked, J, L, N, T
 from schedulearn.api.client.transport import part
 
+RESET_S = 180.0
+"""The service gives `nvidia-smi` two minutes."""
+
 
 class ClusterCalls(Asked[J, L, N, T]):
     """Part of both clients."""
@@ -34,6 +37,10 @@ class ClusterCalls(Asked[J, L, N, T]):
 
     def drain_gpu(self, host_id: str, gpu: str, deadline_s: float) -> J:
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/drain", json={"deadline_s": deadline_s})
+
+    def reset_gpu(self, host_id: str, gpu: str) -> J:
+        """Resets an idle GPU, by index or UUID, and waits for it."""
+        return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/reset", timeout=RESET_S)
 
     def return_gpu(self, host_id: str, gpu: str) -> J:
         """Gives a cordoned or unhealthy GPU, by index or UUID, back to service."""

@@ -23,6 +23,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.container import LABEL
+from schedulearn.scheduler.runtimes.docker.gpu_reset import reset_there
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, probe_version
 
@@ -113,6 +114,13 @@ class ContainerProbe:
         stream = self._stream
         if stream is not None:
             stream.cancel()
+
+    def reset(self, uuid: str) -> None:
+        with self._engine.errors("reset a GPU"):
+            self._remove()
+            api = self._engine.api
+            image, labels = self._image or probe_image(), {LABEL: self._cluster_id}
+            reset_there(api, image, f"{self._name}-reset", labels, self._gpu_options(api.info()), uuid)
 
     def close(self, *, remove: bool = False) -> None:
         self._closed.set()

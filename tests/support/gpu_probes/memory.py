@@ -32,6 +32,10 @@ class FakeProbe:
         """UUIDs of GPUs that are not listed any more, and answer."""
         self.machine: MachineCounters | None = None
         self.renewals = 0
+        self.resets: list[str] = []
+        self.no_reset = ""
+        """Why a GPU can't be reset."""
+        self._reading_now = False
         self._poke: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def uuid(self, index: int) -> str:
@@ -44,6 +48,13 @@ class FakeProbe:
         self.gpus = [gpu for gpu in self.gpus if gpu.index != index]
 
     def readings(self) -> Iterator[Reading]:
+        self._reading_now = True
+        try:
+            yield from self._read()
+        finally:
+            self._reading_now = False
+
+    def _read(self) -> Iterator[Reading]:
         told = None
         listed: set[str] = set()
         while not self.closed:
@@ -65,6 +76,13 @@ class FakeProbe:
     def _reading(self, uuid: str) -> GpuReading:
         base: dict[str, Any] = {"utilization": 0.0, "memory_bytes": 1e9, "power_w": 100.0, "ecc_errors": 0}
         return GpuReading(uuid, **{**base, "processes": (), **self.fields.get(uuid, {})})
+
+    def reset(self, uuid: str) -> None:
+        assert not self._reading_now, "it is reset while it is read"
+        if self.no_reset:
+            raise RuntimeFault(self.no_reset)
+        self.resets.append(uuid)
+        self.fields = {name: {} if name == uuid else fields for name, fields in self.fields.items()}
 
     def interrupt(self, *, renew: bool = False) -> None:
         self.renewals += renew

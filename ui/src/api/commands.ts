@@ -28,6 +28,8 @@ import type {
 
 const AT_ONCE = 6;
 
+type GpuName = Pick<Gpu, "host" | "uuid">;
+
 /** Cancels each job; one that ended meanwhile does not keep the others from it. */
 export async function cancelJobs(ids: string[]): Promise<{ done: number; failed: Error[] }> {
   const waiting = [...ids];
@@ -124,8 +126,36 @@ export function setCordon({ id, cordoned }: { id: string; cordoned: boolean }): 
   return unwrap(client.POST(path, { params: { path: { host_id: id } } }));
 }
 
-/** An operator's word that an unhealthy GPU is well again. */
-export function returnGpu(gpu: Gpu): Promise<Host> {
+/** A cordoned GPU keeps its job and gets no other. */
+export function cordonGpu(gpu: GpuName): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/cordon", {
+      params: { path: { host_id: gpu.host, gpu: gpu.uuid } },
+    }),
+  );
+}
+
+/** As `drainHost`, for one GPU. */
+export function drainGpu({ gpu, seconds }: { gpu: GpuName; seconds: number }): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/drain", {
+      params: { path: { host_id: gpu.host, gpu: gpu.uuid } },
+      body: { deadline_s: seconds },
+    }),
+  );
+}
+
+/** Resets an idle GPU on its host; takes seconds. */
+export function resetGpu(gpu: GpuName): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/reset", {
+      params: { path: { host_id: gpu.host, gpu: gpu.uuid } },
+    }),
+  );
+}
+
+/** Opens a closed GPU; an operator's word that an unhealthy one is well again. */
+export function returnGpu(gpu: GpuName): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/return", {
       params: { path: { host_id: gpu.host, gpu: gpu.uuid } },

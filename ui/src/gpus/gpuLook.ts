@@ -25,9 +25,14 @@ export function lookOf(
   if (!host.reachable) return is("away", "its host is not reachable");
   if (gpu.unwatched) return is("away", "can't be asked now");
   if (gpu.occupied_by) return is("foreign", `used by ${gpu.occupied_by}`);
+  if (gpu.cordoned) return is("away", closedBy(gpu));
   if (host.state !== "active") return is("away", `its host is ${host.state}`);
   return is("free", "free");
 }
+
+/** What an operator has closed a GPU by. */
+export const closedBy = (gpu: Pick<Gpu, "drain_until">) =>
+  gpu.drain_until === null ? "cordoned" : "draining";
 
 /** What a GPU's square is filled by. */
 export type Measure = "busy" | "memory" | "power";

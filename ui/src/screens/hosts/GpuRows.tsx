@@ -1,20 +1,17 @@
 import { VisuallyHidden } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { returnGpu } from "../../api/commands";
 import { hostTelemetryQuery } from "../../api/queries";
 import type { Gpu, Host } from "../../api/types";
 import { clock } from "../../format/clock";
 import { jobColor } from "../../format/color";
 import { size } from "../../format/size";
-import { lookOf } from "../../gpus/gpuLook";
+import { closedBy, lookOf } from "../../gpus/gpuLook";
 import { placeOf } from "../../gpus/placeOf";
 import { Sparkline } from "../../gpus/Sparkline";
 import { binned, type Metric } from "../../gpus/telemetry";
-import { GuardedButton } from "../../may/GuardedButton";
-import { useWhyNot } from "../../may/useMay";
+import { GpuMenu } from "./GpuMenu";
 import classes from "./GpuRows.module.css";
-import { useAfterChange } from "./useAfterChange";
 
 const [SECONDS, BINS] = [600, 60];
 const [COOL, HOT] = [20, 95];
@@ -35,7 +32,6 @@ export function GpuRows({ host, names, dark, seen }: Props) {
   const most = Math.max(1, ...host.gpus.map((gpu) => gpu.reading?.power_w ?? 0));
   const values = (gpu: Gpu, metric: Metric) =>
     data ? binned(data, gpu.index, metric, until, SECONDS, BINS) : [];
-  const fault = host.gpus.some((gpu) => gpu.fault);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
     <section className={classes.frame} tabIndex={0} aria-label={`GPUs of ${host.id}`}>
@@ -48,11 +44,9 @@ export function GpuRows({ host, names, dark, seen }: Props) {
             <th scope="col">Memory</th>
             <th scope="col">Temperature</th>
             <th scope="col">Power</th>
-            {fault && (
-              <th>
-                <VisuallyHidden>What can be done</VisuallyHidden>
-              </th>
-            )}
+            <th>
+              <VisuallyHidden>What can be done</VisuallyHidden>
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -79,6 +73,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
                       {names[id] ?? id}
                     </Link>
                   ))}
+                  {kind === "job" && gpu.cordoned && <span className={classes.said}>{closedBy(gpu)}</span>}
                   {kind !== "job" && <span className={classes.said}>{text.replace(/^GPU \d+: /, "")}</span>}
                   {gpu.warnings.map((warning) => (
                     <span key={warning} className={classes.said}>
@@ -110,7 +105,9 @@ export function GpuRows({ host, names, dark, seen }: Props) {
                   low={0}
                   high={limit ?? most}
                 />
-                {fault && <td>{gpu.fault && <ReturnButton gpu={gpu} />}</td>}
+                <td className={classes.menu}>
+                  <GpuMenu gpu={gpu} />
+                </td>
               </tr>
             );
           })}
@@ -139,20 +136,5 @@ function Measured({ told, ...drawn }: MeasuredProps) {
         {told ?? "–"}
       </span>
     </td>
-  );
-}
-
-function ReturnButton({ gpu }: { gpu: Gpu }) {
-  const back = useMutation({ mutationFn: returnGpu, ...useAfterChange() });
-  return (
-    <GuardedButton
-      whyNot={useWhyNot("change_hosts")}
-      size="xs"
-      variant="default"
-      loading={back.isPending}
-      onClick={() => back.mutate(gpu)}
-    >
-      Return to service
-    </GuardedButton>
   );
 }

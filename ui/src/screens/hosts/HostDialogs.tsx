@@ -4,7 +4,7 @@ import { useState } from "react";
 import { Link } from "react-router";
 import { drainHost, removeHost } from "../../api/commands";
 import { holdersQuery } from "../../api/queries";
-import type { Host } from "../../api/types";
+import type { Host, Job } from "../../api/types";
 import { plural } from "../../format/number";
 import { Confirm } from "../../shell/Confirm";
 import { fateOf, jobsOn } from "./drain";
@@ -18,12 +18,35 @@ interface Props {
 }
 
 export function DrainDialog({ host, onClose }: Props) {
-  const [minutes, setMinutes] = useState<number | string>(60);
   const drain = useMutation({ mutationFn: drainHost, ...useAfterChange(onClose) });
   const { data: holders } = useQuery(holdersQuery);
-  const jobs = holders && jobsOn(host.id, holders);
   return (
-    <Modal opened onClose={onClose} title={`Drain ${host.id}?`} centered>
+    <Draining
+      what={host.id}
+      kind="host"
+      jobs={holders && jobsOn(host.id, holders)}
+      pending={drain.isPending}
+      onDrain={(seconds) => drain.mutate({ id: host.id, seconds })}
+      onClose={onClose}
+    />
+  );
+}
+
+interface DrainingProps {
+  what: string;
+  kind: "host" | "GPU";
+  /** undefined: they are being read. */
+  jobs: readonly Job[] | undefined;
+  pending: boolean;
+  onDrain: (seconds: number) => void;
+  onClose: () => void;
+}
+
+/** Names what a drain does to each job before it is done. */
+export function Draining({ what, kind, jobs, pending, onDrain, onClose }: DrainingProps) {
+  const [minutes, setMinutes] = useState<number | string>(60);
+  return (
+    <Modal opened onClose={onClose} title={`Drain ${what}?`} centered>
       <Text size="sm" mb="sm">
         No new job comes.{" "}
         {jobs === undefined
@@ -57,11 +80,11 @@ export function DrainDialog({ host, onClose }: Props) {
         </Button>
         <Button
           color="red"
-          loading={drain.isPending}
+          loading={pending}
           disabled={minutes === ""}
-          onClick={() => drain.mutate({ id: host.id, seconds: Number(minutes) * 60 })}
+          onClick={() => onDrain(Number(minutes) * 60)}
         >
-          Drain the host
+          Drain the {kind}
         </Button>
       </Group>
     </Modal>

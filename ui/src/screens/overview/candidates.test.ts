@@ -3,7 +3,7 @@ import type { Gpu } from "../../api/types";
 import { candidates } from "./candidates";
 
 const gpu = (fields: Partial<Gpu> = {}) =>
-  ({ state: "free", fault: "", occupied_by: "", unwatched: "", ...fields }) as Gpu;
+  ({ state: "free", fault: "", occupied_by: "", unwatched: "", cordoned: false, ...fields }) as Gpu;
 const host = (id: string, gpus: Gpu[], state = "active", reachable = true) => ({
   id,
   gpus,

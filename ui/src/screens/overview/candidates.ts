@@ -6,7 +6,7 @@ export interface Offer {
   usable: number;
 }
 
-const isUsable = (gpu: Gpu) => !gpu.fault && !gpu.occupied_by && !gpu.unwatched;
+const isUsable = (gpu: Gpu) => !gpu.fault && !gpu.occupied_by && !gpu.unwatched && !gpu.cordoned;
 
 /** The hosts that a job could start on, by id: those with enough GPUs alone, else, for a job larger than any host, all
  * that are open. It may have to wait until what runs there ends. */

@@ -11,6 +11,7 @@ import tarfile
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,46 @@ def test_its_own_folders_and_its_code_are_its_own(
     task = containers.start(Program(("sh", "-c", script)), attempt=3, **changes)
     assert (containers.wait_for_end(task).exit_code, containers.read(task, follow=True)) == (0, b"xxx\nada 4321\n")
     assert (folder / "count").read_text() == "xxx\n"
+
+
+def test_an_attempt_keeps_its_ids_when_those_of_its_user_change(
+    containers: Bench, folder: Path, worker_image: str
+) -> None:
+    """What runs, what joins it and terminals in it stay who they were; the next attempt is who the user is then."""
+    became = replace(ADA, uid=5432, gid=5433, gids=(5434,))
+    script = (
+        'id -u; id -G; umask 022; echo one > "$SCHEDULEARN_CHECKPOINT_DIR/open"; '
+        'umask 077; echo one > "$SCHEDULEARN_CHECKPOINT_DIR/closed"; echo home > /data/home/own; echo done; sleep 100'
+    )
+    job, ids = uuid.uuid4().hex[:10], "4321\n4322 4323 4324\n"
+    changes = {"job_id": job, "image": worker_image, **mounts(folder)}
+    first = containers.start(Program(("sh", "-c", script)), **changes)
+    containers.wait_for_output(first, b"done")
+    changes["run_as"] = became
+    joins = ["sh", "-c", 'id -u; id -G; echo two > "$SCHEDULEARN_CHECKPOINT_DIR/closed"; echo done; sleep 100']
+    second = containers.start(Program(tuple(joins)), rank=1, **changes)
+    containers.wait_for_output(second, b"done")
+    assert [containers.read(task).decode() for task in (first, second)] == [f"{ids}done\n"] * 2
+    with closing(
+        containers.runtime.terminals.open(first, ["sh", "-c", "id -u; id -G; echo x >> /data/home/own"], None)
+    ) as each:
+        said = b"".join(iter(lambda: (each.read() or (0, b""))[1], b""))
+    assert said.decode().replace("\r", "") == ids
+    for task in (first, second):
+        containers.runtime.stop(task, 0)
+        containers.wait_for_end(task)
+        containers.runtime.remove(task)
+
+    script = (
+        'id -u; id -G; cd "$SCHEDULEARN_CHECKPOINT_DIR"; cat open; cat closed /data/home/own || echo refused; '
+        "echo two > new && mv new open && rm closed; cat open; echo y > /data/home/own || echo refused"
+    )
+    third = containers.start(Program(("sh", "-c", f"( {script} ) 2>/dev/null")), attempt=2, **changes)
+    assert containers.wait_for_end(third).exit_code == 0
+    said = containers.read(third, follow=True)
+    assert said.decode() == "5432\n5433 5434\none\nrefused\ntwo\nrefused\n"
+    assert (folder / "own").read_text() == "home\nx\n"
+    assert_nothing_of_others_was_made(folder)
 
 
 def test_a_folder_in_place_of_tmp_holds_nothing_of_ours(containers: Bench, folder: Path, worker_image: str) -> None:

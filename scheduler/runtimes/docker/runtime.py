@@ -143,6 +143,7 @@ class DockerRuntime:
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task):
+            task = self._writable.as_its_attempt(task, self._cluster_id)
             while True:
                 try:
                     container = self._begin(task)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
-from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.core.task import RunAs, TaskSpec
 from schedulearn.scheduler.errors import StartRefused
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.docker.container import WORKSPACE
+from schedulearn.scheduler.runtimes.docker.container import LABEL, WORKSPACE
 from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
 from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, OUTPUTS_PATH, SDK_PATH, ImageSettings
 
@@ -37,6 +38,21 @@ class WritableFolders:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, ...], str] = {}
         """Image and places -> what is wrong with them."""
+
+    def as_its_attempt(self, task: TaskSpec, cluster_id: str) -> TaskSpec:
+        """Return the task with the account of those of its attempt that run here: their folders are the same, whatever
+        the account of their user is by now."""
+        if task.run_as is None:
+            return task
+        labels = {LABEL: cluster_id, "schedulearn.job": task.job_id, "schedulearn.attempt": str(task.attempt)}
+        filters = {"label": [f"{name}={value}" for name, value in labels.items()], "status": ["running", "paused"]}
+        for row in self._engine.api.containers(filters=filters):
+            made = self._engine.api.inspect_container(row["Id"])
+            uid, _, gid = str(made["Config"].get("User") or "").partition(":")
+            if uid.isdigit() and gid.isdigit():
+                gids = tuple(map(int, made["HostConfig"].get("GroupAdd") or ()))
+                return replace(task, run_as=RunAs(task.run_as.user, int(uid), int(gid), gids))
+        return task
 
     def check(self, task: TaskSpec, image: ImageSettings) -> None:
         """Raises StartRefused where a place that the engine makes lies in a folder that the task may write."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from apis import Api, serve_api, token_for
 from clusters import wait_for
@@ -142,6 +143,19 @@ class TestWhoMay:
                 with pytest.raises(ConnectionClosed):
                     opened.recv(timeout=10)
             wait_for(lambda: terminals(api)[0].closed, what="its end")
+
+    @pytest.mark.parametrize(("name", "role", "becomes"), [("eve", "admin", "user"), ("ada", "user", "viewer")])
+    def test_so_does_a_role_that_is_lowered(self, tmp_path: Path, name: str, role: str, becomes: str) -> None:
+        with serve_api(tmp_path, token=TOKEN) as api:
+            job = running(api, user="ada")
+            token = token_for(api, name, role)
+            with socket(api, job, KEPT, authorization=f"Bearer {token}") as opened:
+                text(opened)
+                api.http.patch(f"/api/v1/users/{name}", json={"role": becomes}).raise_for_status()
+                opened.send(b"rm -rf /\n")
+                with pytest.raises(ConnectionClosed):
+                    opened.recv(timeout=10)
+            wait_for(lambda: terminals(api)[0].closed, what="its end, though it was to be kept")
 
 
 class TestRefusals:
@@ -283,6 +297,61 @@ def test_nobody_else_finds_a_shell(tmp_path: Path) -> None:
                 assert text(wrong)["problem"]["code"] == "not_found"
         with socket(api, job, {"resume": shell}, authorization=ada) as again:
             assert text(again)["opened"]["id"] == shell
+
+
+def test_who_lost_the_right_to_a_job_lost_their_shells_in_it(tmp_path: Path) -> None:
+    """Left for a moment, the page closed, and then taken by its id: with each way to lose a right in between."""
+    with serve_api(tmp_path, token=TOKEN) as api:
+        people = {name: token_for(api, name, role) for name, role in (("ada", "user"), ("eve", "admin"))}
+        api.http.post("/api/v1/users", json={"name": "ben", "role": "user"}).raise_for_status()
+        people["ben"] = made_token(api, "ben's", "ben")
+        people["ada's screen"] = made_token(api, "ada's screen", "ada", role="viewer")
+        job = running(api, user="ada")
+
+        def left_by(**headers: str) -> str:
+            with socket(api, job, KEPT, **headers) as opened:
+                return str(text(opened)["opened"]["id"])
+
+        def refused(shell: str, **headers: str) -> bool:
+            try:
+                with socket(api, job, {"resume": shell}, **headers) as opened:
+                    return "problem" in text(opened)
+            except InvalidStatus as status:
+                return status.response.status_code in (401, 403)
+
+        def bearer(name: str) -> dict[str, str]:
+            return {"authorization": f"Bearer {people[name]}"}
+
+        hers, admins = left_by(**bearer("ada")), left_by(**bearer("eve"))
+        answer = httpx.post(f"{api.http.base_url}/api/v1/session", json={"token": people["ada"]})
+        cookie = {"cookie": f"{COOKIE}={answer.cookies[COOKIE]}", "origin": str(api.http.base_url).rstrip("/")}
+        assert not refused(hers, **cookie), "she has it by her page, too"
+        tried = {
+            "a token of another user": refused(hers, **bearer("ben")),
+            "another admin": refused(hers, **bearer("eve")),
+            "a token of hers for reading": refused(hers, **bearer("ada's screen")),
+            "the admin's by the job's user": refused(admins, **bearer("ada")),
+            "no token": refused(hers),
+        }
+        httpx.delete(f"{api.http.base_url}/api/v1/session", headers=cookie).raise_for_status()
+        tried["signed out"] = refused(hers, **cookie)
+        api.http.patch("/api/v1/users/eve", json={"role": "user"}).raise_for_status()
+        tried["an admin no more"] = refused(admins, **bearer("eve"))
+        api.http.patch("/api/v1/users/ada", json={"role": "viewer"}).raise_for_status()
+        tried["a user no more"] = refused(hers, **bearer("ada"))
+        api.http.patch("/api/v1/users/ada", json={"role": "user"}).raise_for_status()
+        assert not refused(hers, **bearer("ada"))
+        [row] = [row for row in api.http.get("/api/v1/tokens").json()["items"] if row["name"] == "ada's"]
+        api.http.delete(f"/api/v1/tokens/{row['id']}").raise_for_status()
+        tried["a token that was removed"] = refused(hers, **bearer("ada"))
+        api.http.delete("/api/v1/users/ada", params={"jobs": "keep"}).raise_for_status()
+        people["ada"] = token_for(api, "ada", "user")
+        tried["a namesake"] = refused(hers, **bearer("ada"))
+        assert [what for what, was_refused in tried.items() if not was_refused] == []
+
+
+def made_token(api: Api, name: str, user: str, **fields: str) -> str:
+    return str(api.http.post("/api/v1/tokens", json={"name": name, "user": user, **fields}).json()["token"])
 
 
 def test_a_shell_that_ended_meanwhile_tells_how(api: Api) -> None:

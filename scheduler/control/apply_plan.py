@@ -149,10 +149,12 @@ def apply_plan(
     now: float,
     workers_report: bool = True,
     memory: GpuMemory = _NO_MEMORY,
+    settling: Set[str] = frozenset(),
 ) -> bool:
     """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
     to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
-    `workers_report`: by that they learn of each other. True if more jobs could start than one turn should."""
+    `workers_report`: by that they learn of each other. Nobody gets a GPU that is `settling`.
+    True if more jobs could start than one turn should."""
     found = load_gpu_leases(conn)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
     hosts = {host.id: host for host in found.hosts}
@@ -175,7 +177,7 @@ def apply_plan(
             links[g.host_id].get(g.uuid, _NO_LINKS),
         )
         for g in found.gpus
-        if g.host_id in open_hosts and is_open(g, hosts, now)
+        if g.host_id in open_hosts and is_open(g, hosts, now) and g.uuid not in settling
     ]
     machines = {on[gpu.uuid]: gpu.host_id for gpu in found.gpus}
     placed, free = _placed(changes, plan, gpus, memory.needs)

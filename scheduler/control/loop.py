@@ -72,6 +72,7 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 log = logging.getLogger(__name__)
 
 _RESYNC_S = 10.0  # between turns at most while something runs
+_SETTLING_S = 0.5  # until a GPU that was left is looked at again
 _RETRY_S = 5.0  # until the next turn, at most, after one that failed
 _FAILED_TURNS = 2  # in a row, after which the loop counts as failing
 _LATE_S = 10.0  # that a turn may be overdue, or `interval` where that is longer; then the loop counts as stalled
@@ -167,6 +168,8 @@ class SchedulerLoop:
         self._inherited: Set[str] | None = None
         """Tasks that the service of before has left; None before the first turn."""
         self._fenced: set[str] = set()
+        self._settling: Mapping[str, str] = {}
+        """GPUs that jobs have just left and that nobody may have yet, with what is waited for."""
         self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
         self._rest_s = settings.interval
@@ -233,9 +236,10 @@ class SchedulerLoop:
         resting = next_tries(state.jobs, now)
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
+        self._settling = self._monitor.settling(state.gpus, state.tasks)
         snapshot = build_snapshot(
             state, ready, self.utilization, now, self.profiles.get, policy.resizes, awaited=awaited,
-            resting=resting.keys(), length_of=self.profiles.length_of, memory=memory,
+            resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
         )  # fmt: skip
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
@@ -360,6 +364,7 @@ class SchedulerLoop:
             memory_of=self._memory_of,
             unused_since=self._unused_since,
             said=self._said,
+            stranger=self._monitor.stranger,
             real_gpus={gpu.uuid for gpu in state.gpus if not gpu.simulated},
             told_to_pause={task_id for agent in self.agents.values() for task_id in agent.told_to_pause},
         )
@@ -417,7 +422,9 @@ class SchedulerLoop:
         self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float, memory: GpuMemory
     ) -> ClusterState:
         """Claims what the plan gives; the state after that."""
-        waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown())
+        waiting = with_what_is_missing(
+            plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling
+        )
         self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
         self._suspended = plan.suspended
         self._share = plan.jobs_per_gpu > 1
@@ -431,7 +438,16 @@ class SchedulerLoop:
         report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
         self._hurried = self.db.write(
             lambda conn: apply_plan(
-                conn, changes, plan, self.agents, ready, self.utilization, now, workers_report=report, memory=memory
+                conn,
+                changes,
+                plan,
+                self.agents,
+                ready,
+                self.utilization,
+                now,
+                workers_report=report,
+                memory=memory,
+                settling=self._settling.keys(),
             )
         )
         return self._load()
@@ -459,6 +475,8 @@ class SchedulerLoop:
             due.append(max(0.05, plan.review_at - self.clock()))
         if state.tasks:
             due.append(1.0 if self._awaits_gpus else _RESYNC_S)
+        if self._settling:
+            due.append(_SETTLING_S)
         if awaited:
             due.append(AWAIT_S)
         return min(due)

@@ -63,10 +63,11 @@ def with_what_is_missing(
     gpus: Sequence[Gpu],
     ready: Set[str],
     unknown: Mapping[str, str] = MappingProxyType({}),
+    settling: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[str, str]:
-    """`reasons`, and for jobs that need more than may be used, what may not
-    and why. `ready`: hosts that answer. `unknown`: host -> why it can't be told which GPUs are there. Policies see only
-    what may be used."""
+    """`reasons`, and for jobs that need more than may be used, what may not and why. `ready`: hosts that answer.
+    `unknown`: host -> why it can't be told which GPUs are there. `settling`: GPU that a job has just left -> what is
+    waited for. Policies see only what may be used."""
     closed = {host.id for host in hosts if not host.active}
     broken = {host.id: host.gpu_fault for host in hosts if host.gpu_fault and host.active}
     counts = Counter(
@@ -83,6 +84,8 @@ def with_what_is_missing(
     missing = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what)
     cant_tell = "".join(f" {why[:1].upper()}{why[1:]}." for host, why in sorted(broken.items()) if host in ready)
     cant_tell += "".join(f" On {host}: {why}." for host, why in sorted(unknown.items()) if host in ready)
+    left = [f"GPU {gpu.ordinal} of {gpu.host_id}: {settling[gpu.uuid]}" for gpu in gpus if gpu.uuid in settling]
+    cant_tell += f" {'; '.join(left[:3])}." if left else ""
     if not missing and not cant_tell:
         return reasons
     notes = {

@@ -16,6 +16,7 @@ from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory
 from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core import topology
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
+from schedulearn.scheduler.core.outcomes.gpu_holders import stranger
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import ConflictError, SchedulearnError
 from schedulearn.scheduler.store import gpus as store
@@ -26,6 +27,8 @@ from schedulearn.scheduler.telemetry.probes import Probe
 
 log = logging.getLogger(__name__)
 
+MARGIN_S = 0.5
+"""A reading may have been taken so long before it came."""
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
 VANISHED_AFTER = 3
 """Inventories in a row that answered and lack a GPU, after which it is taken for gone."""
@@ -36,7 +39,8 @@ _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 
 class HostWatch:
     """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again.
-    `hear_machine`: is told what the host says of itself. `unknown`: why its GPUs can't be told, as of the start."""
+    `hear_machine`: is told what the host says of itself. `unknown`: why its GPUs can't be told, as of the start.
+    `is_held`: whether a job of ours has a GPU."""
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class HostWatch:
         clock: Callable[[], float],
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
         unknown: str = "",
+        is_held: Callable[[str], bool] = lambda uuid: False,
     ) -> None:
         self.host_id = host_id
         self.unknown = unknown
@@ -66,6 +71,10 @@ class HostWatch:
         self._clock = clock
         self._hear_machine = hear_machine
         self._known: dict[str, Known] = {}
+        self._is_held = is_held
+        self._strangers: dict[str, str] = {}
+        self._read_at: dict[str, float] = {}
+        """By UUID when the last reading came, by the monotonic clock."""
         self._inventory: Inventory | None = None
         self._missed: dict[str, int] = {}
         """GPU -> inventories in a row that answered and lack it."""
@@ -116,6 +125,16 @@ class HostWatch:
         at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
         shown = any(gpu.uuid == uuid for gpu in self._inventory.gpus) and not reading.lost
         return store.GpuAsSeen(shown, at or None, reading.ecc_errors or 0)
+
+    def reading_since(self, uuid: str, instant: float) -> GpuReading | None:
+        """The last reading of a GPU; None if none was taken after that, by the monotonic clock."""
+        if self._read_at.get(uuid, 0.0) < instant + MARGIN_S:
+            return None
+        return self._last[uuid][1]
+
+    def stranger(self, uuid: str) -> str:
+        """Who held memory of a GPU at the last sample, without having it from us; empty: nobody that is known."""
+        return self._strangers.get(uuid, "") if self.heard_lately else ""
 
     def renew(self) -> None:
         """An operator has returned a GPU: reads anew what is known, and asks the probe for an inventory."""
@@ -194,6 +213,7 @@ class HostWatch:
             known = self._known[row.uuid]
             known.fault, known.fault_kind, known.occupied = row.fault, row.fault_kind, row.occupied
             known.cleared_at, known.ecc_accepted = row.cleared_at or 0.0, row.ecc_accepted
+            known.total = row.memory_bytes
             known.fresh = known.fresh or row.uuid in fresh
 
     def _take_sample(self, sample: Sample) -> None:
@@ -205,10 +225,13 @@ class HostWatch:
         noted = False
         for reading in sample.gpus:
             self._last[reading.uuid] = (sample.at, reading)
+            self._read_at[reading.uuid] = monotonic
             known = self._known.get(reading.uuid)
             if known is None:
                 continue
-            verdict = judge(known, reading, is_ours, monotonic)
+            verdict = judge(known, reading, is_ours, monotonic, held=self._is_held(reading.uuid))
+            if is_ours is not None:
+                self._strangers[reading.uuid] = stranger(reading, known.total, is_ours)
             changes += [self._db.submit(write) for write in _writes(reading, verdict, now)]
             noted = noted or bool(verdict.xids)
         for change in changes:

@@ -18,6 +18,7 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuReading
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
+from schedulearn.scheduler.core.outcomes.gpu_holders import ASK_S, SETTLE_S, is_free
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import ConflictError, SchedulearnError
 from schedulearn.scheduler.store import gpus as store
@@ -81,6 +82,10 @@ class Monitor:
         """By host, of those that answer."""
         self._simulated_uuids: Set[str] = frozenset()
         self._busy: Set[str] = frozenset()
+        self._held: Set[str] = frozenset()
+        """GPUs of live tasks."""
+        self._left: dict[str, float] = {}
+        """GPUs that jobs have left, and whose memory is yet to be seen free: when, by the monotonic clock."""
         self._minute = int(clock() // 60)
         self._energy_until = clock()
         self._energy_asked = 0.0
@@ -114,8 +119,9 @@ class Monitor:
                 return
             tasks = partial(self._tasks_on, host_id)
             watch = HostWatch(
-                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine, unknown
-            )
+                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine, unknown,
+                lambda uuid: uuid in self._held,
+            )  # fmt: skip
             self._watches[host_id] = watch
             watch.start()
 
@@ -177,6 +183,33 @@ class Monitor:
         if watch is None or not watch.heard_lately:
             return None
         return self.telemetry.heard_at(host_id)
+
+    def settling(self, gpus: Sequence[Gpu], tasks: Sequence[Task]) -> Mapping[str, str]:
+        """GPUs that jobs have just left and that nobody may have yet, with what is waited for: a look at them, then
+        their memory. For `SETTLE_S` at most: by then it is somebody else's, or nobody looks."""
+        held = {uuid for task in tasks for uuid in task.gpu_uuids}
+        real = {gpu.uuid: gpu for gpu in gpus if not gpu.simulated}
+        now = time.monotonic()
+        self._left |= {uuid: now for uuid in sorted(self._held - held) if uuid in real}
+        self._held = held
+        why = {uuid: self._unsettled(real[uuid], at, now) for uuid, at in self._left.items() if uuid in real}
+        self._left = {uuid: at for uuid, at in self._left.items() if why.get(uuid) and uuid not in held}
+        return {uuid: why[uuid] for uuid in self._left}
+
+    def _unsettled(self, gpu: Gpu, left_at: float, now: float) -> str:
+        watch = self._watches.get(gpu.host_id)
+        if watch is None or not watch.heard_lately or now - left_at >= SETTLE_S:
+            return ""
+        reading = watch.reading_since(gpu.uuid, left_at)
+        if reading is None:
+            return "it is yet to be looked at" if now - left_at < ASK_S else ""
+        if is_free(reading, gpu.memory_bytes):
+            return ""
+        return f"{(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory are yet to be left"
+
+    def stranger(self, uuid: str) -> str:
+        """Who holds memory of a GPU without having it from us, as of its last reading; empty: nobody that is known."""
+        return next((who for watch in list(self._watches.values()) if (who := watch.stranger(uuid))), "")
 
     def notice(self, gpus: Sequence[Gpu], tasks: Sequence[Task], answering: Collection[str]) -> None:
         """What the loop knows: the GPUs that are present, the live tasks, and the hosts that answer."""

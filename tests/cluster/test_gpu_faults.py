@@ -7,7 +7,8 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from gpu_probes.memory import FakeProbe
 
-from schedulearn.scheduler.core.outcomes import early_failures
+from schedulearn.metrics.probe.readings import GpuProcess
+from schedulearn.scheduler.core.outcomes import early_failures, gpu_health
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import HostRefused, ObjectFault, RuntimeFault
@@ -15,6 +16,7 @@ from schedulearn.scheduler.hosts import retries
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.telemetry import monitor
 
 MISMATCH = "on local the NVIDIA driver's library and its kernel module differ: reboot the host"
 
@@ -182,3 +184,51 @@ def test_three_families_that_find_a_gpu_busy_take_it_out_of_service(tmp_path: Pa
         assert host(c).gpu_fault == ""
         c.cluster.monitor.return_gpu("local", "0")
         assert c.gpu(probe.uuid(0)).failures == []
+
+
+def test_a_gpu_is_handed_on_only_when_its_memory_is_free(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        first, second = c.submit(spec(), spec())
+        c.wait(first, "running")
+        probe.set(0, memory_bytes=12e9)
+        c.runtime.finish(c.task(first))
+        c.wait(first, "succeeded")
+        wait_for(lambda: "12.0 GB of its memory are yet to be left" in c.cluster.loop.waiting.get(second, ""))
+        assert c.leases() == []
+        probe.set(0, memory_bytes=1e9)
+        c.wait(second, "running")
+
+
+def test_memory_that_stays_after_a_job_is_somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_health, "SETTLE_S", 1.0)
+    monkeypatch.setattr(monitor, "SETTLE_S", 1.5)
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        first, second = c.submit(spec(), spec())
+        c.wait(first, "running")
+        probe.set(0, memory_bytes=12e9)
+        c.runtime.finish(c.task(first))
+        wait_for(lambda: c.gpu(probe.uuid(0)).occupied, what="the GPU to be somebody's")
+        assert c.gpu(probe.uuid(0)).occupied == "no process that can be seen, with 12.0 GB of its memory"
+        wait_for(lambda: "1 used by others" in c.cluster.loop.waiting.get(second, ""), what="why it waits")
+        assert c.state(second) == "queued"
+
+
+def test_a_job_whose_memory_a_stranger_has_is_not_blamed(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        [alone] = c.submit(spec())
+        fail(c, alone, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+        assert c.wait(alone, "failed").reason == "command_failed", "its own fault"
+        [job] = c.submit(spec())
+        c.wait(job, "running")
+        miner = GpuProcess(4711, "miner", int(10e9))
+        probe.set(0, memory_bytes=11e9, processes=(miner,))
+        fail(c, job, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+        wait_for(lambda: c.state(job) == "queued", what="the job to wait")
+        assert "its GPU's memory ran out, of which others have some: miner (process 4711)" in c.job(job).message
+        assert (c.job(job).losses, c.job(job).retries) == (1, 0)

@@ -175,6 +175,10 @@ OUTPUT: Sequence[Cause] = (
 """What jobs write that fail on GPUs. The last such line counts: the first rows are consequences of nothing else."""
 
 
+OUT_OF_MEMORY = re.compile(rb"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation")
+"""What a job writes whose GPU has no more memory: its own fault, unless others hold some of it."""
+
+
 def of_output(tail: bytes, host_id: str) -> Explained | None:
     """The cause of a failed job, by the end of its output; None: no row has it."""
     for line in reversed(tail.decode("utf-8", "replace").splitlines()):

@@ -78,7 +78,7 @@ class _Attempt:
         finding = outcome.finding
         self.awaits_gpus = self.awaits_gpus or outcome.awaits_gpus
         if isinstance(finding, TaskEnded):
-            finding = explained(finding, self.job, evidence.said, evidence.real_gpus)
+            finding = explained(finding, self.job, evidence.said, evidence.real_gpus, evidence.stranger)
             finding = self._of_worker(finding)
             self._completed = self._completed or finding.outcome is Reason.COMPLETED
             if finding.outcome is not Reason.RESIZED:

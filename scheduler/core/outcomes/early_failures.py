@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.cluster_state import EarlyFailure, Gpu, Host, Job, run_seconds
-from schedulearn.scheduler.core.outcomes.blame import Blame, of_output, of_start
+from schedulearn.scheduler.core.outcomes.blame import OUT_OF_MEMORY, Blame, of_output, of_start
 from schedulearn.scheduler.core.outcomes.findings import Finding, TaskEnded
 from schedulearn.scheduler.core.states import Reason
 
@@ -61,13 +61,24 @@ def next_openings(hosts: Iterable[Host], gpus: Iterable[Gpu], now: float) -> lis
     return [end - now for end in ends if end is not None]
 
 
-def explained(ended: TaskEnded, job: Job, said: Callable[[str], bytes | None], real: Set[str]) -> TaskEnded:
+def explained(
+    ended: TaskEnded,
+    job: Job,
+    said: Callable[[str], bytes | None],
+    real: Set[str],
+    stranger: Callable[[str], str] = lambda uuid: "",
+) -> TaskEnded:
     """The end of a task with what its output tells of the cause. Where that is its host or GPU, the job is not blamed,
-    unless it says so elsewhere too. `said`: task -> the end of its output; `real`: GPUs that are not simulated."""
+    unless it says so elsewhere too. `said`: task -> the end of its output; `real`: GPUs that are not simulated;
+    `stranger`: who else holds memory of a GPU."""
     if ended.outcome is not Reason.COMMAND_FAILED or ended.task.stop or not ended.task.gpu_uuids:
         return ended
-    host = ended.task.host_id
-    found = of_start(ended.error, host) or of_output(said(ended.task.id) or b"", host)
+    host, output = ended.task.host_id, said(ended.task.id) or b""
+    if OUT_OF_MEMORY.search(output) and (who := next(filter(None, map(stranger, ended.task.gpu_uuids)), "")):
+        error = f"on {host} its GPU's memory ran out, of which others have some: {who}"
+        moves = job.losses < MAX_MOVES
+        return replace(ended, error=error, outcome=Reason.HOST_FAULT if moves else ended.outcome)
+    found = of_start(ended.error, host) or of_output(output, host)
     if found is None or (found.cause.blame is not Blame.USER and not set(ended.task.gpu_uuids) <= real):
         return ended
     ended = replace(ended, error=found.sentence)

@@ -7,12 +7,13 @@ is only not listed any more comes back by itself once it is listed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, GpuReading, Xid
+from schedulearn.metrics.probe.readings import GpuHealth, GpuReading, Xid
 from schedulearn.scheduler.core.outcomes.gpu_conditions import WELL, Lasting, hindrances, warnings
+from schedulearn.scheduler.core.outcomes.gpu_holders import SETTLE_S, IsOurs, holder
 from schedulearn.scheduler.core.outcomes.xids import XidVerdict, fault_by, worst
 
 OCCUPIED_AFTER_S = 5.0
@@ -85,6 +86,8 @@ class Known:
     stuck: Lasting = field(default_factory=lambda: Lasting(STUCK_AFTER_S, HINDERED_AFTER_S))
     warned: Lasting = field(default_factory=lambda: Lasting(WARNED_AFTER_S, WARNED_AFTER_S))
     texts: dict[str, str] = field(default_factory=dict)
+    total: int = 0
+    """Bytes of its memory."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,9 @@ class Verdict:
 _AS_IT_WAS = Verdict()
 
 
-def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], bool] | None, now: float) -> Verdict:
+def judge(known: Known, reading: GpuReading, is_ours: IsOurs | None, now: float, *, held: bool = False) -> Verdict:
     """Takes one reading into account, and changes `known` to what follows from it. `is_ours`: None while it can't be
-    told who is; `now` by one clock for all readings of a GPU."""
+    told who is; `now` by one clock for all readings of a GPU; `held`: a job of ours has it."""
     xids = _new_xids(known, reading)
     if reading.health is not None:
         _take_health(known, reading, reading.health, now)
@@ -124,26 +127,24 @@ def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], boo
         returned = _returned(known, reading, hindering, now)
     if worst(xids) >= XidVerdict.RESET or fault is not None:
         known.well_since = None
-    occupied = _occupied(known, reading, is_ours, now)
+    occupied = _occupied(known, reading, is_ours, now, held=held)
     if fault is None and occupied is None and not xids and returned is None:
         return _AS_IT_WAS
     return Verdict(fault, occupied, xids, returned)
 
 
-def _occupied(
-    known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], bool] | None, now: float
-) -> str | None:
-    if is_ours is None or reading.processes is None:
+def _occupied(known: Known, reading: GpuReading, is_ours: IsOurs | None, now: float, *, held: bool) -> str | None:
+    found = holder(reading, known.total, is_ours, held=held) if is_ours is not None else None
+    if found is None:
         return None
     occupied = None
-    # One without a name has just ended, or lives where we can't look.
-    who = _others([process for process in reading.processes if process.name and not is_ours(process)])
-    if bool(who) == bool(known.occupied):
+    if bool(found.who) == bool(known.occupied):
         known.since = None
     else:
         known.since = now if known.since is None else known.since
-        if known.fresh or now - known.since >= (OCCUPIED_AFTER_S if who else FREE_AFTER_S):
-            known.occupied = occupied = who
+        lasts = SETTLE_S if found.hidden else OCCUPIED_AFTER_S if found.who else FREE_AFTER_S
+        if known.fresh or now - known.since >= lasts:
+            known.occupied = occupied = found.who
             known.since = None
     known.fresh = False
     return occupied
@@ -228,16 +229,3 @@ def _returned(known: Known, reading: GpuReading, hindering: Sequence[str], now: 
     known.returned += kind != FaultKind.STATE
     known.ecc_accepted = reading.ecc_errors or known.ecc_accepted
     return kind
-
-
-def _others(processes: list[GpuProcess]) -> str:
-    if not processes:
-        return ""
-    first = processes[0]
-    details = [f"process {first.pid}"]
-    if first.uid is not None:
-        details.append(f"user id {first.uid}")
-    if first.container:
-        details.append(f"container {first.container[:12]}")
-    more = f" and {len(processes) - 1} more" if len(processes) > 1 else ""
-    return f"{first.name} ({', '.join(details)}){more}"

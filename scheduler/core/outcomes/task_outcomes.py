@@ -80,6 +80,8 @@ class Evidence:
     """Tasks that this service has paused since it started."""
     said: Callable[[str], bytes | None] = nothing_said
     """Task that has ended -> the end of its output; None: that is still being read."""
+    stranger: Callable[[str], str] = lambda uuid: ""
+    """GPU -> who holds memory of it without having it from us; empty: nobody."""
     real_gpus: Set[str] = frozenset()
     """Those that are not simulated."""
 

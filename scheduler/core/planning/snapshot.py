@@ -34,6 +34,7 @@ def build_snapshot(
     settled: bool = False,
     length_of: Callable[[str], Prediction | None] = lambda job_id: None,
     memory: GpuMemory | None = None,
+    settling: Set[str] = frozenset(),
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others.
@@ -46,12 +47,12 @@ def build_snapshot(
     `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
     running ones are left as they are. `resting`: jobs that may not start yet.
     `length_of`: job id -> how long it is predicted to take by its family, None if unknown.
-    `memory`: of GPUs that jobs share; None: they share none.
+    `memory`: of GPUs that jobs share; None: they share none. `settling`: GPUs that were left, and can't be had yet.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)
-    hosts = _Parts(state, ready, ending, part_of, memory, now)
+    hosts = _Parts(state, ready, ending, part_of, memory, now, settling)
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
     views = []
@@ -176,8 +177,10 @@ class _Parts:
         part_of: Mapping[str, str],
         memory: GpuMemory | None,
         now: float,
+        settling: Set[str],
     ) -> None:
         self._memory = memory
+        self._settling = settling
         self._hosts = {host.id: host for host in state.hosts}
         self._now = now
         self._parts: dict[str, _Part] = {}
@@ -199,7 +202,7 @@ class _Parts:
             self._index[gpu.uuid] = len(part.usable)
             part.usable.append(gpu)
             part.jobs.append(staying)
-            part.leaving.append(staying < len(holders))
+            part.leaving.append(staying < len(holders) or gpu.uuid in self._settling)
             if self._memory is not None:
                 part.memory_left.append(self._memory.left.get(gpu.uuid, _PLENTY))
 

@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.outcomes.gpu_health import (
     Verdict,
     judge,
 )
+from schedulearn.scheduler.core.outcomes.gpu_holders import SETTLE_S
 
 OURS = GpuProcess(1, "python", task="schedulearn-j-1-0")
 THEIRS = GpuProcess(2, "train", container="c" * 64, uid=1000)
@@ -47,9 +48,45 @@ def test_a_foreign_process_occupies_a_gpu_only_if_it_stays_and_frees_it_only_if_
     assert known.occupied == ""
 
 
-def test_a_process_that_can_not_be_looked_at_is_nobody() -> None:
-    known = Known(fresh=True)
-    assert look(known, GpuProcess(3)) == NOTHING
+GB = 1e9
+HIDDEN = [
+    # (processes, bytes in use, a job of ours has it) -> who holds it
+    ((GpuProcess(3, memory_bytes=int(60 * GB)),), 60 * GB, False,
+     "process 3, which can't be looked at, with 60.0 GB of its memory"),
+    ((), 70 * GB, False, "no process that can be seen, with 70.0 GB of its memory"),
+    (None, 70 * GB, False, "no process that can be seen, with 70.0 GB of its memory"),
+    ((GpuProcess(3), THEIRS), 70 * GB, False, "train (process 2, user id 1000, container cccccccccccc)"),
+    ((GpuProcess(3),), 70 * GB, True, ""),  # ours, where /proc hides it
+    ((), 70 * GB, True, ""),
+    ((GpuProcess(3),), 1 * GB, False, ""),  # it has just ended
+    ((), 3.9 * GB, False, ""),  # a display
+    ((), None, False, ""),
+]  # fmt: skip
+
+
+@each(HIDDEN, "processes", "used", "held", "who")
+def test_memory_that_nobody_visible_holds_is_somebodys(
+    processes: tuple[GpuProcess, ...] | None, used: float | None, held: bool, who: str
+) -> None:
+    known = Known(total=80 << 30)
+    for second in range(121):
+        judge(known, GpuReading("GPU-a", memory_bytes=used, processes=processes), is_ours, second, held=held)
+    assert known.occupied == who
+
+
+def test_memory_of_a_job_that_has_just_ended_has_time_to_go() -> None:
+    known = Known(total=80 << 30)
+    for second in range(int(SETTLE_S)):
+        assert look(known, at=second, memory_bytes=70 * GB) == NOTHING
+    assert look(known, at=SETTLE_S, memory_bytes=70 * GB).occupied
+    assert look(known, at=SETTLE_S + 1, memory_bytes=1 * GB) == NOTHING
+    assert look(known, at=SETTLE_S + 1 + FREE_AFTER_S, memory_bytes=1 * GB).occupied == ""
+
+
+def test_who_was_seen_is_not_gone_while_processes_can_not_be_told() -> None:
+    known = Known(occupied="train (process 2)", total=80 << 30)
+    for second in range(60):
+        assert judge(known, GpuReading("GPU-a", memory_bytes=GB), is_ours, second) == NOTHING
 
 
 def test_our_own_processes_occupy_nothing() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.outcomes.early_failures import FailuresChange
+from schedulearn.scheduler.core.outcomes.gpu_health import FaultKind
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.gpus import set_fault
 from schedulearn.scheduler.store.models import Gpu, Host
@@ -20,7 +21,7 @@ def write_failures(db: Connection, changes: Sequence[FailuresChange], now: float
         if change.gpu_uuid:
             db.execute(update(Gpu).where(col(Gpu.uuid) == change.gpu_uuid).values(failures=failures))
             if change.fault:
-                set_fault(db, change.gpu_uuid, change.fault, now)
+                set_fault(db, change.gpu_uuid, change.fault, now, FaultKind.WATCH)  # NVML does not see it end
         else:
             db.execute(update(Host).where(col(Host.id) == change.host_id).values(gpu_failures=failures))
             if change.fault:

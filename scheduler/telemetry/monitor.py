@@ -196,6 +196,11 @@ class Monitor:
         self._left = {uuid: at for uuid, at in self._left.items() if why.get(uuid) and uuid not in held}
         return {uuid: why[uuid] for uuid in self._left}
 
+    @property
+    def settling_now(self) -> Set[str]:
+        """GPUs that jobs have left, and that nobody may have yet, as of the last turn."""
+        return self._left.keys()
+
     def _unsettled(self, gpu: Gpu, left_at: float, now: float) -> str:
         watch = self._watches.get(gpu.host_id)
         if watch is None or not watch.heard_lately or now - left_at >= SETTLE_S:

@@ -9,7 +9,7 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from gpu_probes.memory import FakeProbe
 
-from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.store import repository
@@ -88,7 +88,7 @@ def test_a_closed_gpu_stays_so_over_restarts_and_inventories(tmp_path: Path) -> 
         [job] = c.submit()
         c.wait(job, "running")
         assert holds(c, job) == [probe.uuid(1)]
-        probe.set(0, xid=79, xid_at=9e9)
+        probe.set(0, xids=(Xid(79, 1, 9e9),))
         wait_for(lambda: c.gpu(probe.uuid(0)).fault)
         probe.set(0)
         c.cluster.monitor.return_gpu("local", "0")
@@ -99,14 +99,14 @@ def test_an_idle_gpu_is_reset_while_nobody_reads_it_and_its_errors_are_forgiven(
     probe = FakeProbe(2)
     with FakeCluster(tmp_path, probe=probe) as c:
         wait_for(lambda: c.cluster.monitor.reading(probe.uuid(1)))
-        probe.set(0, xid=79, xid_at=9e9)
+        probe.set(0, xids=(Xid(79, 1, 9e9),))
         wait_for(lambda: c.gpu(probe.uuid(0)).fault)
         c.cluster.monitor.reset_gpu("local", "0")
         assert probe.resets == [probe.uuid(0)]
         assert (c.gpu(probe.uuid(0)).fault, c.gpu(probe.uuid(0)).cordoned) == ("", False)
         [job] = c.submit(spec(gpus=2))
         c.wait(job, "running")
-        assert kinds(c) == ["gpu.unhealthy", "gpu.returned", "gpu.reset"]
+        assert [kind for kind in kinds(c) if kind != "gpu.xid"] == ["gpu.unhealthy", "gpu.returned", "gpu.reset"]
 
 
 def test_a_gpu_that_is_in_use_or_can_not_be_reset_is_left_as_it_was(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import ctypes
 import os
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Callable, Mapping
 
 import pynvml
 
-from schedulearn.metrics.probe import topology
+from schedulearn.metrics.probe import topology, watchdog
 from schedulearn.metrics.probe.gpu_processes import describe
 from schedulearn.metrics.probe.nvml_health import RESET, read_health
 from schedulearn.metrics.probe.readings import (
@@ -28,6 +28,10 @@ from schedulearn.metrics.probe.readings import (
     Sample,
     Xid,
 )
+from schedulearn.metrics.probe.watchdog import NVML
+
+Asking = Callable[..., None]
+"""Number of a GPU in NVML's list, or NVML for none, and its UUID if that is known."""
 
 LIBRARY = "libnvidia-ml.so.1"
 KERNEL_MODULE = "/proc/driver/nvidia/version"
@@ -66,12 +70,23 @@ class _Device:
     handle: object
     whole: object
     """The handle of the GPU that it is a part of; of itself, if it is whole."""
+    number: int = 0
+    """Its GPU's place in NVML's list."""
 
 
 class NvmlReader:
     """NVML for one thread. Makes no error known but by what it leaves out. `close` it, or NVML can't begin anew."""
 
-    def __init__(self, version: str = "") -> None:
+    def __init__(
+        self,
+        version: str = "",
+        left_out: Mapping[int, int] | None = None,
+        asking: Asking = lambda number, uuid="": None,
+    ) -> None:
+        """`left_out`: GPUs that are not asked, by their number in NVML's list, and how many places each has in an
+        inventory. `asking`: is told before each question which GPU it is about."""
+        self._left_out = left_out or {}
+        self._asking = asking
         self._version = version
         self._ready = False
         self._retry_at = 0.0
@@ -85,21 +100,23 @@ class NvmlReader:
 
     def inventory(self) -> Inventory:
         """What there is now. Where that can't be told, wholly or in part: why. NVML is initialised anew after that."""
+        self._asking(NVML)
         problem = self._init()
         if not problem:
-            found, problem = _devices()
+            found, problem = _devices(self._left_out, self._asking)
         if problem and (not self._ready or not found):
             self.close()
             return Inventory(self._version, problem=problem)
         before = {device.info.uuid: device for device in self._devices}
         self._devices = found[:MAX_GPUS]
         whole = [d for d in self._devices if not d.info.parent]
-        links = topology.links([topology.Place(d.info.index, d.handle, d.info.pci) for d in whole], _ask)
-        islands = topology.islands(len(self._devices), links)
+        links = topology.links([topology.Place(d.info.index, d.handle, d.info.pci) for d in whole], self._ask_named)
+        islands = topology.islands(1 + max((d.info.index for d in self._devices), default=-1), links)
         self._devices = [
             replace(device, info=replace(device.info, island=islands.get(device.info.index)))
             for device in self._devices
         ]
+        self._asking(NVML)
         self._watch()
         # One that the driver does not list any more may still be asked, and will say that it is lost.
         shown = {device.info.uuid for device in self._devices}
@@ -128,6 +145,7 @@ class NvmlReader:
         """All GPUs of the last `inventory`, as they are now."""
         if not self._ready:
             return Sample(time.time())
+        self._asking(NVML)
         self._take_events()
         healthy = time.monotonic() - self._health_at >= HEALTH_S
         if healthy:
@@ -137,11 +155,19 @@ class NvmlReader:
         for device in self._devices:
             uuid = device.info.parent or device.info.uuid
             if uuid not in whole:
+                self._asking(device.number, uuid)
                 whole[uuid] = self._read_whole(uuid, device.whole)
                 if healthy and whole[uuid].health is None and not whole[uuid].lost:
                     whole[uuid] = whole[uuid]._replace(health=read_health(device.whole, _ask))
             readings.append(_read_part(device, whole[uuid]) if device.info.parent else whole[uuid])
         return Sample(time.time(), tuple(readings))
+
+    def _ask_named(self, name: str, handle: object, *arguments: object) -> Any:
+        """As `_ask`, of a device: tells first which one."""
+        found = next((device for device in self._devices if device.handle is handle), None)
+        if found is not None:
+            self._asking(found.number, found.info.uuid)
+        return _ask(name, handle, *arguments)
 
     def _init(self) -> str:
         if self._ready:
@@ -227,12 +253,8 @@ class NvmlReader:
 
 
 def find_gpus() -> Inventory:
-    """All GPUs and MIG devices of this machine now, or why they can't be told."""
-    reader = NvmlReader()
-    try:
-        return reader.inventory()
-    finally:
-        reader.close()
+    """All GPUs and MIG devices of this machine now, or why they can't be told. Comes back even if NVML does not."""
+    return watchdog.find_once() if has_driver() else NvmlReader().inventory()
 
 
 def has_driver() -> bool:
@@ -288,7 +310,7 @@ def _learn(name: str, *arguments: object) -> Any:
         return None
 
 
-def _devices() -> tuple[list[_Device], str]:
+def _devices(left_out: Mapping[int, int], asking: Asking) -> tuple[list[_Device], str]:
     """Whole GPUs, and in place of one that is split its MIG devices; and why some, or all, can't be told."""
     try:
         count = pynvml.nvmlDeviceGetCount()
@@ -298,6 +320,10 @@ def _devices() -> tuple[list[_Device], str]:
     problems = []
     index = 0
     for number in range(count):
+        if number in left_out:
+            index += left_out[number]
+            continue
+        asking(number)
         try:
             parts = _parts(number, index)
         except _Unanswered as why:
@@ -322,7 +348,7 @@ def _parts(number: int, index: int) -> list[_Device]:
     mode = _learn("nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != 1:
         info = GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie, compute=compute)
-        return [_Device(info, handle, handle)]
+        return [_Device(info, handle, handle, number)]
     found: list[_Device] = []
     for part in range(_learn("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         mig = _learn("nvmlDeviceGetMigDeviceHandleByIndex", handle, part)
@@ -331,7 +357,7 @@ def _parts(number: int, index: int) -> list[_Device]:
             at = index + len(found)
             kind, size = _mig_type(mig, name), _memory(mig)
             info = GpuInfo(own, at, kind, size, uuid, numa=numa, pci=pci, pcie=pcie, compute=compute)
-            found.append(_Device(info, mig, handle))
+            found.append(_Device(info, mig, handle, number))
     return found
 
 

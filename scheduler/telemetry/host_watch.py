@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 MARGIN_S = 0.5
 """A reading may have been taken so long before it came."""
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
+_SILENT = "its probe says nothing any more, and is asked again and again: see whether its engine and driver answer"
 VANISHED_AFTER = 3
 """Inventories in a row that answered and lack a GPU, after which it is taken for gone."""
 LET_GO_S = 20.0  # in which a probe ends its readings
@@ -82,6 +83,8 @@ class HostWatch:
         """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
         self._heard = 0.0
         """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
+        self._silent = False
+        """It has told no sample since it fell silent. An inventory may be an old one, told again."""
         self._failures = 0
         """Of following the probe, in a row."""
         self._following = threading.Lock()
@@ -111,6 +114,7 @@ class HostWatch:
     def interrupt_if_silent(self) -> None:
         if self._heard > 0 and not self.heard_lately:
             self._heard = time.monotonic()
+            self._silent, self.problem = True, _SILENT
             self._probe.interrupt()
 
     def warnings(self, uuid: str) -> Sequence[str]:
@@ -164,7 +168,9 @@ class HostWatch:
             problem = f"its GPUs can't be watched: {error}"
         self._heard = 0.0
         self._failures = 0 if time.monotonic() - began > _LASTING_S else self._failures + 1
-        if self._failures:  # else it may well go on at once
+        if self._silent:
+            self.problem = _SILENT
+        elif self._failures:  # else it may well go on at once
             self.problem = problem
         return delay_after(self._failures + 1, _BACKOFF_S)
 
@@ -200,7 +206,9 @@ class HostWatch:
 
         fresh = self._db.write(change)
         self._inventory, self.driver = inventory, driver
-        self.unknown, self.problem = problem, _problem(problem) if problem else ""
+        self.unknown = problem
+        if not self._silent:
+            self.problem = _problem(problem) if problem else ""
         self._load(fresh)
         self._wake()
 
@@ -218,6 +226,8 @@ class HostWatch:
 
     def _take_sample(self, sample: Sample) -> None:
         now, monotonic = self._clock(), time.monotonic()
+        if self._silent:
+            self._silent, self.problem = False, _problem(self.unknown) if self.unknown else ""
         if sample.machine is not None:
             self._hear_machine(self.host_id, sample.machine)
         is_ours = _recognise(self._tasks_on())

@@ -1,4 +1,4 @@
-"""Where readings of a host's GPUs come from: NVML in this process, a container on the host, or a simulation."""
+"""Where readings of a host's GPUs come from: NVML in a child process, a container on the host, or a simulation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from schedulearn.metrics.probe.readings import GpuReading, Reading, Sample
+from schedulearn.metrics.probe.watchdog import Watchdog
 from schedulearn.scheduler.telemetry.gpu_reset import reset_here
 
 _IDLE_W, _FULL_W = 55.0, 300.0
@@ -40,35 +41,30 @@ class Probe(Protocol):
 
 
 class LocalProbe:
-    """NVML in this process."""
+    """NVML in a child of this process."""
 
     def __init__(self) -> None:
         self._closed = threading.Event()
-        self._renew = False
+        self._watchdog: Watchdog | None = None
 
     def readings(self) -> Iterator[Reading]:
-        self._renew = False
-        from schedulearn.metrics.probe import sampling
-        from schedulearn.metrics.probe.nvml import NvmlReader
-
-        reader = NvmlReader()
-        try:
-            for reading in sampling.readings(reader, self._closed.wait):
-                if self._closed.is_set() or self._renew:
-                    return
-                yield reading
-        finally:
-            reader.close()
+        if self._closed.is_set():
+            return
+        watchdog = self._watchdog = Watchdog()
+        if self._closed.is_set():  # meanwhile
+            watchdog.stop()
+        yield from watchdog.readings()
 
     def interrupt(self, *, renew: bool = False) -> None:
-        """NVML can't be interrupted: a call that hangs hangs. With `renew` its next answer ends it."""
-        self._renew = renew
+        if (watchdog := self._watchdog) is not None:
+            watchdog.stop()
 
     def reset(self, uuid: str) -> None:
         reset_here(uuid)
 
     def close(self, *, remove: bool = False) -> None:
         self._closed.set()
+        self.interrupt()
 
 
 class SimulatedGpu(NamedTuple):

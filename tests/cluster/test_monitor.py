@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from gpu_probes.memory import FakeProbe, ToldProbe
 from sqlalchemy import select
 
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.metrics.probe.readings import GpuHealth, GpuInfo, GpuProcess, Xid
+from schedulearn.metrics.probe.readings import GpuHealth, GpuInfo, GpuProcess, Reading, Sample, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -431,6 +433,62 @@ def test_a_probe_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch:
         probe.fault = ""
         ready(c, probe)
         assert c.cluster.monitor.problem("local") == ""
+
+
+def test_the_problem_of_a_silent_probe_stays_until_it_tells_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_watch, "SILENT_S", 0.2)
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.01,))
+
+    class Hanging(FakeProbe):
+        hangs = False
+
+        def readings(self) -> Iterator[Reading]:
+            for reading in super().readings():
+                if self.hangs and isinstance(reading, Sample):
+                    self._poke.get()
+                    return
+                yield reading
+
+    probe = Hanging(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        problem = partial(c.cluster.monitor.problem, "local")
+        wait_for(lambda: problem() == "")
+        probe.hangs = True
+        wait_for(problem)
+        end = time.monotonic() + 4  # it is followed anew each second or two
+        told = set()
+        while time.monotonic() < end:
+            told.add(problem())
+            time.sleep(0.002)
+        assert told == {host_watch._SILENT}
+        probe.hangs = False
+        wait_for(lambda: problem() == "")
+
+
+def test_a_gpu_that_nvml_hangs_on_is_out_of_service_while_the_others_and_its_job_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_health, "STUCK_AFTER_S", 0.1)
+    monkeypatch.setattr(gpu_health, "HINDERED_AFTER_S", 0.1)
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        probe.set(0, stuck=True, utilization=None, memory_bytes=None, processes=None)
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault == gpu_health.STUCK)
+        first, second = c.submit(spec(), spec())
+        c.wait(first, "running")
+        assert holds(c, first) == [probe.uuid(1)]
+        assert (c.state(job), c.job(job).attempt, c.state(second)) == ("running", 1, "queued")
+        c.runtime.finish(c.task(job), 1)  # a hung GPU takes its program with it
+        wait_for(lambda: c.state(job) == "queued")
+        with c.cluster.db.read() as db:
+            assert [task.outcome for task in tasks_of(db, [job])] == ["gpu_lost"]
+        probe.set(0, health=GpuHealth())
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault == "")
 
 
 def test_a_container_that_can_not_reach_its_gpus_is_made_anew_but_not_again_and_again(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from pathlib import Path
 from schedulearn.metrics.probe import topology
 from schedulearn.metrics.probe.__main__ import main
 topology.SYSFS = Path(sys.argv[1])
-sys.exit(main())
+sys.exit(main(["child", "-", "1"]))
 """
 STEPS = """
 import json, os, sys
@@ -69,7 +69,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Probe:
-    """The probe as its container runs it, over the stand-in, which does what `state` says."""
+    """The probe's child, which asks NVML, over the stand-in, which does what `state` says."""
 
     def __init__(self, library: Path | None, folder: Path, **settings: int) -> None:
         self.state = folder / "state"
@@ -89,7 +89,9 @@ class Probe:
 
     def read(self) -> Inventory | Sample:
         assert self.process.stdout is not None
-        return from_line(self.process.stdout.readline())
+        while (line := self.process.stdout.readline()).startswith("?"):
+            pass
+        return from_line(line)
 
     def inventory(self) -> Inventory:
         while True:

@@ -1,10 +1,14 @@
-"""`schedulearn advise`, from jobs that really ran."""
+"""`schedulearn advise`, from jobs that really ran and from many that a runtime in memory ran."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from services import IMAGE, Service
+import yaml
+from apis import run_experiment, serve_api
+from services import IMAGE, Result, Service, invoke
 
 JOB = f"""
 container_image: {IMAGE}
@@ -13,14 +17,11 @@ type: Pytorch
 required_gpus: 1
 command: sh -c 'exec sleep 0.$((8 / SCHEDULEARN_NUM_GPUS))'
 """
-EXPERIMENT = """
-name: naps
-job: {job}
-factors:
-  required_gpus: [1, 2, 4]
-  batch_size: [32, 64]
-replications: 2
-"""
+EXPERIMENT: dict[str, Any] = {
+    "name": "naps", "job": {key: value for key, value in yaml.safe_load(JOB).items() if key != "required_gpus"},
+    "factors": {"required_gpus": [1, 2, 4], "batch_size": [32, 64]}, "replications": 2,
+}  # fmt: skip
+Advise = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +33,24 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def job(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with a job of which 12 runs have ended."""
+def job(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with a job."""
     file = tmp_path_factory.mktemp("file") / "job.yaml"
     file.write_text(JOB)
-    assert "there are 0" in service.invoke("advise", str(file), code=1).err
-    body = EXPERIMENT.format(job="".join(f"\n  {line}" for line in JOB.replace("required_gpus: 1\n", "").splitlines()))
-    service.invoke("experiment", "start", "--wait", "-", stdin=body)
     return str(file)
 
 
+@pytest.fixture(scope="module")
+def advise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advise]:
+    """The command, where 12 runs of the job have ended."""
+    with serve_api(tmp_path_factory.mktemp("runs"), gpu_prices={"*": 3600}) as api:
+        run_experiment(api, {**EXPERIMENT, "max_parallel": 4})
+        yield partial(invoke, "advise", url=str(api.http.base_url))
+
+
 def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Service, job: str) -> None:
+    assert "there are 0" in service.invoke("advise", job, code=1).err
+    service.invoke("experiment", "start", "--wait", "-", stdin=yaml.safe_dump(EXPERIMENT))
     before = service.rows("SELECT count(*) FROM job")
     found = service.invoke("advise", job, "--within", "60", "--json").json
     assert (found["samples"], found["meets"]) == (12, True)
@@ -59,17 +67,17 @@ def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Servic
     assert service.rows("SELECT count(*) FROM job") == before
 
 
-def test_it_is_told_as_a_table_and_by_its_exit_code(service: Service, job: str) -> None:
-    shown = service.invoke("advise", job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
+def test_it_is_told_as_a_table_and_by_its_exit_code(advise: Advise, job: str) -> None:
+    shown = advise(job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
     assert shown[0].startswith("batch_size 32, required_gpus 2")
     assert shown[1].split()[:2] == ["BATCH", "GPUS"]
     assert "From 12 finished jobs; time by" in shown[-1]
-    assert "None of 6 configurations" in service.invoke("advise", job, "--within", "0.01", code=1).out
+    assert "None of 6 configurations" in advise(job, "--within", "0.0001", code=1).out
 
 
-def test_what_cannot_be_advised_is_told_why(service: Service, job: str, tmp_path: Path) -> None:
-    assert "neither a time" in service.invoke("advise", job, "--deadline", "soon", code=2).err
-    assert "no host has as many" in service.invoke("advise", job, "--gpus", "64", code=1).err
+def test_what_cannot_be_advised_is_told_why(advise: Advise, job: str, tmp_path: Path) -> None:
+    assert "neither a time" in advise(job, "--deadline", "soon", code=2).err
+    assert "no host has as many" in advise(job, "--gpus", "64", code=1).err
     other = tmp_path / "other.yaml"
     other.write_text(JOB.replace("exec sleep", "true"))
-    assert "advice needs 10 finished jobs" in service.invoke("advise", str(other), code=1).err
+    assert "advice needs 10 finished jobs" in advise(str(other), code=1).err

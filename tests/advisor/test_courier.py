@@ -38,6 +38,7 @@ def declared(share_of_noise: float = 0.02) -> list[Run]:
     return found
 
 
+@pytest.mark.long
 def test_the_chosen_models_are_ahead_on_a_fifth_that_none_has_seen(capsys: pytest.CaptureFixture[str]) -> None:
     runs = declared()
     assert factorial.evaluate(runs), capsys.readouterr().out

@@ -69,6 +69,6 @@ def test_its_plots_are_files(service: Service, measured: str, tmp_path: Path) ->
 
 
 def test_what_is_wrong_is_told(service: Service) -> None:
-    assert "no run of" in service.run("experiment", "plot", "last", "--response", "beauty", code=1).err
+    assert "no run of" in service.invoke("experiment", "plot", "last", "--response", "beauty", code=1).err
     assert "one object" in service.invoke("experiment", "-", stdin="- 1", code=2).err
     assert "there is no sweep" in service.invoke("experiment", "show", "0000000000", code=1).err

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import termios
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from services import COMMAND, Service
 from terminals import read_until, type_in
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("exec") / "data") as running:
-        yield running
-        running.cancel_all()
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +96,7 @@ def test_what_can_not_be_is_said(service: Service, job: str) -> None:
     assert "is queued" in service.run("exec", waiting, "--", "true", code=1).err
     assert "no rank 7" in service.run("exec", job, "--rank", "7", "--", "true", code=1).err
     assert "no-such-thing: command not found" in service.run("exec", job, "--", "no-such-thing", code=127).err
-    service.run("cancel", waiting)
+    service.invoke("cancel", waiting)
 
 
 class TestTerminal:
@@ -152,10 +144,10 @@ def _running(text: str) -> list[str]:
 
 
 def test_top_shows_the_processes_of_a_job(service: Service, job: str) -> None:
-    done = service.run("top", job)
+    done = service.invoke("top", job)
     assert done.out.startswith(f"job {job}, rank 0 on ")
     assert "sleep 1000" in done.out
-    seen = service.run("top", job, "--rank", "0", "--json").json
+    seen = service.invoke("top", job, "--rank", "0", "--json").json
     assert "sleep 1000" in {each["command"] for each in seen["processes"]}
-    assert "no rank 3" in service.run("top", job, "--rank", "3", code=1).err
-    assert "needs a JOB" in service.run("top", "--rank", "3", code=2).err
+    assert "no rank 3" in service.invoke("top", job, "--rank", "3", code=1).err
+    assert "needs a JOB" in service.invoke("top", "--rank", "3", code=2).err

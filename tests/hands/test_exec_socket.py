@@ -12,6 +12,7 @@ import httpx
 import pytest
 from apis import Api, serve_api, token_for
 from clusters import wait_for
+from matrices import each
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -158,24 +159,29 @@ class TestWhoMay:
             wait_for(lambda: terminals(api)[0].closed, what="its end, though it was to be kept")
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(
-        "wish",
-        [
-            "no JSON", "[]", "{}x", '{"command": "ls"}', '{"command": [1]}', '{"command": ["a\\u0000"]}',
-            '{"command": [""]}', '{"rank": -1}', '{"rank": 1e99}', '{"terminal": {"columns": 0, "rows": 1}}',
-            '{"terminal": {"columns": 80}}', '{"nonsense": 1}', json.dumps({"command": ["x" * 40_000]}),
-            json.dumps({"command": ["x"] * 1001}), "x" * 70_000,
-        ],
-    )  # fmt: skip
-    def test_what_makes_no_sense(self, api: Api, wish: str) -> None:
-        job = running(api)
-        with socket(api, job) as opened:
-            opened.send(wish)
-            assert text(opened)["problem"]["code"] in ("invalid", "too_large")
-            assert closed_with(opened) == 4422
-        assert terminals(api) == []
+@pytest.fixture
+def job(api: Api) -> str:
+    return running(api)
 
+
+@each(
+    [
+        "no JSON", "[]", "{}x", '{"command": "ls"}', '{"command": [1]}', '{"command": ["a\\u0000"]}',
+        '{"command": [""]}', '{"rank": -1}', '{"rank": 1e99}', '{"terminal": {"columns": 0, "rows": 1}}',
+        '{"terminal": {"columns": 80}}', '{"nonsense": 1}', json.dumps({"command": ["x" * 40_000]}),
+        json.dumps({"command": ["x"] * 1001}), "x" * 70_000,
+    ],
+    "wish",
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(api: Api, job: str, wish: str) -> None:
+    with socket(api, job) as opened:
+        opened.send(wish)
+        assert text(opened)["problem"]["code"] in ("invalid", "too_large")
+        assert closed_with(opened) == 4422
+    assert terminals(api) == []
+
+
+class TestRefusals:
     def test_bytes_first(self, api: Api) -> None:
         with socket(api, running(api)) as opened:
             opened.send(b"ls\n")

@@ -24,13 +24,6 @@ SERVER = Path(__file__).parents[1] / "support/servers/notebook_like.py"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("forward") / "data") as running:
-        yield running
-        running.cancel_all()
-
-
-@pytest.fixture(scope="module")
 def port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -93,17 +86,15 @@ def test_a_browser_works_with_it(service: Service, job: str, port: int) -> None:
         wait_for(lambda: not relays(), what="the end of all relays")
 
 
-def test_the_token_stays_here(tmp_path: Path, port: int) -> None:
-    with Service(tmp_path / "data", token="correct horse") as service:
-        job = service.submit_shell(f"exec python3 {SERVER} {port + 1}")
-        service.wait(job, "running")
-        wait_for(lambda: "listens" in service.logs(job), what="the server")
-        with forwarded(service, job, port + 1) as (address, _):
-            headers = httpx.get(f"{address}/headers", trust_env=False, timeout=30).text.lower()
-        assert "host" in headers
-        assert "authorization" not in headers
-        assert "correct horse" not in headers
-        service.cancel_all()
+def test_the_token_stays_here(guarded: Service, port: int) -> None:
+    job = guarded.submit_shell(f"exec python3 {SERVER} {port + 1}")
+    guarded.wait(job, "running")
+    wait_for(lambda: "listens" in guarded.logs(job), what="the server")
+    with forwarded(guarded, job, port + 1) as (address, _):
+        headers = httpx.get(f"{address}/headers", trust_env=False, timeout=30).text.lower()
+    assert "host" in headers
+    assert "authorization" not in headers
+    assert guarded.token not in headers
 
 
 def test_an_event_says_so_once(service: Service, job: str, port: int) -> None:
@@ -124,7 +115,7 @@ def test_where_nothing_listens_it_says_so_and_goes_on(service: Service, job: str
 
 def test_what_can_not_be_is_said(service: Service, job: str) -> None:
     waiting = service.submit_shell("true", required_gpus=1000)
-    assert "is queued" in service.run("forward", waiting, "80", code=1).err
-    service.run("cancel", waiting)
+    assert "is queued" in service.invoke("forward", waiting, "80", code=1).err
+    service.invoke("cancel", waiting)
     for wrong in ("x", "0", "99999", "1:2:3", "-1"):
-        assert service.run("forward", job, "--", wrong, code=2).err
+        assert service.invoke("forward", job, "--", wrong, code=2).err

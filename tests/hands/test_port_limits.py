@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,13 +22,6 @@ from schedulearn.scheduler.hosts.terminals.job_terminals import (
     OpenTerminal,
     TooManyTerminalsError,
 )
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("limits") / "data") as running:
-        yield running
-        running.cancel_all()
 
 
 @pytest.mark.process

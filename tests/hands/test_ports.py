@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,27 +16,10 @@ from websockets.exceptions import InvalidStatus
 
 pytestmark = pytest.mark.process
 
-TOKEN = "correct-horse-battery"
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("ports") / "data") as running:
-        yield running
-        running.cancel_all()
-
 
 @pytest.fixture(scope="module")
 def job(service: Service) -> str:
     return begin_notebook(service)
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that asks for a token."""
-    with Service(tmp_path_factory.mktemp("guarded") / "data", token=TOKEN) as running:
-        yield running
-        running.cancel_all()
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +81,10 @@ def test_the_job_sees_no_cookie_or_token_of_the_service(guarded: Service, guarde
     assert f"localhost:{port}" in seen
     assert "x-hop" not in seen.lower()
     assert "trailers" not in seen
-    with at_origin(guarded, link, authorization=f"Bearer {TOKEN}") as client:
+    with at_origin(guarded, link, authorization=f"Bearer {guarded.token}") as client:
         by_token = client.get("/headers")
     assert by_token.status_code == 200
-    assert TOKEN not in by_token.text
+    assert guarded.token not in by_token.text
     assert re.search(r"'Bearer [0-9a-f]{40}'", by_token.text), "what the job knows the service by"
 
 
@@ -172,7 +154,7 @@ def test_a_stranger_is_refused_and_an_admin_is_not(guarded: Service) -> None:
 
 def test_it_ends_with_the_session_of_the_page(guarded: Service, guarded_job: str) -> None:
     with httpx.Client(base_url=guarded.url, trust_env=False, timeout=30) as page:
-        page.post("/api/v1/session", json={"token": TOKEN})
+        page.post("/api/v1/session", json={"token": guarded.token})
         link = page.post(f"/api/v1/jobs/{guarded_job}/ports/notebook").json()["url"]
         cookie = cookie_for(guarded, link)
         with at_origin(guarded, link, cookie=cookie) as client:
@@ -235,7 +217,7 @@ def test_where_no_origin_can_be_it_names_forward(tmp_path: Path, guarded: Servic
     assert (refused.status_code, refused.json()["code"]) == (409, "no_port_address")
     assert f"schedulearn forward {guarded_job} {port}" in refused.json()["detail"]
     env = {"SCHEDULEARN_PORTS_DOMAIN": "ports.example.net"}
-    with Service(tmp_path / "data", token=TOKEN, env=env) as service:
+    with Service(tmp_path / "data", token=guarded.token, env=env) as service:
         job = begin_notebook(service)
         link = service.http.post(f"/api/v1/jobs/{job}/ports/notebook", headers=elsewhere).json()["url"]
         assert origin_in(link) == f"http://notebook-{job}.ports.example.net"

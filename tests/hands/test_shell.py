@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clusters import wait_for
 from services import IMAGE, Service
 from terminals import read_until, type_in
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("shell") / "data") as running:
-        yield running
-        running.cancel_all()
 
 
 def newest(service: Service) -> dict[str, object]:

@@ -39,6 +39,7 @@ def lives(api: Api) -> str:
                 api.runtime.finish(f"schedulearn-{job}-1-0", 0)
                 wait_for(lambda: ada.get(f"/api/v1/jobs/{job}").json()["state"] == "succeeded")  # noqa: B023
         assert ada.post("/api/v1/sweeps", json=SWEEP).status_code == 201
+        wait_for(lambda: any(row["sweep"] for row in items(ada, "jobs")), what="the first run of the sweep")
         assert ada.put("/api/v1/secrets/wandb", json=SECRET).status_code == 200
         made = ada.put(f"/api/v1/content/{EMPTY}", params={"size": 0}, content=b"")
         version = {"files": [{"path": "f", "size": 0, "sha256": EMPTY}]}

@@ -11,30 +11,20 @@ from services import Service
 TOKEN = "correct-horse-battery"
 
 
-@pytest.fixture(scope="session")
-def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One that asks its own account for no token."""
     with Service(tmp_path_factory.mktemp("hands") / "data") as running:
         yield running
+        running.cancel_all()
 
 
 @pytest.fixture(scope="module")
-def service(open_service: Service) -> Iterator[Service]:
-    """One that asks its own account for no token; its GPUs are free when a module begins."""
-    yield open_service
-    open_service.cancel_all()
-
-
-@pytest.fixture(scope="session")
-def guarded_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One that asks for a token."""
     with Service(tmp_path_factory.mktemp("guarded") / "data", token=TOKEN) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def guarded(guarded_service: Service) -> Iterator[Service]:
-    """One that asks for a token."""
-    yield guarded_service
-    guarded_service.cancel_all()
+        running.cancel_all()
 
 
 @pytest.fixture

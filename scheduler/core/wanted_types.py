@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
@@ -28,8 +29,12 @@ class _Placed(NamedTuple):
 
 
 def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
-    """The plan of whoever is asked, in which a job that starts has GPUs of the type that it wants."""
-    if not any(job.gpu_type and not job.allocation for job in snapshot.jobs):
+    """The plan of whoever is asked, in which a job that starts has GPUs of the type that it wants, and no job that may
+    have several GPUs has MIG devices among them: a process can use one of those only."""
+    mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
+    if mig:
+        ask = partial(_one_mig_device_each, ask, mig)
+    if not any((job.gpu_type or (mig and _least(job) > 1)) and not job.allocation for job in snapshot.jobs):
         return ask(snapshot)
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
@@ -44,11 +49,15 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
 
 def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     """Why a waiting job can't start, however many GPUs are free."""
-    if not job.gpu_type or job.allocation:
+    shunned = [host for host in hosts if not job.gpu_type and _shuns(job, host)]
+    if job.allocation or not (job.gpu_type or shunned):
         return None
     there = gpus_for(job, hosts)
-    if there >= job.required_gpus:
+    if there >= (job.required_gpus if job.gpu_type else _least(job)):
         return None
+    if shunned:
+        sentence = f"It needs {gpu_count(_least(job))} that are no MIG devices; {there} can be had. {_MIG_RULE}"
+        return Explanation(Reason.UNSATISFIABLE.value, sentence)
     known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
     sentence = f"It wants {gpu_count(job.required_gpus)} of type {job.gpu_type}; {there} can be had. Types: {known}."
     return Explanation(Reason.UNSATISFIABLE.value, sentence)
@@ -76,6 +85,9 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             kept[job.id] = found
             for host_id, gpus in found.items():
                 free[host_id] -= gpus
+        elif not job.gpu_type and any(_shuns(job, host) for host in snapshot.hosts):
+            sentence = f"It waits for {gpu_count(_least(job))} that are no MIG devices. {_MIG_RULE}"
+            misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         elif job.gpu_type:
             sentence = f"It waits for {gpu_count(job.required_gpus)} of type {job.gpu_type}."
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
@@ -92,8 +104,37 @@ def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
 
 
 def _suits(host: HostView, job: JobView) -> bool:
-    """Tell whether the GPUs of a host are of the type that the job wants."""
-    return job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type)
+    """Tell whether the GPUs of a host are of the type that the job wants, and may be given to it."""
+    return not _shuns(job, host) and (job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type))
+
+
+_MIG_RULE = "MIG devices are given one to a job, since a process can use only one."
+
+
+def is_mig(gpu_type: str) -> bool:
+    """Tell whether a type is one of MIG devices, as in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    return " MIG" in gpu_type
+
+
+def _shuns(job: JobView, host: HostView) -> bool:
+    return _least(job) > 1 and is_mig(host.gpu_type)
+
+
+def _least(job: JobView) -> int:
+    return job.min_gpus if job.elastic else job.required_gpus
+
+
+def _one_mig_device_each(ask: Ask, mig: Set[str], snapshot: Snapshot) -> Plan:
+    """The plan of whoever is asked, in which an elastic job has one MIG device, or whole GPUs only."""
+    plan = ask(snapshot)
+    changed: dict[str, Allocation] = {}
+    for job in snapshot.jobs:
+        planned = plan.allocations.get(job.id, {})
+        if job.elastic and job.min_gpus <= 1 and sum(planned.values()) > 1 and not mig.isdisjoint(planned):
+            whole = {host: gpus for host, gpus in planned.items() if host not in mig}
+            first = min(mig & planned.keys(), key=lambda host: (host not in job.allocation, host))
+            changed[job.id] = whole or {first: 1}
+    return replace(plan, allocations={**plan.allocations, **changed}) if changed else plan
 
 
 def is_of_type(gpu_type: str, wanted: str) -> bool:

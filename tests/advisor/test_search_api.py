@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+from matrices import each
 from sqlalchemy import select, update
 from sqlmodel import col
 
@@ -177,8 +178,7 @@ def test_a_cancelled_search_tries_no_more(tmp_path: Path) -> None:
         assert (found["state"], found["found"]) == ("cancelled", None)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
+@each(
     [
         ({"gpus": []}, "gpus"),
         ({"gpus": [0]}, "gpus"),
@@ -188,10 +188,11 @@ def test_a_cancelled_search_tries_no_more(tmp_path: Path) -> None:
         ({"trials": 0}, "trials"),
         ({"max_parallel": 3}, "max_parallel"),
     ],
+    "changes",
+    "why",
 )
-def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
-    with serve_api(tmp_path) as api:
-        answer = api.http.post("/api/v1/searches", json={**BODY, **changes})
-        assert answer.status_code == 422
-        assert why in answer.text
-        assert api.http.get("/api/v1/experiments").json()["items"] == []
+def test_a_search_that_makes_no_sense_is_refused(api: Api, changes: dict[str, Any], why: str) -> None:
+    answer = api.http.post("/api/v1/searches", json={**BODY, **changes})
+    assert answer.status_code == 422
+    assert why in answer.text
+    assert api.http.get("/api/v1/experiments").json()["items"] == []

@@ -18,6 +18,7 @@ import httpx
 import pytest
 from apis import Api, known_by, serve_api, token_for
 from clusters import wait_for
+from matrices import each
 
 from schedulearn.api.client.client import ApiError, Client, ClientError
 from schedulearn.scheduler.data.store import FRESH_S, DataStore
@@ -75,10 +76,10 @@ class CutWire:
                 if left is not None and (left := left - len(piece)) == 0:
                     self.cut += 1
                     break
-        for each in (source, to):  # one that is only shut down goes on taking bytes, and its sender waits
+        for end in (source, to):  # one that is only shut down goes on taking bytes, and its sender waits
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
 
 def content_files(api: Api) -> list[Path]:
@@ -222,8 +223,7 @@ def test_content_with_another_digest_is_never_stored(api: Api) -> None:
     assert not content_files(api)
 
 
-@pytest.mark.parametrize(
-    ("manifest", "told"),
+@each(
     [
         ({"files": [{"path": "../x", "size": 1, "sha256": "0" * 64}]}, "no path below"),
         ({"files": [{"path": "/etc/x", "size": 1, "sha256": "0" * 64}]}, "no path below"),
@@ -237,6 +237,8 @@ def test_content_with_another_digest_is_never_stored(api: Api) -> None:
         ),
         ({"files": [{"path": "x", "size": 1, "sha256": "no"}]}, ""),
     ],
+    "manifest",
+    "told",
 )
 def test_hostile_lists_are_refused_and_store_nothing(api: Api, manifest: dict[str, Any], told: str) -> None:
     answer = api.http.post("/api/v1/data/faces/versions", json=manifest)
@@ -245,7 +247,10 @@ def test_hostile_lists_are_refused_and_store_nothing(api: Api, manifest: dict[st
     assert api.http.get("/api/v1/data").json() == {"items": [], "next": None}
 
 
-@pytest.mark.parametrize("name", ["..", ".hidden", "a b", "x" * 101, "a%2Fb"])
+@each(
+    ["..", ".hidden", "a b", "x" * 101, "a%2Fb"],
+    "name",
+)
 def test_names_that_can_be_none_are_refused(api: Api, name: str) -> None:
     assert offer(api, name, a=b"x").status_code in (404, 405, 422)
 

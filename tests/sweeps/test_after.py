@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
+from matrices import each
 
 
 def end(api: Api, job: str, exit_code: int = 0) -> None:
@@ -69,8 +70,7 @@ def test_a_job_that_waits_can_be_cancelled(api: Api) -> None:
     assert api.wait(first, "running")["state"] == "running"
 
 
-@pytest.mark.parametrize(
-    ("after", "field"),
+@each(
     [
         (["0000000000"], "after"),
         ({"jobs": ["0000000000"], "when": "any"}, "after"),
@@ -82,6 +82,8 @@ def test_a_job_that_waits_can_be_cancelled(api: Api) -> None:
         ([7], "after.jobs.0"),
         ("x", "after"),
     ],
+    "after",
+    "field",
 )
 def test_what_is_no_job_to_wait_for_is_refused_and_nothing_stored(api: Api, after: Any, field: str) -> None:
     refused = api.http.post("/api/v1/jobs", json={**FIVE_KEYS, "after": after})

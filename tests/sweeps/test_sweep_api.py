@@ -1,11 +1,13 @@
 """Sweeps over the API, on the fake runtime: each job ends when the test says so."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
+from matrices import each
 from servers.git_server import git_server
 
 JOB = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 1}
@@ -208,8 +210,13 @@ def test_the_same_key_starts_one_sweep(api: Api) -> None:
     assert len(api.http.get("/api/v1/sweeps").json()["items"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "words"),
+@pytest.fixture
+def bounded(tmp_path: Path) -> Iterator[Api]:
+    with serve_api(tmp_path, max_gpus_per_job=2) as served:
+        yield served
+
+
+@each(
     [
         ({"grid": {"lr": [1], "batch_size": [1, -1]}}, "batch_size", "run 2: batch_size = -1"),
         ({"job": {**JOB, "command": "{lr}", "mounts": ["wiki"]}}, "mounts", "run 1: there is no data set 'wiki'"),
@@ -217,18 +224,18 @@ def test_the_same_key_starts_one_sweep(api: Api) -> None:
         ({"job": {**JOB, "command": "{lr}", "env": {"A": "********"}}}, "env.A", "is hidden"),
         ({"gird": {}}, "gird", "there is no such key; did you mean 'grid'?"),
     ],
+    "fields", "field", "words",
 )  # fmt: skip
 def test_a_sweep_with_one_wrong_run_stores_nothing(
-    tmp_path: Path, fields: dict[str, Any], field: str, words: str
+    bounded: Api, fields: dict[str, Any], field: str, words: str
 ) -> None:
-    with serve_api(tmp_path, max_gpus_per_job=2) as api:
-        body = {"name": "s", "job": {**JOB, "command": "{lr}"}, "grid": {"lr": [1]}, **fields}
-        refused = api.http.post("/api/v1/sweeps", json=body)
-        assert refused.status_code == 422, refused.text
-        assert [error["field"] for error in refused.json()["errors"]] == [field]
-        assert words in refused.json()["detail"]
-        assert api.http.get("/api/v1/sweeps").json()["items"] == []
-        assert api.http.get("/api/v1/jobs").json()["items"] == []
+    body = {"name": "s", "job": {**JOB, "command": "{lr}"}, "grid": {"lr": [1]}, **fields}
+    refused = bounded.http.post("/api/v1/sweeps", json=body)
+    assert refused.status_code == 422, refused.text
+    assert [error["field"] for error in refused.json()["errors"]] == [field]
+    assert words in refused.json()["detail"]
+    assert bounded.http.get("/api/v1/sweeps").json()["items"] == []
+    assert bounded.http.get("/api/v1/jobs").json()["items"] == []
 
 
 def test_values_of_variables_are_hidden_and_the_jobs_have_them(api: Api) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 from clusters import wait_for
+from matrices import each
 from servers.authorities import Authority
 from services import Service
 
@@ -26,16 +27,21 @@ GET = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("half", [b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "hello", "head"])
-def test_300_half_begun_connections_at_256_files_stop_nothing(tmp_path: Path, half: bytes) -> None:
-    flags = ("--host", "0.0.0.0")
-    with Service(tmp_path / "data", *flags, token="correct-horse", under=FEW_FILES) as served, ExitStack() as held:
+@each([b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\nHost: "], "half")
+def test_300_half_begun_connections_at_256_files_stop_nothing(attacked: Service, half: bytes) -> None:
+    with ExitStack() as held:
         for _ in range(300):
-            attack = held.enter_context(closing(socket.create_connection(("127.0.0.1", served.port))))
+            attack = held.enter_context(closing(socket.create_connection(("127.0.0.1", attacked.port))))
             attack.sendall(half)
-        job_id = served.submit("true")
-        assert served.wait(job_id, "succeeded")["exit_code"] == 0
-        assert "Too many open files" not in served.log()
+        job_id = attacked.submit("true")
+        assert attacked.wait(job_id, "succeeded")["exit_code"] == 0
+        assert "Too many open files" not in attacked.log()
+
+
+@pytest.fixture
+def attacked(tmp_path: Path) -> Iterator[Service]:
+    with Service(tmp_path / "data", "--host", "0.0.0.0", token="correct-horse", under=FEW_FILES) as served:
+        yield served
 
 
 # --- the limits themselves, with small numbers ---

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import uvicorn
 from clusters import wait_for
+from matrices import each
 from services import Service
 from websockets.sync.client import connect
 
@@ -25,16 +26,21 @@ HALF_A_BODY = (
 )
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("half", [HALF_A_HEAD, HALF_A_BODY, b""], ids=["head", "body", "nothing"])
-def test_300_half_sent_requests_at_256_files_stop_nothing(tmp_path: Path, half: bytes) -> None:
-    with Service(tmp_path / "data", under=FEW_FILES) as served, ExitStack() as held:
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with Service(tmp_path / "data", under=FEW_FILES) as served:
+        yield served
+
+
+@each([HALF_A_HEAD, HALF_A_BODY, b""], "half")
+def test_300_half_sent_requests_at_256_files_stop_nothing(service: Service, half: bytes) -> None:
+    with ExitStack() as held:
         for _ in range(300):
-            attack = held.enter_context(closing(socket.create_connection(("127.0.0.1", served.port))))
+            attack = held.enter_context(closing(socket.create_connection(("127.0.0.1", service.port))))
             attack.sendall(half)
-        job_id = served.submit("true")
-        assert served.wait(job_id, "succeeded")["exit_code"] == 0
-        assert "Too many open files" not in served.log()
+        job_id = service.submit("true")
+        assert service.wait(job_id, "succeeded")["exit_code"] == 0
+        assert "Too many open files" not in service.log()
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ cache=${SCHEDULEARN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/schedulearn}
 has() { "$1" -c "import importlib.util as u, sys; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))" "${@:2}" 2>/dev/null; }
 
 python=
-for candidate in ${PYTHON:+"$PYTHON"} python3 "$cache"/envs/horovod-cuda-*/bin/python "$cache"/envs/horovod-cpu-*/bin/python; do
+for candidate in ${PYTHON:+"$PYTHON"} python3 "$cache"/envs/horovod-cuda1?-*/bin/python "$cache"/envs/horovod-cpu-*/bin/python; do
     if has "$candidate" torch; then
         python=$candidate
         break

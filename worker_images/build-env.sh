@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make the virtual environment in which local jobs run on a machine without Docker: Horovod, scikit-learn and a framework.
 #
-#   build-env.sh [cpu|cuda|keras|keras-cuda|tensorflow|mxnet]       the interpreter is $PYTHON, else python3
+#   build-env.sh [cpu|cuda12|cuda13|keras|keras-cuda12|keras-cuda13|tensorflow|mxnet]       the interpreter is $PYTHON, else python3
 #
 # cpu is PyTorch, keras Keras 3 on PyTorch. It lies in <cache>/envs/horovod-<flavour>-<key>/, with the examples in app/examples; a job's working directory is app. Ready
 # already: returns at once, after copying the examples if they changed. A virtual environment cannot be moved, so it is

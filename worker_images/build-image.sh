@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Build the worker image schedulearn/horovod-<flavour> by the Docker Engine at DOCKER_HOST.
 #
-#   build-image.sh [cpu|cuda|keras|keras-cuda|tensorflow|mxnet]
+#   build-image.sh [cpu|cuda12|cuda13|keras|keras-cuda12|keras-cuda13|tensorflow|mxnet]
 #
-# cpu and cuda are PyTorch, keras Keras 3 on PyTorch. Returns at once when the image was made from the same files and
+# cpu, cuda12 and cuda13 are PyTorch, keras Keras 3 on PyTorch. Returns at once when the image was made from the same files and
 # versions. What takes long is taken from the cache when it fits the base image (same Python, C library and processor): the
 # framework as the host's pip downloads it, Horovod's wheel
 # as build-wheel.sh left it. What does not fit is downloaded and compiled inside, and a new Horovod wheel is kept.

@@ -35,6 +35,8 @@ key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" "$FRAMEWORK" "$DISTRIBUTI
     echo "error: $python has no $DISTRIBUTION for the flavour $FLAVOUR: set PYTHON to an interpreter that has it" >&2
     exit 1
 }
+# A wheel has kernels for some generations of GPUs only.
+if [ -n "$CUDA" ]; then key=$key-sm${CUDA_ARCHITECTURES##*,}; fi
 wheels=$cache/wheels/$key
 find_wheel() { find "$wheels" -name 'horovod-*.whl' 2>/dev/null | head -n 1; }
 
@@ -141,6 +143,10 @@ prepare() { # a private environment for the build tools, which sees the framewor
 # the framework, and NCCL. By links, except what finds its neighbours by where it lies.
 prepare_cuda() { # build
     local toolkit version part
+    if [ "$CUDA" = 12 ]; then
+        prepare_cuda12 "$1"
+        return
+    fi
     version=$("$python" -c 'from importlib.metadata import version; print(version("cuda-toolkit"))')
     step 5 6 10 "installing the compiler of CUDA $version" "$python" -m pip --python "$1/venv/bin/python" \
         install --no-compile --ignore-installed "cuda-toolkit[$CUDA_PARTS]==$version"
@@ -153,6 +159,19 @@ prepare_cuda() { # build
     ln -sfn lib "$toolkit/lib64"
     # Packages have no names of libraries without a version, which linkers look for.
     for part in "$toolkit"/lib/lib{cudart,nccl}.so.*; do ln -sf "${part##*/}" "${part%.so.*}.so"; done
+}
+
+# The compiler of CUDA 12 is on no index of packages: it is the machine's own. NCCL came with the framework.
+prepare_cuda12() { # build
+    local own=${CUDA_HOME:-/usr/local/cuda} part
+    [ -x "$own/bin/nvcc" ] ||
+        die "there is no $own/bin/nvcc: set CUDA_HOME to CUDA 12.6, or SCHEDULEARN_HOROVOD_WHEELS to a wheel for $key" 3
+    mkdir -p "$1/cuda"
+    cp -rs "$own"/. "$1/cuda/"
+    for part in $("$python" -c "$list_cuda"); do
+        if [ -d "$part" ]; then cp -rsf "$part"/{include,lib} "$1/cuda/"; fi
+    done
+    ln -sf libnccl.so.2 "$1/cuda/lib/libnccl.so"
 }
 
 list_cuda=$(

@@ -252,7 +252,7 @@ def pull(session: Session, host: str, image: str) -> None:
 
     \b
     Example:
-      schedulearn hosts pull gpu2 schedulearn/horovod-cuda
+      schedulearn hosts pull gpu2 schedulearn/horovod-cuda13
     """
     session.client.fetch_image(host, image)
     if not session.as_json:

@@ -24,7 +24,7 @@ from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.instants import shown
-from schedulearn.scheduler.core.job_image import OLDEST_DRIVER, is_too_old
+from schedulearn.scheduler.core.job_image import cuda_on
 from schedulearn.scheduler.disk_room import is_low
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
@@ -190,11 +190,9 @@ def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
     facts = status.facts if status is not None else None
     found = facts.problems if facts is not None else ()
     problems = [HostProblemOut(code=problem.code, message=problem.message) for problem in found]
-    if is_too_old(driver := cluster.monitor.driver(host.id)):
-        message = (
-            f"Its NVIDIA driver {driver} is too old for the images with CUDA, which need {OLDEST_DRIVER}: "
-            "schedulearn/pytorch means the image without CUDA there. Install a newer driver."
-        )
+    found_gpus = cluster.monitor.gpus(host.id)
+    if found_gpus.real and found_gpus.driver and (why := cuda_on(host.id, facts, found_gpus).why):
+        message = f"{why[:1].upper()}{why[1:]}. Jobs with GPUs that name schedulearn/pytorch don't start there."
         problems.append(HostProblemOut(code="old_driver", message=message))
     if why := cluster.monitor.problem(host.id):
         problems.append(HostProblemOut(code="gpus", message=f"{why[:1].upper()}{why[1:]}."))

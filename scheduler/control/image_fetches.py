@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sqlalchemy.engine import Connection
@@ -42,6 +42,8 @@ class Images:
 
     agents: Agents
     jobs: Mapping[str, Job]
+    _unfit: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
+    """By what decides it."""
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
         agent, job = self.agents[host_id], self.jobs[job_id]
@@ -52,6 +54,14 @@ class Images:
         if wants_anew(job, agent, need) and not agent.fetched_since(need, job.submitted_at):
             return False
         return agent.knows_image(need)
+
+    def unfit(self, job: Job) -> Mapping[str, str]:
+        """Hosts on whose GPUs the image of a job can't run, with the reason."""
+        key = (job.container_image, job.launcher, job.layer)
+        if key not in self._unfit:
+            found = {host_id: agent.unfit(job) for host_id, agent in self.agents.items()}
+            self._unfit[key] = {host_id: why for host_id, why in found.items() if why}
+        return self._unfit[key]
 
     def is_fetching(self, job_id: str, host_id: str) -> bool:
         agent = self.agents[host_id]

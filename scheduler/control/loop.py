@@ -237,11 +237,12 @@ class SchedulerLoop:
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         self._settling = self._monitor.settling(state.gpus, state.tasks)
+        images = Images(self.agents, state.jobs)
         snapshot = build_snapshot(
             state, ready, self.utilization, now, self.profiles.get, policy.resizes, awaited=awaited,
             resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
+            unfit=images.unfit,
         )  # fmt: skip
-        images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
         quotas = self._quotas()
         cpu_only = CpuOnly(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
@@ -14,34 +15,100 @@ _OVER = "+"
 
 
 FRAMEWORKS = {
-    "pytorch": ("cpu", "cuda"),
-    "keras": ("keras", "keras-cuda"),
-    "tensorflow": ("tensorflow", "tensorflow"),
-    "mxnet": ("mxnet", "mxnet"),
+    "pytorch": ("cpu", "{}"),
+    "keras": ("keras", "keras-{}"),
+    "tensorflow": ("tensorflow", ""),
+    "mxnet": ("mxnet", ""),
 }
-"""`schedulearn/<framework>` -> the flavours of our images that it stands for: without CUDA, and with it where there is
-one (worker_images/versions.env)."""
-OLDEST_DRIVER = 580
-"""Of NVIDIA, that runs the CUDA 13 of our images."""
-_FRAMEWORK = re.compile(rf"(?:(?:index\.)?docker\.io/)?schedulearn/({'|'.join(FRAMEWORKS)})(?::latest)?")
+"""`schedulearn/<framework>` -> the flavours of our images that it stands for: without CUDA, and with it (`{}`: which
+CUDA), empty where there is none (worker_images/versions.env)."""
+_OLD_NAMES = {"horovod-cuda": "pytorch", "horovod-keras-cuda": "keras"}
+"""As images with CUDA were called while there was one of each."""
+_FRAMEWORK = re.compile(
+    rf"(?:(?:index\.)?docker\.io/)?schedulearn/({'|'.join([*FRAMEWORKS, *_OLD_NAMES])})(?::latest)?"
+)
 
 
-def runs_cuda(facts: HostFacts | None, driver: str) -> bool:
-    """Whether our images with CUDA run on a host. `driver`: the version of NVIDIA's there; empty: no GPU is known."""
-    gives_gpus = facts is not None and (facts.nvidia or not facts.isolates)
-    return gives_gpus and not is_too_old(driver) and bool(driver)
+@dataclass(frozen=True)
+class Cuda:
+    """A CUDA that our images are made with."""
+
+    name: str
+    driver: int
+    """The oldest of NVIDIA's that runs it."""
+    least: tuple[int, int]
+    """Compute capabilities that it has kernels for."""
+    most: tuple[int, int]
 
 
-def is_too_old(driver: str) -> bool:
-    """Whether a driver is known to be too old for our images with CUDA."""
-    major = driver.partition(".")[0]
-    return major.isdigit() and int(major) < OLDEST_DRIVER
+CUDAS = (Cuda("cuda13", 580, (7, 5), (12, 9)), Cuda("cuda12", 525, (5, 0), (9, 0)))
+"""The newest first: a host gets the first one that runs there."""
 
 
-def image_on(image: str, cuda: bool) -> str:
-    """The image that a name stands for on a host that `runs_cuda`, or does not; only names of frameworks differ."""
+@dataclass(frozen=True)
+class HostGpus:
+    """What is known of a host's GPUs, as far as images go."""
+
+    real: bool = False
+    """False: it has none, or simulated ones."""
+    driver: str = ""
+    """The version of NVIDIA's; empty: not known."""
+    compute: tuple[str, ...] = ()
+    """Compute capabilities of its GPUs, as in 9.0."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which CUDA a host runs."""
+
+    cuda: Cuda | None
+    why: str = ""
+    """Why none, as a sentence without its end."""
+
+
+def cuda_on(host_id: str, facts: HostFacts | None, gpus: HostGpus) -> Choice:
+    """The CUDA of our images that runs on all GPUs of a host."""
+    if facts is None or not (facts.nvidia or not facts.isolates):
+        return Choice(None, f"on {host_id} Docker gives no GPUs to containers: install the NVIDIA container toolkit")
+    if not gpus.driver:
+        return Choice(None, f"on {host_id} the NVIDIA driver is not known yet")
+    driver = gpus.driver.partition(".")[0]
+    major = int(driver) if driver.isdigit() else CUDAS[0].driver
+    found = sorted({_capability(each) for each in gpus.compute if each})
+    for cuda in CUDAS:
+        if major >= cuda.driver and all(cuda.least <= each <= cuda.most for each in found):
+            return Choice(cuda)
+    kinds = " and ".join(f"sm_{major}{minor}" for major, minor in found) or "GPUs"
+    offered = ", ".join(
+        f"{each.name} sm_{each.least[0]}{each.least[1]} to sm_{each.most[0]}{each.most[1]} from driver {each.driver}"
+        for each in CUDAS
+    )
+    return Choice(None, f"on {host_id} no image with CUDA runs {kinds} with driver {gpus.driver} ({offered})")
+
+
+def _capability(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else CUDAS[0].least
+
+
+def image_on(image: str, cuda: str | None) -> str:
+    """The image that a name stands for on a host that runs this CUDA; only names of frameworks differ."""
     found = _FRAMEWORK.fullmatch(image)
-    return f"schedulearn/horovod-{FRAMEWORKS[found[1]][cuda]}" if found is not None else image
+    if found is None:
+        return image
+    without, with_cuda = FRAMEWORKS[_OLD_NAMES.get(found[1], found[1])]
+    return f"schedulearn/horovod-{with_cuda.format(cuda) if cuda and with_cuda else without}"
+
+
+def lacks_cuda(image: str) -> bool:
+    """Whether this is the name of a framework of which there is no image with CUDA."""
+    found = _FRAMEWORK.fullmatch(image)
+    return found is not None and not FRAMEWORKS[_OLD_NAMES.get(found[1], found[1])][1]
+
+
+def is_framework(image: str) -> bool:
+    """Whether a name means another image on each kind of host."""
+    return _FRAMEWORK.fullmatch(image) is not None
 
 
 class NamesImage(Protocol):
@@ -49,6 +116,8 @@ class NamesImage(Protocol):
     def container_image(self) -> str: ...
     @property
     def launcher(self) -> str: ...
+    @property
+    def required_gpus(self) -> int: ...
     @property
     def layer(self) -> str:
         """Digest of the requirements that are installed over the image; empty: none."""

@@ -122,6 +122,8 @@ class JobView:
     """Bytes that it is predicted to take of each of its GPUs at its peak; None if unknown."""
     gpu_type: str | None = None
     """That all of its GPUs must have; None: any. What is laid over policies sees to it: they need not look at it."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Machine -> why its image can't run on the GPUs there. As with `gpu_type`, policies need not look at it."""
     user: str = ""
     """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
     resize_seconds: float | None = None

@@ -34,7 +34,7 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
     mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
     if mig:
         ask = partial(_one_mig_device_each, ask, mig)
-    if not any((job.gpu_type or (mig and _least(job) > 1)) and not job.allocation for job in snapshot.jobs):
+    if not any((_is_choosy(job) or (mig and _least(job) > 1)) and not job.allocation for job in snapshot.jobs):
         return ask(snapshot)
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
@@ -50,24 +50,36 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
 def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     """Why a waiting job can't start, however many GPUs are free."""
     shunned = [host for host in hosts if not job.gpu_type and _shuns(job, host)]
-    if job.allocation or not (job.gpu_type or shunned):
+    if job.allocation or not (_is_choosy(job) or shunned):
         return None
     there = gpus_for(job, hosts)
     if there >= (job.required_gpus if job.gpu_type else _least(job)):
         return None
     if shunned:
         sentence = f"It needs {gpu_count(_least(job))} that are no MIG devices; {there} can be had. {_MIG_RULE}"
-        return Explanation(Reason.UNSATISFIABLE.value, sentence)
+        return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
+    if not job.gpu_type:
+        return Explanation(Reason.UNSATISFIABLE.value, f"It needs {gpu_count(job.required_gpus)}.{_why_unfit(job)}")
     known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
     sentence = f"It wants {gpu_count(job.required_gpus)} of type {job.gpu_type}; {there} can be had. Types: {known}."
-    return Explanation(Reason.UNSATISFIABLE.value, sentence)
+    return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
+
+
+def _is_choosy(job: JobView) -> bool:
+    """Whether not all GPUs will do."""
+    return bool(job.gpu_type or job.unfit)
+
+
+def _why_unfit(job: JobView) -> str:
+    """Where its image can't run, as sentences."""
+    return "".join(f" {why[:1].upper()}{why[1:]}." for why in dict.fromkeys(job.unfit.values()))
 
 
 def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Placed:
     """The plan with jobs that start on GPUs of their types. `before`: jobs that wait for a type. None that comes after
     one of them starts on GPUs of it: else a job that needs several would never find them free at once."""
     starts = [job for job in snapshot.jobs if not job.allocation and plan.allocations.get(job.id)]
-    starts.sort(key=lambda job: (job.gpu_type is None, *_turn(job)))
+    starts.sort(key=lambda job: (not _is_choosy(job), *_turn(job)))
     going = {job.id for job in starts}
     kept = {job_id: allocation for job_id, allocation in plan.allocations.items() if job_id not in going}
     free = {host.id: host.gpus if host.open else 0 for host in snapshot.hosts}
@@ -78,7 +90,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     misfits: dict[str, Explanation] = {}
     later: dict[str, Explanation] = {}
     for job in starts:
-        closed = {other.gpu_type for other in before if _turn(other) < _turn(job)}
+        closed = {other.gpu_type for other in before if other.gpu_type and _turn(other) < _turn(job)}
         able = {host.id for host in snapshot.hosts if _suits(host, job) and host.gpu_type not in closed}
         found = _room(job, plan.allocations[job.id], able, free, shared)
         if found is not None:
@@ -90,6 +102,9 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         elif job.gpu_type:
             sentence = f"It waits for {gpu_count(job.required_gpus)} of type {job.gpu_type}."
+            misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence + _why_unfit(job))
+        elif job.unfit:
+            sentence = f"It waits for {gpu_count(job.required_gpus)} that can run its image.{_why_unfit(job)}"
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         else:
             sentence = "The GPUs that are free are kept for jobs before it, which want their type."
@@ -104,7 +119,9 @@ def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
 
 
 def _suits(host: HostView, job: JobView) -> bool:
-    """Tell whether the GPUs of a host are of the type that the job wants, and may be given to it."""
+    """Tell whether the GPUs of a host are of the type that the job wants, may be given to it, and run its image."""
+    if host.machine in job.unfit:
+        return False
     return not _shuns(job, host) and (job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type))
 
 

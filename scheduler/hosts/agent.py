@@ -13,7 +13,18 @@ from typing import Protocol
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda, split_layered
+from schedulearn.scheduler.core.job_image import (
+    CUDAS,
+    HostGpus,
+    NamesImage,
+    NeedsData,
+    cuda_on,
+    image_on,
+    is_framework,
+    lacks_cuda,
+    layered,
+    split_layered,
+)
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
@@ -86,7 +97,7 @@ class HostAgent:
 
     `on_contact` is told what the host says of itself before it is first observed, and again each time that it comes
     back; what it raises keeps the host from being used. `image_source` replaces the runtime's own way to an image.
-    `driver`: the version of NVIDIA's there, empty while no GPU is known.
+    `gpus`: what is known of its GPUs.
     """
 
     def __init__(
@@ -100,7 +111,7 @@ class HostAgent:
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
         on_stray_files: OnStrayFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,
-        driver: Callable[[], str] = lambda: "",
+        gpus: Callable[[], HostGpus] = HostGpus,
         timing: Timing = MACHINE,
     ) -> None:
         self._timing = timing
@@ -111,7 +122,9 @@ class HostAgent:
         self._checkpoint_source = checkpoint_source
         self._on_stray_files = on_stray_files
         self._data_source = data_source or _OnlyThere()
-        self._driver = driver
+        self._gpus = gpus
+        self._unfit: dict[str, str] = {}
+        """Images that this host refused to start with GPUs, and why."""
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
@@ -152,11 +165,29 @@ class HostAgent:
 
     def image_of(self, job: NamesImage) -> str:
         """The image, or local environment, that a job needs here."""
-        return layered(self.runtime.images.name_for(self.image_here(job.container_image), job.launcher), job.layer)
+        image = self.image_here(job.container_image, with_gpus=job.required_gpus > 0)
+        return layered(self.runtime.images.name_for(image, job.launcher), job.layer)
 
-    def image_here(self, image: str) -> str:
-        """What a name stands for on this host: that of a framework means its image with CUDA, or the one without."""
-        return image_on(image, runs_cuda(self.status.facts, self._driver()))
+    def image_here(self, image: str, *, with_gpus: bool = False) -> str:
+        """What a name stands for on this host: that of a framework means its image with the CUDA that runs here, or the
+        one without. Never that for a job `with_gpus` of real GPUs: see `unfit`."""
+        if not is_framework(image):
+            return image
+        gpus = self._gpus()
+        cuda = cuda_on(self.host_id, self.status.facts, gpus).cuda if gpus.real else None
+        return image_on(image, cuda.name if cuda else CUDAS[0].name if with_gpus and gpus.real else None)
+
+    def unfit(self, job: NamesImage) -> str:
+        """Why a job with GPUs can't run its image here, as a sentence without its end; empty: it can, as far as is
+        known."""
+        gpus = self._gpus()
+        if not job.required_gpus or not gpus.real:
+            return ""
+        if lacks_cuda(job.container_image):
+            return f"there is no {job.container_image} with CUDA: use an image of your own"
+        if is_framework(job.container_image) and (why := cuda_on(self.host_id, self.status.facts, gpus).why):
+            return why
+        return self._unfit.get(f"{self.image_of(job)} {gpus.driver}", "")
 
     def needs_of(self, job: NeedsData) -> tuple[str, ...]:
         """The names of all that must be here before a job starts: its image, and data. All that is said of images
@@ -389,7 +420,9 @@ class HostAgent:
                 for need in needs_of(image, spec.data):
                     self._images.note(need, False)  # a fetch looks again which of them it is
                 self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
-            case StartTask(TaskSpec(task_id=task_id)) if isinstance(fault, HostRefused):
+            case StartTask(TaskSpec(task_id=task_id, image=image)) if isinstance(fault, HostRefused):
+                if fault.blame == Blame.IMAGE:
+                    self._unfit[f"{image} {self._gpus().driver}"] = fault.detail
                 self._starts.refuse([task_id], Refusal(Reason.HOST_FAULT, fault.detail, Blame(fault.blame)))
             case StartTask(TaskSpec(task_id=task_id)):
                 self._starts.refuse([task_id], Refusal(Reason.START_REFUSED, fault.detail))

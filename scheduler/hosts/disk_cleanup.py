@@ -216,6 +216,7 @@ class _Named(NamedTuple):
     container_image: str
     launcher: str
     layer: str
+    required_gpus: int
 
 
 def images_of_jobs(
@@ -223,12 +224,12 @@ def images_of_jobs(
 ) -> dict[str, float | None]:
     """Image, with its tag -> when a job last used it on this host; None for one that a job which is not over names,
     wherever that may run. Images that no job ever used there are missing. `image_of`: what a job runs in there."""
-    columns = (col(Job.container_image), col(Job.launcher), col(Job.layer))
+    columns = (col(Job.container_image), col(Job.launcher), col(Job.layer), col(Job.required_gpus))
     last = func.max(func.coalesce(col(Task.finished_at), now))
     there = select(*columns, last).join(Task, col(Task.job_id) == col(Job.id)).where(col(Task.host_id) == host_id)
     used: dict[str, float | None] = {}
     for *named, at in db.execute(there.group_by(*columns)):
-        for name in _names_of(_Named(*named), image_of):
+        for name in _names_of(_Named._make(named), image_of):
             used[name] = max(at, used.get(name) or 0.0)
     unfinished = db.execute(select(*columns).where(col(Job.finished_at).is_(None)).distinct())
     return {**used, **{name: None for named in unfinished for name in _names_of(_Named(*named), image_of)}}

@@ -221,7 +221,7 @@ class Fleet:
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
             on_stray_files=partial(self._tell_stray_files, host_id),
             data_source=self._data_source(host_id),
-            driver=partial(self._monitor.driver, host_id),
+            gpus=partial(self._monitor.gpus, host_id),
             timing=self._timing,
         )
         with self._lock:

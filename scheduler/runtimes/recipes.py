@@ -23,7 +23,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 
 PACKAGE = "schedulearn.worker_images"
-FLAVOURS = ("cpu", "cuda", "keras", "keras-cuda", "tensorflow", "mxnet")
+FLAVOURS = ("cpu", "cuda12", "cuda13", "keras", "keras-cuda12", "keras-cuda13", "tensorflow", "mxnet")
 """Of our own images: `schedulearn/horovod-<flavour>`. The same list is in versions.env."""
 GRACE_S = 10.0
 _TAIL_BYTES = 1500

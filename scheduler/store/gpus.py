@@ -15,6 +15,7 @@ from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.core.gpu_sharing import Holding, Sharing
+from schedulearn.scheduler.core.job_image import HostGpus
 from schedulearn.scheduler.core.outcomes.gpu_health import VANISHED, FaultKind, jobs_leave, weight
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
@@ -147,6 +148,12 @@ def _named(gpus: Sequence[Row[Any]]) -> str:
 def driver_of(db: Connection, host_id: str) -> str:
     """The version of the driver that a host's GPUs were last found with; empty: none was."""
     return str(db.execute(select(col(Host.driver)).where(col(Host.id) == host_id)).scalar() or "")
+
+
+def for_images(db: Connection, host_id: str) -> HostGpus:
+    """What decides which images run on the real GPUs of a host."""
+    compute = {gpu.compute for gpu in of_host(db, host_id) if not gpu.simulated}
+    return HostGpus(bool(compute), driver_of(db, host_id), tuple(sorted(compute)))
 
 
 def has_real(db: Connection, host_id: str) -> bool:

@@ -63,7 +63,8 @@ class HostWatch:
         """Why its GPUs are not known, or not watched; empty if all is well."""
         with db.read() as conn:
             self.driver = store.driver_of(conn, host_id)
-        """The version of its driver, as it was last told: a service that starts anew knows it before the probe does."""
+            self.gpus = store.for_images(conn, host_id)
+        """Its driver and GPUs, as they were last told: a service that starts anew knows them before the probe does."""
         self._probe = probe
         self._db = db
         self._telemetry = telemetry
@@ -215,6 +216,7 @@ class HostWatch:
     def _load(self, fresh: Set[str]) -> None:
         with self._db.read() as conn:
             rows = store.of_host(conn, self.host_id)
+            self.gpus = store.for_images(conn, self.host_id)
             seen = last_seen(conn, self.host_id)
         self._known = {row.uuid: self._known.get(row.uuid) or _known(seen.get(row.uuid, {})) for row in rows}
         for row in rows:

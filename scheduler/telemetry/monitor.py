@@ -18,6 +18,7 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuReading
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
+from schedulearn.scheduler.core.job_image import HostGpus
 from schedulearn.scheduler.core.outcomes.gpu_holders import ASK_S, SETTLE_S, is_free
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import ConflictError, SchedulearnError
@@ -145,6 +146,11 @@ class Monitor:
         """The version of NVIDIA's driver on a host; empty while no GPU is known there."""
         watch = self._watches.get(host_id)
         return watch.driver if watch is not None else ""
+
+    def gpus(self, host_id: str) -> HostGpus:
+        """What is known of the real GPUs of a host, as far as images go."""
+        watch = self._watches.get(host_id)
+        return watch.gpus if watch is not None else HostGpus()
 
     def reading(self, uuid: str) -> GpuReading | None:
         """The latest of a GPU; None if there is none of the last seconds."""

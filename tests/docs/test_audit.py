@@ -138,6 +138,6 @@ def test_the_wheel_the_page_and_each_worker_image_have_a_bill_of_materials(tmp_p
     assert {each["bomFormat"] for each in found.values()} == {"CycloneDX"}
     assert {"fastapi", "sqlalchemy"} <= names["wheel.cdx.json"]
     assert {"react", "react-dom"} <= names["page.cdx.json"]
-    for flavour, package in (("cpu", "torch"), ("cuda", "torch"), ("keras", "keras"), ("mxnet", "mxnet")):
+    for flavour, package in (("cpu", "torch"), ("cuda13", "torch"), ("keras", "keras"), ("mxnet", "mxnet")):
         assert {"horovod", package} <= names[f"horovod-{flavour}.cdx.json"]
     assert len(found) == 8

@@ -317,8 +317,8 @@ class TestImages:
         script.write_text('echo "progress 50 $1 at $DOCKER_HOST"; echo "ready schedulearn/horovod-$1"')
         monkeypatch.setattr("schedulearn.scheduler.runtimes.docker.images.recipe_path", lambda name: script)
         runtime = DockerRuntime("here", "unix:///some.sock", tmp_path, "c")
-        *_, last = runtime.images.fetch("schedulearn/horovod-cuda:latest")
-        assert (last.percent, last.message) == (50, "cuda at unix:///some.sock")
+        *_, last = runtime.images.fetch("schedulearn/horovod-cuda13:latest")
+        assert (last.percent, last.message) == (50, "cuda13 at unix:///some.sock")
         runtime.close()
 
     def test_the_flavours_are_those_that_the_scripts_know(self) -> None:

@@ -318,7 +318,7 @@ class TestEnvironment:
         names = {
             "schedulearn/horovod-tensorflow": "tensorflow",
             "docker.io/schedulearn/horovod-mxnet:latest": "mxnet",
-            "schedulearn/horovod-cuda": "cuda",
+            "schedulearn/horovod-cuda13": "cuda13",
             "somebody/horovod-mxnet": "cpu",
         }
         for image, flavour in names.items():

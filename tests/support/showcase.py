@@ -166,7 +166,7 @@ def _job(
     }[state]
     name = rng.choice(NAMES)
     return {
-        "id": new_job_id(), "name": name, "type": "Pytorch", "container_image": "schedulearn/horovod-cuda",
+        "id": new_job_id(), "name": name, "type": "Pytorch", "container_image": "schedulearn/horovod-cuda13",
         "command": f"python {name.split('-')[0]}.py --lr 0.1 --epochs 90", "required_gpus": gpus, "min_gpus": gpus,
         "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0, "deadline": None, "max_duration": None,
         "max_restarts": 0, "launcher": "horovod", "env": {"WANDB_TOKEN": "hush", "OMP_NUM_THREADS": "8"},
@@ -313,7 +313,7 @@ def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:
     wanted = [rng.choice((1, 2, 2, 4)) for _ in range(hosts * 2)] + [GPUS_A_HOST] * waiting
     specs = [
         JobSpec.model_validate({
-            "name": rng.choice(NAMES), "type": "Pytorch", "container_image": "schedulearn/horovod-cuda",
+            "name": rng.choice(NAMES), "type": "Pytorch", "container_image": "schedulearn/horovod-cuda13",
             "command": "python train.py", "required_gpus": gpus, "user": rng.choice(USERS),
             "labels": {"project": rng.choice(("vision", "speech", "text"))},
         })

@@ -154,7 +154,7 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
         [(part, gpus)] = to.items()
         if is_there(job.id, views[part].machine) is not False:
             continue
-        better = _host_with_image(job.id, views[part], gpus, free, views, is_there)
+        better = _host_with_image(job, views[part], gpus, free, views, is_there)
         if better is not None:
             allocations[job.id] = {better: gpus}
             free[better] -= gpus
@@ -163,12 +163,13 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
 
 
 def _host_with_image(
-    job: str, like: HostView, gpus: int, free: Mapping[str, int], views: Mapping[str, HostView], is_there: IsThere
+    job: JobView, like: HostView, gpus: int, free: Mapping[str, int], views: Mapping[str, HostView], is_there: IsThere
 ) -> str | None:
     """The fullest one that still has room."""
     fitting = [
         part for part, room in free.items()
-        if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job, views[part].machine)
+        if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job.id, views[part].machine)
+        and views[part].machine not in job.unfit
     ]  # fmt: skip
     return min(fitting, key=lambda part: free[part], default=None)
 

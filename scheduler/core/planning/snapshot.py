@@ -35,6 +35,7 @@ def build_snapshot(
     length_of: Callable[[str], Prediction | None] = lambda job_id: None,
     memory: GpuMemory | None = None,
     settling: Set[str] = frozenset(),
+    unfit: Callable[[Job], Mapping[str, str]] = lambda job: {},
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others.
@@ -48,6 +49,7 @@ def build_snapshot(
     running ones are left as they are. `resting`: jobs that may not start yet.
     `length_of`: job id -> how long it is predicted to take by its family, None if unknown.
     `memory`: of GPUs that jobs share; None: they share none. `settling`: GPUs that were left, and can't be had yet.
+    `unfit`: job -> machines on whose GPUs its image can't run, with the reason.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
     ending = _ending_tasks(state)
@@ -67,10 +69,18 @@ def build_snapshot(
         predicted = length_of(job.id)
         work = predicted.value if predicted is not None else None
         seen = view.as_job_view(state.progress.get(job.id), work)
+        if job.required_gpus and (nowhere := unfit(job)):
+            seen = _rigid(replace(seen, unfit=nowhere))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
     return Snapshot(
         now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
     )
+
+
+def _rigid(job: JobView) -> JobView:
+    """It stays on what it has: policies, which know nothing of images, might move it to where it can't run."""
+    gpus = job.gpus or job.required_gpus
+    return replace(job, elastic=False, required_gpus=gpus, min_gpus=gpus, max_gpus=gpus)
 
 
 def _ending_tasks(state: ClusterState) -> set[str]:

@@ -59,6 +59,28 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
         assert total < MOST_SHIFT, f"/ui/{path} shifts by {total:.3f}: {shifts}"
 
 
+def test_panels_that_are_shown_together_wait_for_each_of_them(service: Service, page: Page) -> None:
+    """Each hears of its data by a timer of 0 s. Where that takes a moment, one is drawn while another waits."""
+    for number in range(4):
+        service.call("POST", "/api/v1/tokens", {"name": f"laptop-{number}"})
+    service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
+    page.add_init_script(WATCH_SHIFTS)
+    page.add_init_script(
+        "const soon = setTimeout; window.setTimeout = (act, ms = 0, ...more) => soon(act, Math.max(ms, 60), ...more)"
+    )
+    open_page(page, service)
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    slow = {"offline": False, "latency": 250, "downloadThroughput": 250_000, "uploadThroughput": 250_000}
+    session.send("Network.emulateNetworkConditions", slow)
+    for _ in range(6):
+        with until_quiet(page):
+            visit(page, f"{service.url}/ui/settings")
+            expect(page.get_by_role("region", name="Tokens").get_by_role("table")).to_be_visible()
+        shifts = page.evaluate("window.shifts")
+        assert sum(value for value, _ in shifts) < MOST_SHIFT / 2, shifts
+
+
 def test_nothing_is_fetched_twice(service: Service, page: Page) -> None:
     service.wait(service.submit("sleep 0", name="done"), "succeeded")
     for path in ("", "jobs", "policy", "usage", "settings"):

@@ -1,5 +1,5 @@
 import { type UseQueryOptions, useQueries } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { ErrorNotice } from "./ErrorNotice";
 import classes from "./Loaded.module.css";
 import { Loading } from "./Loading";
@@ -94,7 +94,12 @@ interface TogetherProps {
 export function Together({ queries, children }: TogetherProps) {
   const pending = useQueries({ queries: [...queries] }).some((each) => each.isPending);
   const [shown, setShown] = useState(!pending);
-  if (!pending && !shown) setShown(true);
+  // A panel hears of its data in a task of its own, perhaps after this has seen them: it is let go first.
+  useEffect(() => {
+    if (pending) return;
+    const timer = setTimeout(() => setShown(true));
+    return () => clearTimeout(timer);
+  }, [pending]);
   return (
     <>
       {!shown && <Loading />}

@@ -16,6 +16,7 @@ from matrices import each
 
 from schedulearn.scheduler.core.command import RESERVED_PREFIXES
 from schedulearn.scheduler.policies.registry import make_policy
+from schedulearn.scheduler.reports import store
 from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import read_trace
 
@@ -51,6 +52,14 @@ def running(api: Api, **fields: Any) -> tuple[str, dict[str, str]]:
     job = api.submit(elastic=True, required_gpus=1, **fields)
     api.wait(job, "running")
     return job, api.runtime.env(f"schedulearn-{job}-1-0")
+
+
+@pytest.fixture
+def reporter(api: Api, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A job that runs, and the token of its workers. Each of its reports that is ignored is told, not one an hour."""
+    monkeypatch.setattr(store, "SAID_AGAIN_S", 0.0)
+    job, env = running(api)
+    return job, env["SCHEDULEARN_JOB_TOKEN"]
 
 
 def send(api: Api, token: str, body: Any, **options: Any) -> httpx.Response:
@@ -192,29 +201,28 @@ def test_after_a_step_back_to_a_checkpoint_the_later_word_counts(api: Api) -> No
     ],
     "path", "value",
 )  # fmt: skip
-def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(api: Api, path: str, value: Any) -> None:
-    job, env = running(api)
+def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(
+    api: Api, reporter: tuple[str, str], path: str, value: Any
+) -> None:
+    job, token = reporter
     body = copy.deepcopy(report())
     target: Any = body
     *way, last = path.split(".")
     for part in way:
         target = target[int(part)] if part.isdigit() else target[part]
     target[last] = value
-    content = json.dumps(body)
-    answer = httpx.post(
-        f"{api.http.base_url}/api/v1/reports",
-        content=content,
-        headers={
-            "authorization": f"Bearer {env['SCHEDULEARN_JOB_TOKEN']}",
-            "content-type": "application/json",
-        },
-    )
+    before = implausible(api, job)
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    answer = httpx.post(f"{api.http.base_url}/api/v1/reports", content=json.dumps(body), headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert path in [error["field"] for error in answer.json()["errors"]]
     assert profile_of(api, job)["reported_at"] is None
-    [told] = [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
+    [told] = implausible(api, job)[len(before) :]
     assert (told["code"], path.split(".")[0] in told["message"]) == ("implausible", True)
-    api.http.post(f"/api/v1/jobs/{job}/cancel")  # the next one needs its GPU
+
+
+def implausible(api: Api, job: str) -> list[dict[str, Any]]:
+    return [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
 
 
 def events_of(api: Api, job: str) -> list[dict[str, Any]]:

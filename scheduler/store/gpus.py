@@ -125,6 +125,17 @@ def _take_back(db: Connection, row: Row[Any], now: float) -> None:
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
 
 
+def unwatch(db: Connection, host_id: str, why: str, now: float) -> bool:
+    """Nobody watches the GPUs of a host: its jobs go on, no others start, until they are found again. True if that is
+    new."""
+    before = [gpu for gpu in of_host(db, host_id) if not gpu.simulated and not gpu.unwatched]
+    if before:
+        which = col(Gpu.uuid).in_([gpu.uuid for gpu in before])
+        db.execute(update(Gpu).where(which).values(unwatched=why[:500]))
+        _tell_watched(db, host_id, before, now)
+    return bool(before)
+
+
 def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], now: float) -> None:
     """One event for all GPUs of a host that can't be asked since now, and one for those that can again."""
     after = {gpu.uuid: gpu for gpu in of_host(db, host_id)}

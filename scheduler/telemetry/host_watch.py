@@ -15,6 +15,7 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample, Xid
 from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core import topology
+from schedulearn.scheduler.core.outcomes.blame import Blame, of_start
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
 from schedulearn.scheduler.core.outcomes.gpu_holders import stranger
 from schedulearn.scheduler.core.task import ObservedTask
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 MARGIN_S = 0.5
 """A reading may have been taken so long before it came."""
+UNWATCHED_AFTER_S = 60.0
+"""Since a probe began to fail, after which its GPUs get no more jobs."""
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
 _SILENT = "its probe says nothing any more, and is asked again and again: see whether its engine and driver answer"
 VANISHED_AFTER = 3
@@ -88,6 +91,7 @@ class HostWatch:
         """It has told no sample since it fell silent. An inventory may be an old one, told again."""
         self._failures = 0
         """Of following the probe, in a row."""
+        self._failing_since: float | None = None
         self._following = threading.Lock()
         """Held while readings are consumed, and while a GPU is reset."""
         self._thread = Background(f"probe-{host_id}", self._follow)
@@ -173,7 +177,23 @@ class HostWatch:
             self.problem = _SILENT
         elif self._failures:  # else it may well go on at once
             self.problem = problem
+        self._leave_to_nobody(began, problem)
         return delay_after(self._failures + 1, _BACKOFF_S)
+
+    def _leave_to_nobody(self, began: float, problem: str) -> None:
+        """GPUs that nobody has watched for a while get no more jobs; at once if the driver there is broken."""
+        if not self._failures:
+            self._failing_since = None
+            return
+        self._failing_since = began if self._failing_since is None else self._failing_since
+        cause = of_start(problem, self.host_id)
+        broken = cause is not None and cause.cause.blame is Blame.HOST
+        lasts = time.monotonic() - self._failing_since >= UNWATCHED_AFTER_S
+        # Of a host that does not answer at all, its agent tells.
+        if (broken or lasts) and self._tasks_on() is not None and not self._thread.stopping:
+            why = cause.sentence if cause is not None else problem
+            if self._db.write(lambda conn: store.unwatch(conn, self.host_id, why, self._clock())):
+                self._wake()
 
     def _take_readings(self) -> None:
         for reading in self._probe.readings():
@@ -183,6 +203,7 @@ class HostWatch:
             if isinstance(reading, Inventory):
                 self._take_inventory(reading)
             else:
+                self._failing_since = None
                 self._take_sample(reading)
 
     def _take_inventory(self, inventory: Inventory) -> None:

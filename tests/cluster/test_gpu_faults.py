@@ -16,7 +16,7 @@ from schedulearn.scheduler.hosts import retries
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import hosts, repository
-from schedulearn.scheduler.telemetry import monitor
+from schedulearn.scheduler.telemetry import host_watch, monitor
 
 MISMATCH = "on local the NVIDIA driver's library and its kernel module differ: reboot the host"
 
@@ -232,3 +232,30 @@ def test_a_job_whose_memory_a_stranger_has_is_not_blamed(tmp_path: Path) -> None
         wait_for(lambda: c.state(job) == "queued", what="the job to wait")
         assert "its GPU's memory ran out, of which others have some: miner (process 4711)" in c.job(job).message
         assert (c.job(job).losses, c.job(job).retries) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "after_s", "why"),
+    [
+        ("nvml error: driver/library version mismatch: unknown", 3600.0, "reboot the host"),
+        ("its image can't be built", 0.2, "its image can't be built"),
+    ],
+)
+def test_a_host_whose_probe_fails_gets_no_jobs_with_gpus_until_it_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after_s: float, why: str
+) -> None:
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.05,))
+    monkeypatch.setattr(host_watch, "UNWATCHED_AFTER_S", after_s)
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        probe.fault = fault
+        probe.interrupt()
+        wait_for(lambda: why in c.gpu(probe.uuid(0)).unwatched, what="the GPU to be closed")
+        gpu, cpu = c.submit(spec(), spec(gpus=0))
+        c.wait(cpu, "running")
+        wait_for(lambda: "1 that can't be asked" in c.cluster.loop.waiting.get(gpu, ""), what="why it waits")
+        assert c.state(gpu) == "queued"
+        probe.fault = ""
+        c.wait(gpu, "running")
+        assert {"gpu.unwatched", "gpu.watched"} <= set(kinds(c))

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from matrices import each
 from services import IMAGE, Service
 
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
-    env = {}
-    if request.param == "docker":
-        env["DOCKER_HOST"] = request.getfixturevalue("docker_url")
-    with Service(tmp_path / "data", runtime=request.param, env=env) as running:
-        yield running
+@pytest.fixture(scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for all jobs of a runtime."""
+    runtime = request.param
+    env = {"DOCKER_HOST": request.getfixturevalue("docker_url")} if runtime == "docker" else {}
+    running = Service(tmp_path_factory.mktemp(runtime) / "data", runtime=runtime, env=env)
+    running.start()
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -45,21 +47,21 @@ def test_a_log_that_is_not_text_does_no_harm(served: Service, image: str) -> Non
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize(
-    ("image", "words"),
+@pytest.mark.parametrize("served", ["docker"], indirect=True)
+@each(
     [
         ("schedulearn/nothing-like-this", "there is no image"),
         ("localhost:1/nobody/nothing:1", "can't be pulled"),
     ],
+    *("name", "words"),
 )
 def test_an_image_that_cannot_be_had_fails_its_job_and_no_other(
-    tmp_path: Path, docker_url: str, worker_image: str, image: str, words: str
+    served: Service, worker_image: str, name: str, words: str
 ) -> None:
-    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
-        bad = served.submit("true", container_image=image)
-        good = served.submit("true", container_image=worker_image)
-        job = served.wait(bad, "failed")
-        assert job["reason"] == "image_unavailable"
-        assert words in job["message"]
-        served.wait(good, "succeeded")
-        assert served.rows("SELECT count(*) FROM lease") == [(0,)]
+    bad = served.submit("true", container_image=name)
+    good = served.submit("true", container_image=worker_image)
+    job = served.wait(bad, "failed")
+    assert job["reason"] == "image_unavailable"
+    assert words in job["message"]
+    served.wait(good, "succeeded")
+    assert served.rows("SELECT count(*) FROM lease") == [(0,)]

@@ -90,25 +90,21 @@ def test_containers_survive_crashes_of_the_service(
         check_all(served, acknowledged, None)
 
 
-def test_a_job_that_runs_over_a_crash_is_adopted_with_its_log(tmp_path: Path) -> None:
-    with Service(tmp_path / "data") as served:
-        job_id = served.submit("sh -c 'echo before; sleep 2; echo after'", gpus=2)
+def test_a_job_that_runs_the_queue_and_the_policy_survive_a_crash(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", gpus=2) as served:
+        assert served.http.put("/api/v1/policy", json={"algorithm": "round-robin"}).status_code == 200
+        flag = tmp_path / "go"
+        script = f"echo before; until [ -e {flag} ]; do sleep 0.02; done; echo after"
+        job_id = served.submit_shell(script, gpus=2)
         before = served.wait(job_id, "running")
+        waiting = served.submit("true")
         served.kill()
         served.start()
         after = served.job(job_id)
         assert after["state"] == "running"
         assert after["gpus"] == before["gpus"]
+        assert served.http.get("/api/v1/policy").json()["algorithm"] == "round-robin"
+        flag.touch()
         assert served.wait(job_id, "succeeded")["attempt"] == 1
         assert served.logs(job_id) == "before\nafter\n"
-
-
-def test_a_policy_and_a_queue_survive_a_crash(tmp_path: Path) -> None:
-    with Service(tmp_path / "data", gpus=1) as served:
-        assert served.http.put("/api/v1/policy", json={"algorithm": "round-robin"}).status_code == 200
-        running, waiting = served.submit("sleep 1"), served.submit("true")
-        served.kill()
-        served.start()
-        assert served.http.get("/api/v1/policy").json()["algorithm"] == "round-robin"
-        served.wait(running, "succeeded")
         served.wait(waiting, "succeeded")

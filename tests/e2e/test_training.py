@@ -122,20 +122,23 @@ def _processes_of(job_id: str) -> list[int]:
 
 @pytest.mark.process
 @pytest.mark.horovod
-@pytest.mark.parametrize("launcher", ["horovod", "torchrun"])
 @pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
 def test_a_failing_job_shows_the_exit_code_of_its_command_not_of_its_launcher(
-    tmp_path: Path, request: pytest.FixtureRequest, runtime: str, launcher: str
+    tmp_path: Path, request: pytest.FixtureRequest, runtime: str
 ) -> None:
     env = {"DOCKER_HOST": request.getfixturevalue("docker_url")} if runtime == "docker" else {}
     image = request.getfixturevalue("worker_image") if runtime == "docker" else DIGITS["container_image"]
     if runtime == "process":
         request.getfixturevalue("horovod_env")
     with Service(tmp_path / "data", runtime=runtime, env=env) as served:
-        job_id = served.submit("sh -c 'exit 3'", 2, container_image=image, launcher=launcher)
-        job = served.wait(job_id, "failed", seconds=120)
-        assert (job["exit_code"], job["reason"]) == (3, "command_failed"), served.logs(job_id)
-        assert "exit code 3" in job["message"]
+        jobs = {
+            launcher: served.submit("sh -c 'exit 3'", 2, container_image=image, launcher=launcher)
+            for launcher in ("horovod", "torchrun")
+        }
+        for launcher, job_id in jobs.items():
+            job = served.wait(job_id, "failed", seconds=120)
+            assert (job["exit_code"], job["reason"]) == (3, "command_failed"), (launcher, served.logs(job_id))
+            assert "exit code 3" in job["message"], launcher
 
 
 def processes_of(container: Container) -> list[list[str]]:

@@ -6,7 +6,7 @@ import os
 import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from clusters import wait_for
 from real_faults.disks import SmallDisk, can_mount, locked, small_disk
-from services import IMAGE, Service, Stopped, run
+from services import IMAGE, Service, Stopped, invoke
 
 pytestmark = pytest.mark.process
 
@@ -173,21 +173,20 @@ def _cut_off(database: Path) -> None:
         raw.truncate(1000)
 
 
-@pytest.mark.parametrize("harm", [_damage, _cut_off])
-def test_a_damaged_database_is_refused_and_a_backup_brings_it_back(
-    harm: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_a_damaged_database_is_refused_and_a_backup_brings_it_back(tmp_path: Path) -> None:
     with Service(tmp_path / "data") as service:
         job = service.submit("true")
         service.wait(job, "succeeded")
-        service.run("backup", str(tmp_path / "backup.tar.gz"), "--data", str(service.data))
-        service.kill()
-        harm(service.data / "schedulearn.db")
-        ended = refused_to_start(service)
-        assert ended.code == 1
-        assert "schedulearn restore" in ended.errors, ended.errors
-        assert "Traceback" not in ended.errors
-        service.data.rename(tmp_path / "damaged")
-        run("restore", str(tmp_path / "backup.tar.gz"), "--data", str(service.data))
-        service.start()
-        assert service.job(job)["state"] == "succeeded"
+        for harm in (_damage, _cut_off):
+            backup, told = str(tmp_path / f"{harm.__name__}.tar.gz"), f"after {harm.__name__}"
+            service.invoke("backup", backup, "--data", str(service.data))
+            service.kill()
+            harm(service.data / "schedulearn.db")
+            ended = refused_to_start(service)
+            assert ended.code == 1, told
+            assert "schedulearn restore" in ended.errors, (told, ended.errors)
+            assert "Traceback" not in ended.errors, (told, ended.errors)
+            service.data.rename(tmp_path / told)
+            invoke("restore", backup, "--data", str(service.data))
+            service.start()
+            assert service.job(job)["state"] == "succeeded", told

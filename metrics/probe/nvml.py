@@ -347,7 +347,8 @@ def _parts(number: int, index: int) -> list[_Device]:
     numa = topology.numa_node(pci)
     mode = _learn("nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != 1:
-        info = GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie, compute=compute)
+        minor = _ask("nvmlDeviceGetMinorNumber", handle)
+        info = GpuInfo(uuid, index, name, _memory(handle), numa=numa, pci=pci, pcie=pcie, compute=compute, minor=minor)
         return [_Device(info, handle, handle, number)]
     found: list[_Device] = []
     for part in range(_learn("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):

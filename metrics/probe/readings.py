@@ -44,6 +44,8 @@ class GpuInfo:
     """Generation and width of its PCIe link, as in 4x16."""
     compute: str = ""
     """CUDA compute capability, as in 9.0."""
+    minor: int | None = None
+    """Of its device file, /dev/nvidia<minor>; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,7 @@ def _gpu_info(fields: Json) -> GpuInfo:
         _text(fields.get("pci", "")),
         _text(fields.get("pcie", "")),
         _text(fields.get("compute", "")),
+        _maybe_whole(fields.get("minor")),
     )
 
 

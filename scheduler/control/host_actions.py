@@ -52,7 +52,8 @@ class HostActions:
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
         self._gpus_of = Counter(gpu.host_id for gpu in state.gpus)
         self._numa = {gpu.uuid: gpu.numa for gpu in state.gpus}
-        self._topologies = {host.id: host.topology if bind_numa else "" for host in state.hosts}
+        self._topologies = {host.id: host.topology for host in state.hosts}
+        self._bind_numa = bind_numa
         self._gangs: dict[str, list[Task]] = {}
         self._by_host: dict[str, list[Task]] = {}
         for task in state.tasks:
@@ -80,10 +81,12 @@ class HostActions:
     def _desired(
         self, here: Sequence[Task], agent: HostAgent, host_id: str, observation: Observation
     ) -> dict[str, DesiredTask]:
+        topology = from_text(self._topologies[host_id])
         resources = HostResources(
             self._gpus_of[host_id],
             agent.status.facts,
-            from_text(self._topologies[host_id]).nodes,
+            topology,
+            topology.nodes if self._bind_numa else {},
             self._numa,
             self._data_sets,
             self._writable,

@@ -25,7 +25,7 @@ from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
 from schedulearn.scheduler.core.planning.shared_data import input_variables
 from schedulearn.scheduler.core.task import TaskSpec
-from schedulearn.scheduler.core.topology import binding
+from schedulearn.scheduler.core.topology import Topology, binding
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 
 
@@ -35,6 +35,7 @@ class HostResources:
 
     gpus: int
     facts: HostFacts | None
+    topology: Topology
     nodes: Mapping[int, NumaNode]
     """NUMA nodes to which tasks are bound; none where they are not."""
     numa: Mapping[str, int | None]
@@ -111,6 +112,7 @@ def task_spec(
         cpu_shares=bounds.cpu_shares,
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
+        device_files=host.topology.device_files(task.gpu_uuids),
         binding=binding(host.nodes, [host.numa.get(u) for u in task.gpu_uuids], bounds.cpus, bounds.memory_bytes),
         mounts=mounts,
         writable=list(writable.values()),

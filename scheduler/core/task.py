@@ -51,6 +51,10 @@ class TaskSpec:
     cpus: float | None = None
     memory_bytes: int | None = None
     """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
+    device_files: tuple[str, ...] = ()
+    """Of its GPUs, as far as they are known. A container keeps these over a reload of systemd."""
+    gpu_request: bool = True
+    """Ask the engine itself for GPUs that it has no CDI devices of, and not its nvidia runtime."""
     binding: Binding = UNBOUND
     """Processors and memory nodes that are close to its GPUs. Local processes are not bound."""
     mounts: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +118,5 @@ class ObservedTask:
     """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
     image: str = ""
     """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
-    blind: bool = False
-    """It runs, and says that it can't reach its GPUs any more."""
     stuck: str = ""
     """Why the engine can neither tell of it nor remove it, of one in which nothing runs; empty: all is well."""

@@ -23,6 +23,14 @@ class Topology:
     """GPU -> GPU -> place of their link in `KINDS`."""
     nodes: Mapping[int, NumaNode] = field(default_factory=dict)
     """NUMA nodes by number; none where there is only one."""
+    minors: Mapping[str, int] = field(default_factory=dict)
+    """GPU -> number of its device file; without MIG devices, which need others too."""
+
+    def device_files(self, gpus: Collection[str]) -> tuple[str, ...]:
+        """Return what a container with these GPUs opens; nothing unless that is known of each."""
+        if not gpus or not self.minors.keys() >= set(gpus):
+            return ()
+        return (*(f"/dev/nvidia{self.minors[gpu]}" for gpu in gpus), "/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
 class Binding(NamedTuple):
@@ -60,9 +68,11 @@ def to_text(inventory: Inventory) -> str:
     """Return what `from_text` reads, as a host's row keeps it."""
     uuids = {gpu.index: gpu.uuid for gpu in inventory.gpus}
     links = [[link.a, link.b, KINDS.index(link.kind)] for link in inventory.links if link.kind in KINDS]
-    if not links and not inventory.nodes:
+    minors = {gpu.uuid: gpu.minor for gpu in inventory.gpus if gpu.minor is not None}
+    if not (links or inventory.nodes or minors):
         return ""
-    return json.dumps({"gpus": uuids, "links": links, "nodes": inventory.nodes}, separators=(",", ":"))
+    found = {"gpus": uuids, "links": links, "nodes": inventory.nodes, "minors": minors}
+    return json.dumps(found, separators=(",", ":"))
 
 
 @lru_cache(maxsize=2048)
@@ -76,4 +86,5 @@ def from_text(text: str) -> Topology:
         one, other = found["gpus"].get(str(a)), found["gpus"].get(str(b))
         if one and other:
             links.setdefault(one, {})[other] = links.setdefault(other, {})[one] = rank
-    return Topology(links, {node.id: node for node in map(NumaNode._make, found["nodes"])})
+    nodes = {node.id: node for node in map(NumaNode._make, found["nodes"])}
+    return Topology(links, nodes, found.get("minors", {}))

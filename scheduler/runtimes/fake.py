@@ -229,12 +229,6 @@ class FakeRuntime(Runtime):
         """The task is gone, and nobody saw how it ended."""
         self._end(ObservedTask(task_id, TaskState.LOST))
 
-    def blind(self, task_id: str) -> None:
-        """The task runs on, but says that it can't reach its GPUs."""
-        with self._changed:
-            self._tasks[task_id].seen = replace(self._tasks[task_id].seen, blind=True)
-            self._notify()
-
     def vanish(self, task_id: str) -> None:
         """Somebody removed the task behind our back, with its log."""
         with self._changed:

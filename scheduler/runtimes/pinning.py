@@ -38,17 +38,25 @@ def check_task(task: TaskSpec) -> None:
 
 
 def complete_env(
-    task: TaskSpec, base: Mapping[str, str], sdk: str = "", checkpoints: str = "", outputs: str = ""
+    task: TaskSpec,
+    base: Mapping[str, str],
+    sdk: str = "",
+    checkpoints: str = "",
+    outputs: str = "",
+    *,
+    hides_others: bool = False,
 ) -> dict[str, str]:
     """`base`, then the task's own variables, then who it is and its GPUs: nothing before can set or widen those.
 
     `sdk`: the folder with the SDK, which goes first on PYTHONPATH. `checkpoints` and `outputs`: where the
     job keeps its own.
 
-    With real GPUs CUDA_VISIBLE_DEVICES names the same UUIDs, for engines that do not hide the others; else it is
-    empty, so that a task of simulated GPUs does not find real ones.
+    `hides_others`: the engine shows a task no other GPUs. Then CUDA_VISIBLE_DEVICES counts them from 0, since many
+    programs read it as numbers; elsewhere it names the same UUIDs. It is empty for simulated GPUs, so that their task
+    does not find real ones.
     """
     uuids = ",".join(task.gpu_uuids)
+    numbers = ",".join(str(number) for number in range(len(task.gpu_uuids)))
     user_path = task.env.get("PYTHONPATH", base.get("PYTHONPATH", ""))
     return {
         **base,
@@ -58,5 +66,5 @@ def complete_env(
         **({"SCHEDULEARN_OUTPUT_DIR": outputs} if outputs else {}),
         "SCHEDULEARN_TASK": task.task_id,
         "NVIDIA_VISIBLE_DEVICES": uuids or NO_GPU,
-        "CUDA_VISIBLE_DEVICES": "" if task.simulated_gpus else uuids,
+        "CUDA_VISIBLE_DEVICES": "" if task.simulated_gpus else numbers if hides_others else uuids,
     }

@@ -491,18 +491,6 @@ def test_a_gpu_that_nvml_hangs_on_is_out_of_service_while_the_others_and_its_job
         wait_for(lambda: c.gpu(probe.uuid(0)).fault == "")
 
 
-def test_a_container_that_can_not_reach_its_gpus_is_made_anew_but_not_again_and_again(tmp_path: Path) -> None:
-    probe = FakeProbe(1)
-    with FakeCluster(tmp_path, probe=probe) as c:
-        [job] = c.submit()
-        for attempt in range(1, 4):
-            wait_for(lambda attempt=attempt: c.job(job).attempt == attempt and c.state(job) == "running")
-            c.runtime.blind(c.task(job, attempt))
-        c.poke()
-        time.sleep(0.2)
-        assert (c.job(job).attempt, c.state(job)) == (3, "running")
-
-
 def test_minutes_and_energy_are_kept(tmp_path: Path) -> None:
     probe = FakeProbe(2)
     with FakeCluster(tmp_path, probe=probe) as c:

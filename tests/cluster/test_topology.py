@@ -18,7 +18,10 @@ BIND = {"memory": "1g"}
 
 def two_sockets() -> FakeProbe:
     probe = FakeProbe(8)
-    probe.gpus = [replace(gpu, numa=gpu.index // 4, pci=f"00000000:{gpu.index:02X}:00.0") for gpu in probe.gpus]
+    probe.gpus = [
+        replace(gpu, numa=gpu.index // 4, pci=f"00000000:{gpu.index:02X}:00.0", minor=7 - gpu.index)
+        for gpu in probe.gpus
+    ]
     probe.links = tuple(
         GpuLink(a, b, "node" if a // 4 == b // 4 else "system") for a in range(8) for b in range(a + 1, 8)
     )
@@ -43,6 +46,7 @@ def test_jobs_get_gpus_of_one_socket_and_its_processors(tmp_path: Path) -> None:
         assert c.gpu(probe.uuid(3)).pci == "00000000:03:00.0"
         three, two, six = c.submit(spec(gpus=3, **BIND), spec(gpus=2, **BIND), spec(gpus=3, **BIND))
         assert (indices(given(c, three)), given(c, three).binding) == ([0, 1, 2], ("0-15", "0"))
+        assert given(c, two).device_files == ("/dev/nvidia3", "/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm")
         assert (indices(given(c, two)), given(c, two).binding) == ([4, 5], ("16-31", "1"))
         assert (indices(given(c, six)), given(c, six).binding) == ([3, 6, 7], ("", "")), "over both sockets"
         # A driver that can't be asked for a moment takes nothing from what is known.

@@ -24,8 +24,10 @@ from schedulearn.scheduler.runtimes.docker import container
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import gpu_options, read_task, why_not_run
 from schedulearn.scheduler.runtimes.docker.images import _Layers
-from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping, with_less
+from schedulearn.scheduler.runtimes.docker.survey import problems
 from schedulearn.scheduler.runtimes.docker.volumes import sdk_volume
+from schedulearn.scheduler.runtimes.pinning import complete_env
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS
 
 SLEEPER = Program(("sleep", "100"))
@@ -358,16 +360,54 @@ class TestImages:
 
 
 class TestGpus:
-    def test_the_nvidia_runtime_is_used_where_there_is_one(self) -> None:
-        assert gpu_options(REAL, {"Runtimes": {"runc": {}, "nvidia": {}}}) == {"runtime": "nvidia"}
-
-    def test_else_cdi_devices_or_a_device_request_for_just_these(self) -> None:
-        (request,) = gpu_options(REAL, {"Runtimes": {"runc": {}}})["device_requests"]
-        assert request["DeviceIDs"] == ["GPU-a", "GPU-b"]
-        assert request["Capabilities"] == [["gpu"]]
+    def test_cdi_devices_come_first_then_a_device_request_then_the_nvidia_runtime(self) -> None:
+        real = replace(REAL, device_files=("/dev/nvidia3", "/dev/nvidiactl"))
+        files = ["/dev/nvidia3:/dev/nvidia3:rwm", "/dev/nvidiactl:/dev/nvidiactl:rwm"]
+        both = {"Runtimes": {"runc": {}, "nvidia": {}}}
         found = [{"ID": "nvidia.com/gpu=GPU-a"}, {"ID": "nvidia.com/gpu=GPU-b"}, {"ID": "nvidia.com/gpu=all"}]
-        (request,) = gpu_options(REAL, {"Runtimes": {}, "DiscoveredDevices": found})["device_requests"]
+        options = gpu_options(real, {**both, "DiscoveredDevices": found})
+        [request] = options.pop("device_requests")
         assert (request["Driver"], request["DeviceIDs"]) == ("cdi", ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"])
+        assert options == {}, "they stay over a reload of systemd by themselves"
+        for info in (both, {**both, "DiscoveredDevices": found[1:]}, {"Runtimes": {"runc": {}}}):
+            options = gpu_options(real, info)
+            [request] = options.pop("device_requests")
+            assert (request["DeviceIDs"], request["Capabilities"]) == (["GPU-a", "GPU-b"], [["gpu"]])
+            assert options == {"devices": files}
+        assert gpu_options(replace(real, gpu_request=False), both) == {"runtime": "nvidia", "devices": files}
+        assert "device_requests" in gpu_options(replace(real, gpu_request=False), {"Runtimes": {"runc": {}}})
+        assert gpu_options(replace(REAL, gpu_request=False), both) == {"runtime": "nvidia"}
+
+    def test_what_an_engine_can_not_do_is_left_out_one_by_one(self) -> None:
+        task = replace(REAL, device_files=("/dev/nvidia3",), binding=Binding("0"))
+        words = (
+            'error gathering device information while adding custom device "/dev/nvidia3": no such file or directory',
+            'could not select device driver "" with capabilities: [[gpu]]',
+            "Requested CPUs are not available - requested 0, available: 1",
+        )
+        for each in words:
+            less = with_less(task, each)
+            assert less is not None, each
+            assert with_less(less, each) is None, "once"
+            task = less
+        assert (task.device_files, task.gpu_request, task.binding) == ((), False, Binding())
+
+    def test_containers_count_their_gpus_from_zero_since_they_have_no_others(self) -> None:
+        assert complete_env(REAL, {}, hides_others=True)["CUDA_VISIBLE_DEVICES"] == "0,1"
+        assert complete_env(REAL, {})["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+        for hides in (True, False):
+            env = complete_env(REAL, {}, hides_others=hides)
+            assert env["NVIDIA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+            assert (
+                complete_env(replace(REAL, simulated_gpus=True), {}, hides_others=hides)["CUDA_VISIBLE_DEVICES"] == ""
+            )
+
+    def test_a_host_whose_containers_may_lose_their_gpus_is_warned_of(self) -> None:
+        info = {"Runtimes": {"nvidia": {}}, "CgroupVersion": "2", "CgroupDriver": "systemd"}
+        cdi = {"DiscoveredDevices": [{"ID": "nvidia.com/gpu=0"}]}
+        odd = [{**info, **cdi}, {**info, "CgroupVersion": "1"}, {**info, "CgroupDriver": "cgroupfs"}, {}]
+        assert [problem.code for problem in problems(info, 0.0)] == ["gpus_by_hook"]
+        assert [list(problems(each, 0.0)) for each in odd] == [[]] * 4
 
     def test_limits_and_capabilities_of_containers_with_gpus(self) -> None:
         class Api:

@@ -15,11 +15,10 @@ from schedulearn.scheduler.core.outcomes import in_place
 from schedulearn.scheduler.core.outcomes.conclusions import Result, conclude
 from schedulearn.scheduler.core.outcomes.early_failures import explained
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobChanges, JobMoved, TaskEnded, TaskStarted
-from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, is_blind, outcome_of
+from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, outcome_of
 from schedulearn.scheduler.core.outcomes.unused import idle_end
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
-_BLIND = "Its container can't reach its GPUs any more. It starts again in a new one."
 _NO_MEETING = "its hosts did not come together, see its log"
 _LOST_EACH_OTHER = "its workers lost each other, see its log"
 _NEVER_MET = (
@@ -89,9 +88,6 @@ class _Attempt:
             self.findings.append(finding)
             return
         self._unstarted += task.wanted
-        if self.job.status == JobStatus.RUNNING and is_blind(task, self.job, evidence):
-            changes = JobChanges(losses=self.job.losses + 1)
-            self.findings.append(JobMoved(self.job, Reason.EVICTED, _BLIND, changes, stop_tasks=True))
 
     def next_steps(self, evidence: Evidence) -> list[JobMoved]:
         if self._results and len(self._results) == self._due:

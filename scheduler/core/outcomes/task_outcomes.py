@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.cluster_state import Job, Task
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, TaskResumed, TaskStarted
 from schedulearn.scheduler.core.outcomes.observations import Observation, Refusal
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used
@@ -17,8 +17,6 @@ LOOK_S = 1.5
 """So long after the end of a task a look at its GPUs must be to tell whether they are to blame."""
 LOOK_AT_MOST_S = 5.0
 OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
-MAX_BLIND = 2
-"""How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
 INHERITED_S = 30.0
 """For so long after the service's start a pause may be one that the service of before asked for."""
 SETTLE_S = 3.0
@@ -103,14 +101,6 @@ def outcome_of(task: Task, evidence: Evidence) -> TaskOutcome:
     seen = next((seen for seen in observation.tasks if seen.task_id == task.id), None)
     finding = _unseen(task, observation, evidence) if seen is None else _seen(task, seen, observation, evidence)
     return _blamed(finding, evidence) if isinstance(finding, TaskEnded) else TaskOutcome(finding)
-
-
-def is_blind(task: Task, job: Job, evidence: Evidence) -> bool:
-    """Whether a task says that it can't reach its GPUs any more, and a new container may help."""
-    observation = evidence.observations.get(task.host_id)
-    if observation is None or task.stop or job.losses >= MAX_BLIND:
-        return False
-    return any(seen.task_id == task.id and seen.blind for seen in observation.tasks)
 
 
 def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Evidence) -> TaskFinding | None:

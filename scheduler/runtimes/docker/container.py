@@ -94,7 +94,7 @@ def create_arguments(
         # `argv` is the whole command: an image's own entry point would get it as its arguments.
         "entrypoint": supervised(task) if shell else list(task.argv),
         "command": [],
-        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH),
+        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH, hides_others=True),
         "labels": {
             LABEL: cluster_id,
             "schedulearn.job": task.job_id,
@@ -159,18 +159,25 @@ def supervised(task: TaskSpec) -> list[str]:
 
 
 def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
-    """How this engine gives exactly these GPUs to a container: its nvidia runtime, its CDI devices, or a device
-    request. Simulated GPUs exist in the environment only, and no runtime may look for them."""
+    """How this engine gives exactly these GPUs to a container: its CDI devices, a device request, or its nvidia
+    runtime. The latter two come with the device files as well: the toolkit's hook tells only the kernel of them, so
+    that a reload of systemd takes them away. Simulated GPUs exist in the environment only, and no runtime may look for
+    them."""
     runtimes = info.get("Runtimes") or {}
     if task.simulated_gpus or not task.gpu_uuids:
         return {"runtime": "runc"} if info.get("DefaultRuntime") == "nvidia" and "runc" in runtimes else {}
-    if "nvidia" in runtimes:
-        return {"runtime": "nvidia"}
-    devices = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
     names = [f"nvidia.com/gpu={uuid}" for uuid in task.gpu_uuids]
-    if devices.issuperset(names):
+    if cdi_devices(info).issuperset(names):
         return {"device_requests": [DeviceRequest(driver="cdi", device_ids=names)]}
-    return {"device_requests": [DeviceRequest(device_ids=list(task.gpu_uuids), capabilities=[["gpu"]])]}
+    files = {"devices": [f"{path}:{path}:rwm" for path in task.device_files]} if task.device_files else {}
+    if "nvidia" in runtimes and not task.gpu_request:
+        return {"runtime": "nvidia", **files}
+    return {"device_requests": [DeviceRequest(device_ids=list(task.gpu_uuids), capabilities=[["gpu"]])], **files}
+
+
+def cdi_devices(info: Mapping[str, Any]) -> set[str]:
+    """Return the names of the devices that an engine has CDI descriptions of."""
+    return {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
 
 
 def has_real_gpus(inspected: Mapping[str, Any]) -> bool:

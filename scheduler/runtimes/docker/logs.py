@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -22,7 +22,6 @@ import docker.errors
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
-from schedulearn.scheduler.runtimes.docker.container import has_real_gpus, says_blind
 from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
 
 CURSOR = "cursor.json"
@@ -47,11 +46,8 @@ class Follower(threading.Thread):
         self._container_id = container_id
         self._stopping = threading.Event()
         self._stream: Stream | None = None
-        self._watched: bool | None = None
         self._read_to_its_end = False
         """The engine has shown the output until the container ended."""
-        self.blind = False
-        """The container has GPUs, and says that it can't reach them."""
 
     def stop(self) -> None:
         """Ends the thread soon, not waiting for it. The log stays resumable."""
@@ -95,8 +91,6 @@ class Follower(threading.Thread):
             try:
                 inspected = self._engine.api.inspect_container(self._container_id)
                 state = inspected["State"]
-                if self._watched is None:
-                    self._watched = has_real_gpus(inspected)
                 if state["Status"] == "created" and not state.get("Error"):
                     self._stopping.wait(0.2)
                     return False
@@ -105,7 +99,7 @@ class Follower(threading.Thread):
                 path = f"/containers/{self._container_id}/logs"
                 with self._engine.stream("GET", path, params=parameters) as self._stream:
                     if not self._stopping.is_set():
-                        copier.copy(self._watch(self._stream.frames()) if self._watched else self._stream.frames())
+                        copier.copy(self._stream.frames())
             except docker.errors.APIError as error:
                 if status_of(error) not in (404, 409):
                     raise
@@ -117,11 +111,6 @@ class Follower(threading.Thread):
                 self._stream = None
         self._read_to_its_end = not self._stopping.is_set()
         return not goes_on
-
-    def _watch(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        for frame in frames:
-            self.blind = self.blind or says_blind(frame[1])
-            yield frame
 
 
 @dataclass(frozen=True)

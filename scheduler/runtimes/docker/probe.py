@@ -22,7 +22,7 @@ from schedulearn.metrics.probe.sampling import VERSION_VARIABLE
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
-from schedulearn.scheduler.runtimes.docker.container import LABEL
+from schedulearn.scheduler.runtimes.docker.container import LABEL, cdi_devices
 from schedulearn.scheduler.runtimes.docker.gpu_reset import reset_there
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, probe_version
@@ -262,12 +262,12 @@ class ContainerProbe:
 
 
 def all_gpus(info: Mapping[str, Any]) -> dict[str, Any]:
-    """How this engine gives all of its GPUs to a container; `info` is what it says of itself."""
+    """How this engine gives all of its GPUs to a container; `info` is what it says of itself. The nvidia runtime comes
+    before a device request, unlike for jobs: a probe that loses its GPUs is made anew."""
+    if "nvidia.com/gpu=all" in cdi_devices(info):
+        return {"device_requests": [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=all"])]}
     if "nvidia" in (info.get("Runtimes") or {}):
         return {"runtime": "nvidia"}
-    devices = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
-    if "nvidia.com/gpu=all" in devices:
-        return {"device_requests": [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=all"])]}
     return {"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu", "utility"]])]}
 
 

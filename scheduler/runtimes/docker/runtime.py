@@ -58,6 +58,9 @@ _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or directory|permission denied)", re.I)
 # Of processors or memory nodes that a container of it can't have: its own may be fewer than the machine's.
 _NOT_ITS_NODE = re.compile(r"cpuset|requested (cpus|memory nodes) are not available", re.I)
+# Of device files that are not there, and of an engine whose toolkit is known to its nvidia runtime only.
+_NO_FILE = re.compile(r"error gathering device information", re.I)
+_NO_REQUESTS = re.compile(r"could not select device driver", re.I)
 # Of an engine that may not raise limits, as in a container.
 _NO_LIMITS = re.compile(r"error setting rlimit", re.I)
 
@@ -122,8 +125,6 @@ class DockerRuntime:
                 continue
             if task.state is not TaskState.CREATED:
                 self._follow(task_id, row["Id"])
-            if task.state is TaskState.RUNNING and self._is_blind(task_id):
-                task = replace(task, blind=True)
             if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
                 task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
             tasks.append(task)
@@ -149,7 +150,7 @@ class DockerRuntime:
                     container = self._begin(task)
                     break
                 except docker.errors.APIError as error:
-                    if (less := _with_less(task, explain(error))) is None:
+                    if (less := with_less(task, explain(error))) is None:
                         raise
                     if (made := self._find(task.task_id)) is not None:
                         self._engine.api.remove_container(made["Id"], v=True, force=True)
@@ -438,11 +439,6 @@ class DockerRuntime:
             if status_of(error) != 409:  # it has just ended, or somebody else was quicker
                 raise
 
-    def _is_blind(self, task_id: str) -> bool:
-        with self._lock:
-            follower = self._followers.get(task_id)
-        return follower is not None and follower.blind
-
     def _follow(self, task_id: str, container: str) -> Follower | None:
         """Makes sure that the container's output is being copied; None if all of it was."""
         with self._lock:
@@ -470,10 +466,14 @@ class DockerRuntime:
             yield
 
 
-def _with_less(task: TaskSpec, words: str) -> TaskSpec | None:
+def with_less(task: TaskSpec, words: str) -> TaskSpec | None:
     """The task without what an engine can't give it by these words, and that it can do without; None: there is none."""
     if task.binding != UNBOUND and _NOT_ITS_NODE.search(words):
         return replace(task, binding=UNBOUND)
+    if task.device_files and _NO_FILE.search(words):
+        return replace(task, device_files=())
+    if task.gpu_request and _NO_REQUESTS.search(words):
+        return replace(task, gpu_request=False)
     if task.raise_limits and _NO_LIMITS.search(words):
         return replace(task, raise_limits=False)
     return None

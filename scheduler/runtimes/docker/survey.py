@@ -11,6 +11,7 @@ from typing import Any
 from schedulearn.scheduler.core.host_facts import HostFacts, HostProblem
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import cdi_devices
 
 OLDEST = (20, 10)  # the first that starts containers with an init, device requests and the log format we rely on
 SKEW_S = 2.0
@@ -34,22 +35,36 @@ def survey(engine: Engine) -> HostFacts:
         cpus=int(info.get("NCPU") or 0),
         memory_bytes=int(info.get("MemTotal") or 0),
         nvidia=_gives_gpus(info),
-        problems=tuple(_problems(info, middle)),
+        problems=tuple(problems(info, middle)),
     )
 
 
 def _gives_gpus(info: Mapping[str, Any]) -> bool:
-    devices = (str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ())
-    return "nvidia" in (info.get("Runtimes") or {}) or any(d.startswith("nvidia.com/gpu") for d in devices)
+    return "nvidia" in (info.get("Runtimes") or {}) or _has_cdi(info)
 
 
-def _problems(info: Mapping[str, Any], our_time: float) -> Iterator[HostProblem]:
+def _has_cdi(info: Mapping[str, Any]) -> bool:
+    return any(name.startswith("nvidia.com/gpu") for name in cdi_devices(info))
+
+
+def _by_systemd(info: Mapping[str, Any]) -> bool:
+    """Whether systemd keeps the containers' control groups, of version 2."""
+    return str(info.get("CgroupVersion")) == "2" and info.get("CgroupDriver") == "systemd"
+
+
+def problems(info: Mapping[str, Any], our_time: float) -> Iterator[HostProblem]:
     if info.get("OSType", "linux") != "linux":
         yield HostProblem("not_linux", f"It runs {info['OSType']} containers; jobs need Linux ones.")
     if (theirs := _seconds(str(info.get("SystemTime", "")))) is not None and abs(theirs - our_time) > SKEW_S:
         off = f"{abs(theirs - our_time):.0f} s {'ahead of' if theirs > our_time else 'behind'}"
         yield HostProblem(
             "time_skew", f"Its clock is {off} ours, so that times of jobs and logs there are off: synchronise it (NTP)."
+        )
+    if "nvidia" in (info.get("Runtimes") or {}) and _by_systemd(info) and not _has_cdi(info):
+        yield HostProblem(
+            "gpus_by_hook",
+            "It has no CDI description of its GPUs, so that `systemctl daemon-reload` can take GPUs from running "
+            "containers: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, then restart its Docker (25 or newer).",
         )
     if (info.get("SecurityOptions") or []) and any("rootless" in option for option in info["SecurityOptions"]):
         yield HostProblem("rootless", "Its engine is rootless: jobs over several hosts can't use its network.")

@@ -231,6 +231,7 @@ int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
   snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", device->index + 1);
   return OK;
 }
+int nvmlDeviceGetMinorNumber(Device *device, unsigned *minor) { *minor = device->index; return OK; }
 int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
   *major = 9;
   *minor = 0;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,15 @@ def test_a_job_gets_gpus_that_are_close_and_leaves_others_close(
     assert [claim.gpu_uuid for claim in claims] == [f"GPU-{index}" for index in gets]
 
 
+def test_the_page_of_faults_shows_rows_of_this_table() -> None:
+    page = (Path(__file__).parents[3] / "docs/faults.md").read_text().partition("## Topologies")[2]
+    rows = re.findall(r"^\| ([^|:,]+)[^|]* \| ([\d, ]+|none) \| (\d) \| ([\d, ]+) \|", page, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(MACHINES)
+    for name, busy, wanted, gets in rows:
+        numbers = [tuple(map(int, re.findall(r"\d+", words))) for words in (busy, gets)]
+        assert (name, numbers[0], int(wanted), numbers[1]) in GIVEN, name
+
+
 @given(st.sampled_from(sorted(MACHINES)), st.sets(st.integers(0, 7), min_size=1), st.data())
 def test_no_other_choice_is_closer(name: str, free: set[int], data: st.DataObject) -> None:
     gpus = [gpu for gpu in MACHINES[name] if gpu.index in free]
@@ -143,6 +154,14 @@ def test_a_task_is_bound_to_the_one_node_of_its_gpus_if_it_fits_there(
     numa: list[int | None], cpus: float | None, memory: int | None, bound: tuple[str, str]
 ) -> None:
     assert topology.binding(NODES, numa, cpus, memory) == bound
+
+
+def test_a_container_keeps_the_files_of_its_own_gpus_where_all_are_known() -> None:
+    """Numbers of device files are not indices; MIG devices have others."""
+    told = Inventory(gpus=(GpuInfo("GPU-a", 0, "", 1, minor=3), GpuInfo("MIG-b", 1, "", 1)))
+    found = topology.from_text(topology.to_text(told))
+    assert found.device_files(["GPU-a"]) == ("/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm")
+    assert found.device_files(["GPU-a", "MIG-b"]) == found.device_files(["MIG-b"]) == found.device_files([]) == ()
 
 
 def test_processors_are_counted() -> None:

@@ -141,6 +141,7 @@ def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> Non
     assert asdict(found.gpus[5]) == {
         "uuid": f"{GPU}5", "index": 5, "type": "Stand-in GPU", "memory_bytes": 16 << 30, "parent": "", "island": 4,
         "numa": 1, "pci": "00000000:06:00.0", "pcie": "4x16", "compute": "9.0",
+        "minor": 5,
     }  # fmt: skip
     kinds = {(link.a, link.b): link.kind for link in found.links}
     assert len(kinds) == 28

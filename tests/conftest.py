@@ -49,8 +49,10 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: each full collection of garbage would look at its half a
-    million objects for half a second, a fifth of the processor time of small tests."""
+    """Exclude imported objects from garbage collection.
+
+    They live until the end. Each full collection would scan half a million of them, for half a second.
+    """
     gc.collect()
     gc.freeze()
 
@@ -111,7 +113,10 @@ def quick_tables() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_queries() -> Iterator[None]:
-    """Each query is written as SQL once for all SQLite databases, in place of once for each: 0.04 s of a service."""
+    """Share compiled SQL between all SQLite databases.
+
+    Each service would spend 0.04 s on compiling its own.
+    """
     from schedulearn.scheduler.store import db
 
     make = db._engine
@@ -132,7 +137,10 @@ def quick_queries() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_clients() -> Iterator[None]:
-    """Clients that name no certificate trust the same authorities. To read those takes 18 ms: once, not for each."""
+    """Load the default certificate authorities once.
+
+    Each `httpx` client would spend 18 ms on loading its own.
+    """
     from httpx._transports import default
 
     create = default.create_ssl_context
@@ -143,8 +151,10 @@ def quick_clients() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_routes() -> Iterator[None]:
-    """FastAPI builds the routes of each application anew at its first requests, which takes 0.1 s: here once for all
-    applications that give the same router the same dependencies."""
+    """Build the routes of FastAPI once for all applications.
+
+    Each application would spend 0.1 s on its own, at its first requests.
+    """
     from fastapi import routing
 
     build = routing._IncludedRouter._build_effective_context
@@ -155,7 +165,7 @@ def quick_routes() -> Iterator[None]:
         given = tuple(each.dependency for each in context.dependencies)
         key = (id(route), context.path_for(route), given, context.max_body_size)
         if key not in built:
-            built[key] = build(router, route), route  # a route that is kept shares its id with no later one
+            built[key] = build(router, route), route  # keeps the route alive, so that its id stays unique
         return built[key][0]
 
     routing._IncludedRouter._build_effective_context = build_once  # type: ignore[method-assign]

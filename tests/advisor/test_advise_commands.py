@@ -1,4 +1,4 @@
-"""`schedulearn advise`, from jobs that really ran and from many that a runtime in memory ran."""
+"""`schedulearn advise`, with real runs and with simulated ones."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,7 +34,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with a job."""
+    """Path of a job file."""
     file = tmp_path_factory.mktemp("file") / "job.yaml"
     file.write_text(JOB)
     return str(file)
@@ -42,7 +42,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def advise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advise]:
-    """The command, where 12 runs of the job have ended."""
+    """`schedulearn advise` against a service with 12 finished runs of the job."""
     with serve_api(tmp_path_factory.mktemp("runs"), gpu_prices={"*": 3600}) as api:
         run_experiment(api, {**EXPERIMENT, "max_parallel": 4})
         yield partial(invoke, "advise", url=str(api.http.base_url))

@@ -56,7 +56,7 @@ def running(api: Api, **fields: Any) -> tuple[str, dict[str, str]]:
 
 @pytest.fixture
 def reporter(api: Api, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """A job that runs, and the token of its workers. Each of its reports that is ignored is told, not one an hour."""
+    """Running job and the token of its workers. Every ignored report has an event, not one an hour."""
     monkeypatch.setattr(store, "SAID_AGAIN_S", 0.0)
     job, env = running(api)
     return job, env["SCHEDULEARN_JOB_TOKEN"]

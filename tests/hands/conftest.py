@@ -13,7 +13,7 @@ TOKEN = "correct-horse-battery"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One that asks its own account for no token."""
+    """Service that its own account uses without a token."""
     with Service(tmp_path_factory.mktemp("hands") / "data") as running:
         yield running
         running.cancel_all()
@@ -21,7 +21,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One that asks for a token."""
+    """Service that requires a token."""
     with Service(tmp_path_factory.mktemp("guarded") / "data", token=TOKEN) as running:
         yield running
         running.cancel_all()

@@ -102,8 +102,10 @@ class Api:
 
 
 def ask_here(module: str, question: object, timeout_s: float) -> str:
-    """As `ask_child`, without a process that loads scikit-learn anew for each question, which takes 2 s. Services of
-    their own have that process: tests/advisor/test_*_commands.py."""
+    """Answer as `ask_child` does, without a child process.
+
+    A child process loads scikit-learn, which takes 2 s. tests/advisor/test_*_commands.py cover it.
+    """
     asked = importlib.import_module(f"schedulearn.scheduler.control.experiments.{module}")
     return str(asked.answer_to(json.dumps(question)))
 

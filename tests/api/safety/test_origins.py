@@ -36,7 +36,7 @@ def stored(api: Api) -> list[Any]:
 
 @pytest.fixture
 def before(served: Api) -> list[Any]:
-    """What was stored when the test began."""
+    """Stored state at the start of the test."""
     return stored(served)
 
 

@@ -204,14 +204,14 @@ def test_the_report_is_one_page_by_itself_and_names_are_text(trace: Path, tmp_pa
 def test_ones_own_past_is_played_on_ones_own_hosts(service: Service) -> None:
     job = service.submit_shell("sleep 1", name="past")
     service.wait(job, "succeeded")
-    done = service.run("simulate", "history", "--policy", "fifo,goodput:speed", "--json").json
+    done = service.invoke("simulate", "history", "--policy", "fifo,goodput:speed", "--json").json
     there = {(host["id"], host["gpus"]) for host in done["hosts"]}
     assert len(there) == 1, "the hosts of the service"
     assert done["trace"]["source"] == "history"
     for each in done["policies"]:
         assert job in {played["id"] for played in each["jobs"]}
         assert each["summary"]["unfinished"] == 0
-    small = service.run("simulate", "history", "--last", "1", "--hosts", "3", "--gpus", "2", "--json").json
+    small = service.invoke("simulate", "history", "--last", "1", "--hosts", "3", "--gpus", "2", "--json").json
     assert [host["gpus"] for host in small["hosts"]] == [2, 2, 2]
     assert small["trace"]["jobs"] == 1
 

@@ -113,7 +113,7 @@ def outcomes(job: dict[str, Any]) -> list[tuple[int, str]]:
 def test_a_process_that_hangs_is_told_in_lists_and_ended_where_that_is_asked(real: Service) -> None:
     quiet = real.submit_shell("sleep 1000")
     wait_for(lambda: real.job(quiet)["hang"], seconds=60)
-    assert "running: idle" in real.run("ls").out
+    assert "running: idle" in real.invoke("ls").out
     doomed = real.submit_shell("sleep 1000", on_hang="end")
     job = real.wait(doomed, "failed")
     assert (job["reason"], outcomes(job)) == ("hung", [(1, "hung")])

@@ -279,7 +279,9 @@ class JobDetail(JobOut):
     removed: bool = Field(
         description="it has ended, no host shows a container of it, and an event has told of files that went with them"
     )
-    energy_kwh: float = Field(description="that its GPUs drew, as far as they measure it")
+    energy_kwh: float | None = Field(
+        description="that its GPUs drew, as far as they measure it; null: none does, as MIG devices and simulated GPUs"
+    )
     cost: float | None = Field(
         description="of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known"
     )

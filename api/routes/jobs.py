@@ -413,7 +413,7 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
         now,
         tasks=tasks,
         removed=JobStatus(job.status).terminal and not cluster.shows(job_id),
-        energy_kwh=round(used.energy_kwh, 6),
+        energy_kwh=used.energy,
         cost=None if cost is None else round(cost, 4),
         currency=cluster.settings.currency,
     )

@@ -36,7 +36,7 @@ class UsageOut(AnswerModel):
     user: str
     label: str
     gpu_hours: float
-    energy_kwh: float = Field(description="as far as GPUs measure it")
+    energy_kwh: float | None = Field(description="as far as GPUs measure it; null: none does")
     cost: float | None = Field(
         description="at `gpu_hour_price` of the request, else at the setting gpu_prices; null: the price of a GPU is "
         "not known"
@@ -130,7 +130,7 @@ def _row(row: Usage, kept: Kept, prices: Mapping[str, float], currency: str) -> 
         user=row.user,
         label=row.label,
         gpu_hours=round(row.gpu_hours, 6),
-        energy_kwh=round(row.energy_kwh, 6),
+        energy_kwh=row.energy,
         cost=None if cost is None else round(cost, 4),
         currency=currency,
         jobs=row.jobs,

@@ -52,6 +52,11 @@ class Usage:
     hours_of: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Type of GPU -> its share of `gpu_hours`; under "" what the types asked for do not name."""
 
+    @property
+    def energy(self) -> float | None:
+        """In kWh; None: GPUs were held, and none of them measures it, as MIG devices and simulated ones."""
+        return None if self.gpu_hours and not self.energy_kwh else round(self.energy_kwh, 6)
+
 
 @dataclass(frozen=True)
 class Service:

@@ -19,7 +19,7 @@ from schedulearn.scheduler.control.service import job_row
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import gpus
 from schedulearn.scheduler.store.accounting.capacity import Capacity, capacity
-from schedulearn.scheduler.store.accounting.usage import DeletedTask, gpu_types, usage, usage_of_job
+from schedulearn.scheduler.store.accounting.usage import DeletedTask, Usage, gpu_types, usage, usage_of_job
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Task
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
@@ -168,3 +168,9 @@ def test_all_sums_of_gpu_hours_agree(database: Database, ran: list[Ran], span: l
     assert total.gpu_hours <= 3 * (max(each.end for each in ran) - min(each.begin for each in ran)) / 3600 + 1e-9
     costs = [cost_of(each.hours_of, prices) or 0.0 for each in jobs]
     assert sum(costs) == pytest.approx(cost_of(total.hours_of, prices))
+
+
+def test_energy_that_no_gpu_measures_is_not_told_as_zero() -> None:
+    """MIG devices and simulated GPUs; a job that held none has drawn nothing."""
+    told = [Usage("", "", "", hours, kwh).energy for hours, kwh in ((2.0, 0.0), (2.0, 1.25), (0.0, 0.0))]
+    assert told == [None, 1.25, 0.0]

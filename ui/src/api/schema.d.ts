@@ -3640,9 +3640,9 @@ export interface components {
             elastic: boolean;
             /**
              * Energy Kwh
-             * @description that its GPUs drew, as far as they measure it
+             * @description that its GPUs drew, as far as they measure it; null: none does, as MIG devices and simulated GPUs
              */
-            energy_kwh: number;
+            energy_kwh: number | null;
             /**
              * Env
              * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
@@ -3874,7 +3874,7 @@ export interface components {
             setup: string | null;
             /**
              * Shm Size
-             * @description shared memory in bytes, or e.g. "8g"
+             * @description shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB
              */
             shm_size: number;
             /** Started At */
@@ -4185,7 +4185,7 @@ export interface components {
             setup: string | null;
             /**
              * Shm Size
-             * @description shared memory in bytes, or e.g. "8g"
+             * @description shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB
              */
             shm_size: number;
             /** Started At */
@@ -4472,7 +4472,7 @@ export interface components {
             setup?: string | null;
             /**
              * Shm Size
-             * @description shared memory in bytes, or e.g. "8g"
+             * @description shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB
              * @default 1073741824
              */
             shm_size?: number;
@@ -5248,7 +5248,7 @@ export interface components {
             setup: string | null;
             /**
              * Shm Size
-             * @description shared memory in bytes, or e.g. "8g"
+             * @description shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB
              */
             shm_size: number;
             /** Started At */
@@ -5362,9 +5362,9 @@ export interface components {
             elastic: boolean;
             /**
              * Energy Kwh
-             * @description that its GPUs drew, as far as they measure it
+             * @description that its GPUs drew, as far as they measure it; null: none does, as MIG devices and simulated GPUs
              */
-            energy_kwh: number;
+            energy_kwh: number | null;
             /**
              * Env
              * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
@@ -5596,7 +5596,7 @@ export interface components {
             setup: string | null;
             /**
              * Shm Size
-             * @description shared memory in bytes, or e.g. "8g"
+             * @description shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB
              */
             shm_size: number;
             /** Started At */
@@ -7160,9 +7160,9 @@ export interface components {
             deadlines_met: number;
             /**
              * Energy Kwh
-             * @description as far as GPUs measure it
+             * @description as far as GPUs measure it; null: none does
              */
-            energy_kwh: number;
+            energy_kwh: number | null;
             /** Gpu Hours */
             gpu_hours: number;
             /** Jobs */

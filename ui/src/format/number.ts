@@ -17,6 +17,9 @@ export function ordinal(value: number): string {
   return `${count(value)}${ends}`;
 }
 
+/** "1.2 kWh"; null: no GPU measured it. */
+export const energy = (kwh: number | null) => (kwh === null ? "not measured" : `${amount(kwh)} kWh`);
+
 /** An amount, such as GPU-hours: two decimals below ten, whole from there on. */
 export function amount(value: number): string {
   return value < 10 ? String(Number(value.toFixed(2))) : count(value);

@@ -1,6 +1,6 @@
 import type { JobDetail, Profile } from "../../api/types";
 import { metricsOf } from "../../chart/curves";
-import { amount, money, plainNumber } from "../../format/number";
+import { amount, energy, money, plainNumber } from "../../format/number";
 import { duration } from "../../format/time";
 import { specOf } from "../../jobs/values";
 
@@ -43,7 +43,7 @@ export function outcomesOf(compared: readonly Compared[]): Row[] {
     ),
     rowOf(
       "Energy",
-      compared.map(({ job }) => `${amount(job.energy_kwh)} kWh`),
+      compared.map(({ job }) => energy(job.energy_kwh)),
     ),
     rowOf(
       "Cost",

@@ -2,7 +2,7 @@ import type { JobDetail } from "../../api/types";
 import { Fact, Panel } from "../../components/Panel";
 import classes from "../../components/Panel.module.css";
 import { Elapsed, When } from "../../format/Elapsed";
-import { amount, money } from "../../format/number";
+import { energy, money } from "../../format/number";
 import { size } from "../../format/size";
 import { duration } from "../../format/time";
 import { useNow } from "../../format/useNow";
@@ -53,7 +53,7 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="GPU time">
             <GpuTime job={job} readAt={readAt} />
           </Fact>
-          {job.energy_kwh > 0 && <Fact name="Energy">{amount(job.energy_kwh)} kWh</Fact>}
+          {job.energy_kwh !== 0 && <Fact name="Energy">{energy(job.energy_kwh)}</Fact>}
           {job.cost !== null && <Fact name="Cost">{money(job.cost, job.currency)}</Fact>}
           {job.exit_code !== null && <Fact name="Exit code">{job.exit_code}</Fact>}
           <Fact name="Image">

@@ -11,7 +11,7 @@ import { Icon } from "../../shell/Icon";
 import { LoadedAll } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { useAddressText, useSetAddress } from "../../shell/useAddress";
-import { binsOf, costOf, shareOf } from "./bars";
+import { binsOf, costOf, energyOf, shareOf } from "./bars";
 import { UsageCharts } from "./UsageCharts";
 import classes from "./UsageScreen.module.css";
 import { UsageTable } from "./UsageTable";
@@ -129,7 +129,7 @@ export default function UsageScreen() {
 function Totals({ rows, days }: { rows: Usage[]; days: Capacity["days"] }) {
   const { held, idle, share } = shareOf(days);
   const used = rows.reduce((sum, row) => sum + row.gpu_hours, 0);
-  const energy = rows.reduce((sum, row) => sum + row.energy_kwh, 0);
+  const drawn = energyOf(rows);
   const cost = costOf(rows);
   const priced = rows.some((row) => row.cost !== null);
   return (
@@ -147,7 +147,7 @@ function Totals({ rows, days }: { rows: Usage[]; days: Capacity["days"] }) {
         {amount(used)}
       </Figure>
       <Figure name="Energy" note="kWh, as far as it is measured">
-        {amount(energy)}
+        {drawn === null ? "–" : amount(drawn)}
       </Figure>
       <Figure
         name="Cost"

@@ -2,8 +2,8 @@ import { Text } from "@mantine/core";
 import type { Usage } from "../../api/types";
 import type { UsageChoice } from "../../api/usageQueries";
 import { DataTable } from "../../components/DataTable";
-import { amount, count, money } from "../../format/number";
-import { costOf } from "./bars";
+import { amount, count, energy, money } from "../../format/number";
+import { costOf, energyOf } from "./bars";
 import classes from "./UsageScreen.module.css";
 
 /** More rows than anybody reads: the file has all of them. */
@@ -15,7 +15,7 @@ export function UsageTable({ rows, by }: { rows: Usage[]; by: UsageChoice["by"] 
     ? rows.toSorted((a, b) => b.day.localeCompare(a.day) || b.gpu_hours - a.gpu_hours)
     : rows.toSorted((a, b) => b.gpu_hours - a.gpu_hours);
   const most = Math.max(...rows.map((row) => row.gpu_hours), 1e-9);
-  const total = (key: "gpu_hours" | "energy_kwh") => rows.reduce((sum, row) => sum + row[key], 0);
+  const hours = rows.reduce((sum, row) => sum + row.gpu_hours, 0);
   const priced = rows.some((row) => row.cost !== null);
   const currency = rows[0]?.currency ?? "";
   const names = [...by, "GPU-hours", "energy", ...(priced ? ["cost"] : []), "jobs"];
@@ -24,8 +24,8 @@ export function UsageTable({ rows, by }: { rows: Usage[]; by: UsageChoice["by"] 
       <th scope="row" colSpan={by.length}>
         Together
       </th>
-      <td>{amount(total("gpu_hours"))}</td>
-      <td>{amount(total("energy_kwh"))} kWh</td>
+      <td>{amount(hours)}</td>
+      <td>{energy(energyOf(rows))}</td>
       {priced && <td>{money(costOf(rows), currency)}</td>}
       <td />
     </tr>
@@ -54,7 +54,7 @@ export function UsageTable({ rows, by }: { rows: Usage[]; by: UsageChoice["by"] 
                 <span className={classes.value}>{amount(row.gpu_hours)}</span>
               </span>
             </td>
-            <td>{amount(row.energy_kwh)} kWh</td>
+            <td>{energy(row.energy_kwh)}</td>
             {priced && <td>{money(row.cost, currency)}</td>}
             <td>{count(row.jobs)}</td>
           </tr>

@@ -106,6 +106,9 @@ export function costOf(rows: readonly Usage[]): number | null {
   );
 }
 
+/** What all rows drew together, as far as it was measured; null where it was for none. */
+export const energyOf = (rows: readonly Usage[]) => sum(rows.map((row) => row.energy_kwh));
+
 const xOf = (bins: readonly Bin[]) => bins.map((_, index) => index);
 
 /** The sum; null where there is nothing, or with `strict` where anything is missing. */

@@ -13,6 +13,7 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.code.archive import Kind
+from schedulearn.scheduler.control import service
 from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.data.manifest import Item, manifest_of
 from schedulearn.scheduler.data.store import DataStore, blob_of
@@ -20,6 +21,7 @@ from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFau
 from schedulearn.scheduler.hosts.data.data_sets import Offer
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data.versions import Version
 
 ANN = Actor("ann", Role.USER)
@@ -69,6 +71,25 @@ def test_a_name_means_its_newest_version_when_the_job_is_submitted(tmp_path: Pat
             {"faces@1": "/data/faces"},
             {"faces@2": "/data/faces"},
         ]
+
+
+def test_a_version_that_goes_while_a_batch_is_prepared_refuses_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeCluster(tmp_path) as c:
+        push(c, "faces", a=b"1")
+        push(c, "faces", a=b"2")
+        prepare = service.prepare_jobs
+
+        def remove_first(*args: Any) -> Any:
+            c.cluster.data.remove("faces", 1, ANN, lambda versions: None)
+            return prepare(*args)
+
+        monkeypatch.setattr(service, "prepare_jobs", remove_first)
+        with pytest.raises(InvalidError, match="there is no faces@1"):
+            c.submit(spec(), spec(data=["faces@1"]), spec(data=["faces@2"]))
+        with c.cluster.db.read() as conn:
+            assert sum(repository.count_jobs(conn).values()) == 0
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,14 @@ NETWORK = "10.213.7"
 NAMES = ("h1", "h2", "h3")
 
 
+PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "openssl": "openssl", "sshd": "openssh-server"}
+"""Program -> Debian's package."""
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 class Impossible(Exception):
     """Such hosts can't be had here, and why."""
 
@@ -204,19 +212,21 @@ class Lab:
     def _check(self) -> None:
         if os.geteuid() != 0:
             raise Impossible("only root can make network namespaces")
-        for program in ("ip", "nsenter", "dockerd", "docker", "iptables", "openssl"):
+        for program in ("dockerd", "docker", "iptables"):  # scripts/dev-engine.sh installs them
             if shutil.which(program) is None:
                 raise Impossible(f"{program} is missing")
-        if not Path("/usr/sbin/sshd").exists():
-            if shutil.which("apt-get") is None:
-                raise Impossible("sshd is missing, and there is no apt-get")
-            try:
-                # Its own service must not start: we run it in a namespace only.
-                env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-                run("apt-get", "update", "-qq", check=False)
-                run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "openssh-server", env=env)
-            except RuntimeError as error:
-                raise Impossible(f"openssh-server can't be installed: {error}") from error
+        missing = {package: program for program, package in PACKAGES.items() if _program(program) is None}
+        if not missing:
+            return
+        if shutil.which("apt-get") is None:
+            raise Impossible(f"{', '.join(missing.values())}: missing, and there is no apt-get")
+        try:
+            # The service of sshd must not start: we run it in a namespace only.
+            env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+            run("apt-get", "update", "-qq", check=False)
+            run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, env=env)
+        except RuntimeError as error:
+            raise Impossible(f"{', '.join(missing)} can't be installed: {error}") from error
 
     def _build(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -40,6 +40,10 @@ class Setting(NamedTuple):
     """GPUs of a host."""
 
 
+SETTING, HOSTS = Setting(40, 8, 0.5, (1.2, 4.0), 4), 4
+POLICIES = ("goodput:speed", "goodput:default", "edf")
+
+
 def with_deadlines(setting: Setting, seed: int) -> list[TraceJob]:
     dice = random.Random(seed)
     jobs = random_trace(seed, setting.jobs, lambda dice: poisson(dice, setting.per_hour))
@@ -106,10 +110,9 @@ def report(policy: str, heeding: Sequence[Summary], ignoring: Sequence[Summary])
 
 
 def main(traces: float = TRACES) -> bool:
-    setting = Setting(40, 8, 0.5, (1.2, 4.0), 4)
     kept = True
-    for policy in ("goodput:speed", "goodput:default", "edf"):
-        kept = report(policy, *compare(policy, setting, int(traces), 4, "declared")) and kept
+    for policy in POLICIES:
+        kept = report(policy, *compare(policy, SETTING, int(traces), HOSTS, "declared")) and kept
     return kept
 
 
@@ -130,7 +133,7 @@ def _command(arguments: list[str]) -> bool:
     setting = Setting(given.jobs, given.per_hour, given.share, (low, high), width)
     kept = [
         report(policy, *compare(policy, setting, given.traces, hosts, given.lengths, given.processes))
-        for policy in given.policy or ["goodput:speed", "goodput:default", "edf"]
+        for policy in given.policy or POLICIES
     ]
     return all(kept)
 

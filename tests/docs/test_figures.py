@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from bench.__main__ import MODULES
 from bench.policies import figures
 from click.testing import CliRunner
 
 from schedulearn.api.cli import cli
 
 ROOT = Path(__file__).parents[2]
+INTERVAL = re.compile(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]")
 
 
 def rows_of(table: str) -> list[list[str]]:
@@ -69,6 +72,45 @@ def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
     assert found == waits
     text = (ROOT / "docs/policies.md").read_text().partition("#### Who can starve")[2].partition("**Speedups")[0]
     assert all(f"{wait:,} s" in text for wait in waits)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_what_deadlines_change() -> None:
+    page = (ROOT / "docs/policies.md").read_text()
+    assert figures.marked("deadlines", page)[2] == "\n".join(figures.TABLES["deadlines"].lines(page)), "`make figures`"
+
+
+def test_tables_that_take_hours_are_those_that_were_measured() -> None:
+    """Nobody changes them by hand: what a command printed is kept beside the data, with its commit."""
+    page = (ROOT / "docs/policies.md").read_text()
+    shown = dict(re.findall(r"<!-- measured: (\S+) -->\n(.*?\n)<!-- end of figures -->", page, re.S))
+    kept = {}
+    for file in (ROOT / "bench/data/tables").glob("*.md"):
+        source, _, kept[file.stem] = file.read_text().partition("\n")
+        told = re.fullmatch(r"<!-- python -m bench(?:\.\w+\.| )(\w+)( .*)?; as of commit [0-9a-f]{8} -->", source)
+        assert told, f"{file}: which command, and as of which commit?"
+        assert told[1] in MODULES
+    assert shown == kept
+
+
+@pytest.mark.parametrize("page", ["policies.md", "simulator.md"])
+def test_no_table_with_measured_figures_stands_without_a_mark(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    unmarked = re.sub(r"<!-- (?:figures|measured): .*?<!-- end of figures -->", "", text, flags=re.S)
+    rows = [line for line in unmarked.splitlines() if line.startswith("|") and len(INTERVAL.findall(line)) > 1]
+    assert rows == [], "write it by `make figures`, or keep what its command printed in bench/data/tables"
+
+
+def test_what_is_said_of_pollux_follows_from_the_table() -> None:
+    page = (ROOT / "docs/policies.md").read_text()
+    said = re.search(r"lengths unknown, has ([\d.]+), ([\d.]+) and ([\d.]+) of its mean completion time: one run", page)
+    assert said
+    [speed] = [cells for cells in rows_of(compared()) if cells[0] == "`goodput:speed`"]
+    published = json.loads((ROOT / "bench/data/pollux.json").read_text())
+    ours = [float(speed[at].strip("*")) for at in (1, 4, 7)]
+    for told, mean, pollux in zip(said.groups(), ours, published.values(), strict=True):
+        assert float(told) == pytest.approx(mean / pollux["mean_jct"], abs=0.001)
 
 
 @pytest.mark.long

@@ -210,7 +210,8 @@ class Fleet:
             self.db.write(lambda db: self._record(db, host_id, facts, simulate))
             start_once(f"terminals-{host_id}", runtime.terminals.clean)
             if probe is not None and host_id in self.agents:
-                self._monitor.follow(host_id, probe, unknown)
+                image = partial(self.agents[host_id].image_here, "schedulearn/pytorch", with_gpus=True)
+                self._monitor.follow(host_id, probe, unknown, runtime.cuda_check(image))
 
         agent = HostAgent(
             host_id,

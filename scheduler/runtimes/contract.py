@@ -8,7 +8,7 @@ that can't be found again: after a crash of the service, `observe` says what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +16,7 @@ from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
+from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.resources.contract import Resources
 from schedulearn.scheduler.runtimes.terminals.contract import Terminals
 
@@ -245,6 +246,10 @@ class Runtime(Protocol):
 
     @property
     def resources(self) -> Resources: ...
+
+    def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
+        """How it is found out whether CUDA works there, by the worker image that fits its GPUs; None: it can't be."""
+        return None
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""

@@ -20,6 +20,7 @@ from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
+from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.fake_stores import FakeData, FakeFolders, FakeImages
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.resources.fake import FakeResources
@@ -64,6 +65,7 @@ class FakeRuntime(Runtime):
         self._data = FakeData(self, self._outputs)
         self._resources = FakeResources(self._memory_limit, lambda: self._enter("resources"))
         self.facts = HostFacts(f"fake {host_id}")
+        self.check_of_cuda: CudaCheck | None = None
         self.stop_code = 143
         self.stubborn = False
         self.silent = False
@@ -102,6 +104,9 @@ class FakeRuntime(Runtime):
     @property
     def resources(self) -> FakeResources:
         return self._resources
+
+    def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
+        return self.check_of_cuda
 
     def survey(self) -> HostFacts:
         with self._changed:

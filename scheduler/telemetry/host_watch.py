@@ -20,6 +20,7 @@ from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
 from schedulearn.scheduler.core.outcomes.gpu_holders import stranger
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import ConflictError, SchedulearnError
+from schedulearn.scheduler.runtimes.cuda_check import TASK
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.resources.xids import last_seen, note_xids
@@ -44,7 +45,7 @@ _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 class HostWatch:
     """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again.
     `hear_machine`: is told what the host says of itself. `unknown`: why its GPUs can't be told, as of the start.
-    `is_held`: whether a job of ours has a GPU."""
+    `is_held`: whether a job of ours has a GPU. `check_cuda`: begins to look whether CUDA works there."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class HostWatch:
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
         unknown: str = "",
         is_held: Callable[[str], bool] = lambda uuid: False,
+        check_cuda: Callable[[], None] = lambda: None,
     ) -> None:
         self.host_id = host_id
         self.unknown = unknown
@@ -77,6 +79,9 @@ class HostWatch:
         self._hear_machine = hear_machine
         self._known: dict[str, Known] = {}
         self._is_held = is_held
+        self._check_cuda = check_cuda
+        self._check_due = False
+        """It was away, or a GPU was returned."""
         self._strangers: dict[str, str] = {}
         self._read_at: dict[str, float] = {}
         """By UUID when the last reading came, by the monotonic clock."""
@@ -148,6 +153,7 @@ class HostWatch:
     def renew(self) -> None:
         """An operator has returned a GPU: reads anew what is known, and asks the probe for an inventory."""
         self._load(set())
+        self._check_due = True
         self._probe.interrupt(renew=True)
 
     def reset(self, uuid: str) -> None:
@@ -186,6 +192,7 @@ class HostWatch:
             self._failing_since = None
             return
         self._failing_since = began if self._failing_since is None else self._failing_since
+        self._check_due = True
         cause = of_start(problem, self.host_id)
         broken = cause is not None and cause.cause.blame is Blame.HOST
         lasts = time.monotonic() - self._failing_since >= UNWATCHED_AFTER_S
@@ -227,12 +234,16 @@ class HostWatch:
             return store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver, problem, sought)
 
         fresh = self._db.write(change)
+        due = bool(fresh) or self._check_due or (self.driver != driver and bool(self.driver and driver))
         self._inventory, self.driver = inventory, driver
         self.unknown = problem
         if not self._silent:
             self.problem = _problem(problem) if problem else ""
         self._load(fresh)
         self._wake()
+        if due and not problem:
+            self._check_due = False
+            self._check_cuda()
 
     def _load(self, fresh: Set[str]) -> None:
         with self._db.read() as conn:
@@ -308,5 +319,5 @@ def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], b
     """Tells which processes belong to `tasks`; None while those are not known."""
     if tasks is None:
         return None
-    ours = {name for task in tasks for name in (task.task_id, task.container) if name}
+    ours = {TASK, *(name for task in tasks for name in (task.task_id, task.container) if name)}
     return lambda process: process.container in ours or process.task in ours

@@ -22,6 +22,7 @@ from schedulearn.scheduler.core.job_image import HostGpus
 from schedulearn.scheduler.core.outcomes.gpu_holders import ASK_S, SETTLE_S, is_free
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import ConflictError, SchedulearnError
+from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.accounting.capacity import note_capacity
@@ -29,6 +30,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.gpu_reset import Resetting, begin_reset, end_reset
 from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks
 from schedulearn.scheduler.store.resources.xids import forget_xids
+from schedulearn.scheduler.telemetry.cuda_checks import CudaChecks
 from schedulearn.scheduler.telemetry.gpu_memory import GpuMemoryPeaks
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
@@ -92,6 +94,7 @@ class Monitor:
         self._energy_asked = 0.0
         self._energy_of = store.LiveTasks()
         self._gpu_memory = GpuMemoryPeaks()
+        self._cuda_checks = CudaChecks(db, wake, clock)
         self._due = 0.0
         self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be kept", trouble_s=1.0)
 
@@ -112,9 +115,9 @@ class Monitor:
             watch.join()
         self._ticker.close()
 
-    def follow(self, host_id: str, probe: Probe, unknown: str = "") -> None:
+    def follow(self, host_id: str, probe: Probe, unknown: str = "", check: CudaCheck | None = None) -> None:
         """Begins to follow a host's probe, unless that is done already: then `probe` is not used. `unknown`: why its
-        GPUs can't be told, as of now."""
+        GPUs can't be told, as of now. `check`: whether CUDA works there."""
         with self._lock:
             if host_id in self._watches or self._ticker.stopping:
                 return
@@ -122,6 +125,7 @@ class Monitor:
             watch = HostWatch(
                 host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine, unknown,
                 lambda uuid: uuid in self._held,
+                (lambda: None) if check is None else partial(self._cuda_checks.begin, host_id, check),
             )  # fmt: skip
             self._watches[host_id] = watch
             watch.start()

@@ -1,5 +1,6 @@
 """Hosts and GPUs that can't run jobs: jobs go elsewhere and are not blamed, the host is closed, nothing is lost."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import HostRefused, ObjectFault, RuntimeFault
 from schedulearn.scheduler.hosts import retries
+from schedulearn.scheduler.runtimes.cuda_check import Checked
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import hosts, repository
@@ -259,3 +261,51 @@ def test_a_host_whose_probe_fails_gets_no_jobs_with_gpus_until_it_is_well(
         probe.fault = ""
         c.wait(gpu, "running")
         assert {"gpu.unwatched", "gpu.watched"} <= set(kinds(c))
+
+
+class StandIn:
+    """A check of CUDA that answers as a test says."""
+
+    def __init__(self, *answers: Checked | RuntimeFault) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[str]] = []
+
+    def run(self, gpu_uuids: Sequence[str]) -> Checked:
+        self.asked.append(list(gpu_uuids))
+        answer = self.answers.pop(0) if self.answers else Checked()
+        if isinstance(answer, RuntimeFault):
+            raise answer
+        return answer
+
+
+def checks(c: FakeCluster) -> list[str]:
+    with c.cluster.db.read() as db:
+        return [event.code for event in repository.list_events(db) if event.kind == "host.cuda_check"]
+
+
+def test_cuda_is_checked_when_a_host_joins_changes_its_driver_or_returns_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.05,))
+    probe, runtime = FakeProbe(2), FakeRuntime("local")
+    check = StandIn(
+        Checked(errors={probe.uuid(1): "a matrix product is wrong"}),
+        Checked(),
+        Checked(errors={"": "on local CUDA is not ready: start the fabric manager"}),
+        RuntimeFault("no answer"),
+        Checked(skipped="the image is not there"),
+        Checked(),
+    )
+    runtime.check_of_cuda = check
+    with FakeCluster(tmp_path, runtime=runtime, probe=probe) as c:
+        wait_for(lambda: checks(c) == ["failed"], what="the check of a host that joins")
+        assert "a matrix product is wrong" in c.gpu(probe.uuid(1)).fault
+        assert c.gpu(probe.uuid(0)).fault == host(c).gpu_fault == ""
+        c.cluster.monitor.return_gpu("local", "1")
+        wait_for(lambda: checks(c) == ["failed", "passed"], what="the check of a GPU that returns")
+        steps = [("failed", True), ("skipped", True), ("skipped", True), ("passed", False)]
+        for number, (code, closed) in enumerate(steps):
+            probe.driver = f"59{number}.1"
+            wait_for(lambda number=number: len(checks(c)) == 3 + number, what="the check of another driver")
+            assert (checks(c)[-1], bool(host(c).gpu_fault)) == (code, closed), "what can't be asked changes nothing"
+        assert check.asked == [[probe.uuid(0), probe.uuid(1)]] * 6

@@ -500,3 +500,21 @@ def test_watching_goes_on_after_the_connection_broke(containers: Bench) -> None:
     next(watch)
     containers.runtime.close()
     assert list(watch) == []
+
+
+@pytest.mark.docker
+class TestCudaCheck:
+    def test_a_host_that_gives_no_gpus_fails_it_and_an_image_that_is_not_there_skips_it(
+        self, containers: Bench, engine: Engine
+    ) -> None:
+        if "nvidia" in engine.api.info()["Runtimes"]:
+            pytest.skip("this host has GPUs")
+        runtime = containers.runtime
+        skipped = runtime.cuda_check(lambda: "schedulearn/nothing")
+        failed = runtime.cuda_check(lambda: IMAGE)
+        assert skipped is not None
+        assert failed is not None
+        assert "is not there" in skipped.run(["GPU-a"]).skipped
+        assert "Docker gives no GPUs to containers" in failed.run(["GPU-a"]).errors[""]
+        left = engine.api.containers(all=True, filters={"name": "schedulearn-cuda-check"})
+        assert left == []

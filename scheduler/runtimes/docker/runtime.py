@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, p
 from schedulearn.scheduler.core.topology import UNBOUND
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
+from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
@@ -33,6 +34,7 @@ from schedulearn.scheduler.runtimes.docker.container import (
     create_arguments,
     failed_to_start,
 )
+from schedulearn.scheduler.runtimes.docker.cuda_check import ContainerCheck
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
@@ -107,6 +109,9 @@ class DockerRuntime:
         self._info: Mapping[str, Any] | None = None
         self._shells: dict[str, bool] = {}
         """By the id of an image, whether it has one."""
+
+    def cuda_check(self, image: Callable[[], str]) -> CudaCheck:
+        return ContainerCheck(self.host_id, self._engine, self._cluster_id, image)
 
     def survey(self) -> HostFacts:
         return survey(self._engine)

@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRe
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
+from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_alone, why_failed
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
@@ -91,6 +92,9 @@ class ProcessRuntime:
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         for trash in self._tasks.glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
+
+    def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
+        return None  # its environment may be yet to be built, and a job finds out as quickly
 
     def survey(self) -> HostFacts:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -92,6 +92,8 @@ class HostWatch:
         """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
         self._heard = 0.0
         """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
+        self._renewed = False
+        """A GPU was returned: it may have been forgotten, though the inventory is the same."""
         self._silent = False
         """It has told no sample since it fell silent. An inventory may be an old one, told again."""
         self._failures = 0
@@ -154,6 +156,7 @@ class HostWatch:
         """An operator has returned a GPU: reads anew what is known, and asks the probe for an inventory."""
         self._load(set())
         self._check_due = True
+        self._renewed = True
         self._probe.interrupt(renew=True)
 
     def reset(self, uuid: str) -> None:
@@ -214,7 +217,8 @@ class HostWatch:
                 self._take_sample(reading)
 
     def _take_inventory(self, inventory: Inventory) -> None:
-        if inventory == self._inventory and self.problem == "" and not self._missed:
+        renewed, self._renewed = self._renewed, False
+        if inventory == self._inventory and self.problem == "" and not (self._missed or renewed):
             self._load(set())  # what was noted of other hosts may say something of these GPUs
             return
         problem = inventory.problem

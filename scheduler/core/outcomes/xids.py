@@ -92,6 +92,8 @@ XIDS: Mapping[int, XidMeaning] = {code: XidMeaning(*row) for code, row in _NAMED
 _NEEDS = {54: "a look at its cables", 79: "a restart of its host", 157: "a repair", 167: "a restart of its host"}
 _UNKNOWN = XidMeaning(XidVerdict.RESET, "NVIDIA's catalogue does not have it, so the GPU may be broken")
 
+REPEATED = "Xid 13 or 31"
+"""How the fault of a GPU begins that repeats speak against."""
 WATCHED_S = 86_400.0
 """For so long an Xid of the verdict WATCH is remembered."""
 WATCHED_JOBS = 3
@@ -147,7 +149,7 @@ def suspects(seen: Sequence[WatchedXid]) -> Suspects:
         if len(gpus_of[each.program]) == 1:
             against.setdefault(each.gpu_uuid, set()).add(each.job_id)
     faults = {
-        uuid: f"Xid 13 or 31 in {len(found)} jobs within a day, and in none of their kind elsewhere"
+        uuid: f"{REPEATED} in {len(found)} jobs within a day, and in none of their kind elsewhere"
         for uuid, found in against.items()
         if len(found) >= WATCHED_JOBS
     }

@@ -13,7 +13,15 @@ from sqlmodel import Field, SQLModel, col
 
 from schedulearn.metrics.probe.readings import Xid
 from schedulearn.scheduler.core.outcomes.gpu_health import FaultKind
-from schedulearn.scheduler.core.outcomes.xids import WATCHED_S, Suspects, WatchedXid, XidVerdict, meaning_of, suspects
+from schedulearn.scheduler.core.outcomes.xids import (
+    REPEATED,
+    WATCHED_S,
+    Suspects,
+    WatchedXid,
+    XidVerdict,
+    meaning_of,
+    suspects,
+)
 from schedulearn.scheduler.store import gpus, repository
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Gpu, Job, Lease, Task
@@ -97,5 +105,6 @@ def _watched(db: Connection) -> list[WatchedXid]:
 def _apply(db: Connection, found: Suspects, now: float) -> None:
     for uuid, fault in found.faults.items():
         gpus.set_fault(db, uuid, fault, now, FaultKind.WATCH)
-    for uuid in found.cleared:
+    ours = select(col(Gpu.uuid)).where(col(Gpu.uuid).in_(found.cleared), col(Gpu.fault).startswith(REPEATED))
+    for uuid in db.execute(ours).scalars().all():
         gpus.clear_fault(db, uuid, now, FaultKind.WATCH)

@@ -140,4 +140,4 @@ def test_the_wheel_the_page_and_each_worker_image_have_a_bill_of_materials(tmp_p
     assert {"react", "react-dom"} <= names["page.cdx.json"]
     for flavour, package in (("cpu", "torch"), ("cuda13", "torch"), ("keras", "keras"), ("mxnet", "mxnet")):
         assert {"horovod", package} <= names[f"horovod-{flavour}.cdx.json"]
-    assert len(found) == 8
+    assert len(found) == 10

@@ -14,6 +14,7 @@ class ParameterOut(AnswerModel):
     type: str
     default: object
     description: str
+    choices: list[str] = Field(description="its values, where it has only a few; else empty")
 
 
 class PolicyKind(AnswerModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypedDict, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
@@ -155,6 +155,8 @@ class Parameter(TypedDict):
     type: str
     default: object
     description: str
+    choices: Sequence[str]
+    """Its values, where it has only a few; else empty."""
 
 
 def parameters_of(cls: type[Policy]) -> dict[str, Parameter]:
@@ -162,7 +164,12 @@ def parameters_of(cls: type[Policy]) -> dict[str, Parameter]:
     if not dataclasses.is_dataclass(cls):
         return {}
     return {
-        f.name: Parameter(type=str(f.type), default=f.default, description=f.metadata.get("doc", ""))
+        f.name: Parameter(
+            type="str" if "choices" in f.metadata else str(f.type),
+            default=f.default,
+            description=f.metadata.get("doc", ""),
+            choices=f.metadata.get("choices", ()),
+        )
         for f in dataclasses.fields(cls)
         if f.name != "metric"
     }

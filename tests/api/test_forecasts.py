@@ -24,13 +24,14 @@ def preview(api: Api, code: int = 200, **query: Any) -> dict[str, Any]:
 
 
 def test_the_preview_shows_what_would_change_and_changes_nothing(api: Api) -> None:
+    api.http.put("/api/v1/policy", json={"algorithm": "fifo", "params": {"backfill": "none"}}).raise_for_status()
     first = api.submit(required_gpus=3, name="first")
     api.wait(first, "running")
     large = api.submit(required_gpus=2, name="large")
     small = api.submit(required_gpus=1, name="small")
     wait_for(lambda: api.job(large)["reason"] == "waiting_for_gpus", what="the decision")
     events = len(api.http.get("/api/v1/events").json()["items"])
-    found = preview(api, algorithm="fifo", params='{"backfill": true}')
+    found = preview(api, algorithm="fifo", params='{"backfill": "all"}')
     assert [(c["name"], c["action"], c["before"], c["after"]) for c in found["changes"]] == [
         ("small", "start", {}, {"local": 1})
     ]

@@ -9,7 +9,15 @@ from typing import ClassVar
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.classic.queueing import Order, Room, SortKey, fixed_size, serve_in_order
+from schedulearn.scheduler.policies.classic.queueing import (
+    BACKFILL,
+    Backfill,
+    Order,
+    Room,
+    SortKey,
+    fixed_size,
+    serve_in_order,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class EarliestDeadlineFirst(Policy):
 
     name: ClassVar[str] = "edf"
 
-    backfill: bool = field(default=False, metadata={"doc": "let later jobs that fit pass one that waits"})
+    backfill: Backfill = field(default="reserved", metadata=BACKFILL)
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         room = Room(snapshot)

@@ -12,8 +12,8 @@ from schedulearn.scheduler.policies.classic.queueing import Sharing, serve_in_or
 
 @dataclass(frozen=True)
 class Fifo(Sharing, Policy):
-    """Jobs start in the order of submission. Strict by default: a job that does not fit holds back all behind it,
-    so that big jobs do not starve; `backfill` lets later ones pass."""
+    """Jobs start in the order of submission. The first that does not fit has GPUs kept for it, so that big jobs do not
+    starve; later ones start where they do not hold it up (`backfill`)."""
 
     name: ClassVar[str] = "fifo"
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.classic.queueing import Order, Room, serve_in_order
+from schedulearn.scheduler.policies.classic.queueing import BACKFILL, Backfill, Order, Room, serve_in_order
 
 _ORDER = Order(lambda job: (-job.priority, job.order), "by priority, higher first")
 
@@ -19,7 +19,7 @@ class Priority(Policy):
 
     name: ClassVar[str] = "priority"
 
-    backfill: bool = field(default=False, metadata={"doc": "let later jobs that fit pass one that waits"})
+    backfill: Backfill = field(default="reserved", metadata=BACKFILL)
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         room = Room(snapshot)

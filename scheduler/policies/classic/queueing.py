@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.planning.remaining_work import guessed
+
+Backfill = Literal["reserved", "all", "none"] | bool
+"""Who may pass the first job that waits for room: those that do not hold it up, all that fit, or nobody. True and
+False are what `all` and `none` were called first."""
+BACKFILL: Mapping[str, object] = {
+    "doc": "who may pass the first job that waits: those that do not hold it up, all that fit, or nobody",
+    "choices": ("reserved", "all", "none"),
+}
 
 
 @dataclass(frozen=True)
 class Sharing:
     """The parameters of policies that may put several jobs on a GPU, as the original Schedulearn did."""
 
-    backfill: bool = field(default=False, metadata={"doc": "let later jobs that fit pass one that waits"})
+    backfill: Backfill = field(default="reserved", metadata=BACKFILL)
     jobs_per_gpu: int = field(default=1, metadata={"doc": "how many jobs may share one GPU (1 to 16)"})
     max_utilization: float = field(
         default=90.0, metadata={"doc": "share a GPU that has a job only below this utilisation, in per cent"}
@@ -79,6 +90,22 @@ class Room:
         self._no_span: set[int] = set()  # numbers of GPUs for which no hosts were found, as they are now
         self.capacity = sum(self._size.values())
         """GPUs of all hosts that may be used, taken ones included."""
+        self._beside: Room | None = None
+
+    def copy(self) -> Room:
+        """The same room, to try something in."""
+        made: Room = object.__new__(Room)
+        made.__dict__.update(self.__dict__)
+        made._free = {host_id: list(free) for host_id, free in self._free.items()}
+        made._left = {host_id: list(left) for host_id, left in self._left.items()}
+        made._open, made._slots = dict(self._open), dict(self._slots)
+        made._hosts_with, made._no_span, made._beside = list(self._hosts_with), set(), None
+        return made
+
+    def spare(self, other: Room | None) -> None:
+        """From now on a host counts only for jobs that fit there in `other`, too. None: any does again."""
+        self._beside = other
+        self._no_span.clear()
 
     def serve(self, job: JobView) -> None:
         """From now on asked for this job: GPUs whose jobs are predicted to leave it too little memory don't count."""
@@ -105,6 +132,8 @@ class Room:
 
     def fits(self, host_id: str, gpus: int, idle: int = 0) -> bool:
         """Whether `gpus` GPUs of a host could take a job, `idle` of them without sharing."""
+        if self._beside is not None and not self._beside.fits(host_id, gpus):
+            return False
         return self.free(host_id) >= gpus and (not idle or self._idle(host_id) >= idle)
 
     def _idle(self, host_id: str) -> int:
@@ -152,6 +181,8 @@ class Room:
             rooms.insert(0, {host_id: self._idle(host_id) for host_id in self._open})
         for room in rooms:
             free = {host_id: gpus + more.get(host_id, 0) for host_id, gpus in room.items()}
+            if self._beside is not None:
+                free = {host_id: min(gpus, self._beside.free(host_id)) for host_id, gpus in free.items()}
             found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, free)) is not None]
             if found:
                 return min(found, key=len)
@@ -293,12 +324,68 @@ def behind(order: Order, first: JobView) -> Explanation:
     )
 
 
+def ends_in(job: JobView, gpus: int) -> float | None:
+    """Seconds that a job is expected to take on so many GPUs from now on, or from its start; None: nobody knows.
+    A speed that was not measured is taken to be perfect, as lengths of rigid jobs are GPU-seconds."""
+    if job.remaining is None:
+        return None
+    if job.goodput is None:
+        return job.remaining / max(1, gpus)
+    import numpy as np  # here, so that a service whose jobs report nothing need not load it
+
+    from schedulearn.metrics.model.goodput import goodput_table
+
+    one, here = goodput_table([job.goodput], np.ones(2), np.array([1, max(1, gpus)]))[0]
+    return float(job.remaining * one / here) if one > 0 and here > 0 else job.remaining / max(1, gpus)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """GPUs that are kept for the first job that waits, from the expected end of those that have them (EASY; Lifka,
+    The ANL/IBM SP scheduling system, JSSPP 1995)."""
+
+    seconds: float
+    """From now until they are free."""
+    after: JobView
+    """The last job that has to end for it."""
+    room: Room
+    """What is left then beside it."""
+
+
+def reserve(
+    first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]], find: Find
+) -> Reservation | None:
+    """When and where the first job that waits fits, if running jobs end when they are expected to: one of which
+    nothing is known takes as long again as it has run. None: not even then."""
+    later = room.copy()
+    later.serve(first)
+    ends = sorted(
+        ((_left(job, sum(held.values())), job.order, job, held) for job, held in running), key=lambda e: e[:2]
+    )
+    for seconds, _, job, held in ends:
+        for host_id, count in held.items():
+            later.give_back(host_id, count)
+        if later.free_gpus() >= gpus and (place := find(gpus, later)) is not None:
+            for host_id, count in place.items():
+                later.take(host_id, count)
+            return Reservation(seconds, job, later)
+    return None
+
+
+def _left(job: JobView, gpus: int) -> float:
+    found = ends_in(job, gpus)
+    return guessed(job.run_seconds) if found is None else found
+
+
+Find = Callable[[int, Room], Allocation | None]
+
+
 def serve_in_order(
     snapshot: Snapshot,
     room: Room,
     choose_host: Callable[[int, int], str | None],
     *,
-    backfill: bool,
+    backfill: Backfill,
     order: Order = BY_SUBMISSION,
 ) -> Plan:
     """Running jobs stay; waiting ones get their `fixed_size` on the host chosen, in their order. A job that is larger
@@ -306,29 +393,64 @@ def serve_in_order(
 
     `choose_host`: (GPUs, how many of them without jobs) -> host. Jobs share no more GPUs than they must.
 
-    A job that all hosts together could never hold is passed over, since it would block the queue for good.
+    A job that all hosts together could never hold is passed over, since it would block the queue for good. Behind the
+    first that waits for room, jobs start as `backfill` says.
     """
     allocations = keep_running(snapshot, room.jobs_per_gpu)
     reasons: dict[str, str] = {}
-    first_waiting: JobView | None = None
+    first: JobView | None = None
+    kept: Reservation | None = None
+    strict, reserves = backfill in (False, "none"), backfill == "reserved"
+
+    def find(gpus: int, where: Room) -> Allocation | None:
+        return where.span(gpus) if gpus > where.largest else _on_one_host(gpus, where, where.first_host)
+
     for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
         gpus = fixed_size(job)
         if (never := room.too_small_for(gpus)) is not None:
             reasons[job.id] = never
             continue
-        if first_waiting is not None and not backfill:
-            reasons[job.id] = behind(order, first_waiting)
+        if first is not None and strict:
+            reasons[job.id] = behind(order, first)
             continue
         room.serve(job)
+        needed = ends_in(job, gpus) if kept is not None else 0.0
+        outlives = kept is not None and (inf if needed is None else needed) > kept.seconds
+        room.spare(kept.room if kept is not None and outlives else None)
         place = room.span(gpus) if gpus > room.largest else _on_one_host(gpus, room, choose_host)
         if place is None:
-            first_waiting = first_waiting or job
-            reasons[job.id] = room.too_full_for(gpus)
+            room.spare(None)
+            held_up = first is not None and kept is not None and outlives and find(gpus, room) is not None
+            reasons[job.id] = _held_up(first, kept) if first and kept and held_up else room.too_full_for(gpus)
+            if first is None:
+                first = job
+                if reserves:
+                    running = [(each, allocations[each.id]) for each in snapshot.jobs if each.id in allocations]
+                    kept = reserve(job, gpus, room, running, find)
+                    if kept is not None:
+                        reasons[job.id] = _reserved(reasons[job.id], kept)
             continue
         for host_id, count in place.items():
             room.take(host_id, count)
+            if kept is not None and outlives:
+                kept.room.take(host_id, count)
         allocations[job.id] = place
     return Plan(allocations, reasons=reasons, jobs_per_gpu=room.jobs_per_gpu, max_utilization=room.max_utilization)
+
+
+def _reserved(why: str, kept: Reservation) -> Explanation:
+    return Explanation(
+        getattr(why, "code", "waiting_for_gpus"), f"{why} GPUs are kept for it: it starts when {kept.after.id} ends."
+    )
+
+
+def _held_up(first: JobView, kept: Reservation) -> Explanation:
+    """Why a job waits although it fits."""
+    return Explanation(
+        "behind_others",
+        f"It may run for longer than {kept.after.id}, and then hold up {first.id}, "
+        f"which needs {gpu_count(fixed_size(first))} and comes first.",
+    )
 
 
 def _on_one_host(gpus: int, room: Room, choose_host: Callable[[int, int], str | None]) -> Allocation | None:

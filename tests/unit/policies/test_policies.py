@@ -123,11 +123,17 @@ def test_fifo_breaks_ties_by_id_with_numbers_in_their_order() -> None:
     assert list(plan.allocations) == ["9"]
 
 
-def test_strict_fifo_lets_nobody_pass_and_backfill_does() -> None:
-    state = snapshot([job("big", at=1, gpus=4), job("small", at=2)], [host(gpus=4)])
-    state = replace(state, jobs=(job("runs", gpus=2, allocation={"h1": 2}), *state.jobs))
-    assert set(make_policy("fifo").allocate(state).allocations) == {"runs"}
-    assert set(make_policy("fifo", backfill=True).allocate(state).allocations) == {"runs", "small"}
+@pytest.mark.parametrize("name", ["fifo", "round-robin", "priority", "edf"])
+def test_who_may_pass_the_first_that_waits_is_a_parameter(name: str) -> None:
+    runs = job("runs", gpus=2, allocation={"h1": 2}, remaining=200.0)
+    state = snapshot([runs, job("big", at=1, gpus=4), job("long", at=2), job("short", at=3, remaining=60.0)])
+    started = {
+        backfill: set(make_policy(name, backfill=backfill).allocate(state).allocations) - {"runs"}
+        for backfill in ("none", False, "all", True, "reserved")
+    }
+    assert started["none"] == started[False] == set()
+    assert started["all"] == started[True] == {"long", "short"}
+    assert started["reserved"] == {"short"} == set(make_policy(name).allocate(state).allocations) - {"runs"}
 
 
 def test_fifo_passes_over_a_job_that_no_host_could_ever_hold() -> None:

@@ -5639,6 +5639,11 @@ export interface components {
         };
         /** ParameterOut */
         ParameterOut: {
+            /**
+             * Choices
+             * @description its values, where it has only a few; else empty
+             */
+            choices: string[];
             /** Default */
             default: unknown;
             /** Description */

@@ -1,4 +1,4 @@
-import { NumberInput, Switch, TextInput } from "@mantine/core";
+import { NativeSelect, NumberInput, Switch, TextInput } from "@mantine/core";
 import type { Parameter } from "../../api/types";
 import { Prose } from "../../shell/Prose";
 import { inputKind } from "./draft";
@@ -18,6 +18,15 @@ export function ParameterInput({ name, parameter, value, error, onChange }: Prop
   const description = <Prose text={`${sentence(parameter.description)}${isDefault}`} />;
   const common = { label: name, error, description };
   switch (inputKind(parameter)) {
+    case "choice":
+      return (
+        <NativeSelect
+          {...common}
+          data={parameter.choices}
+          value={String(value ?? standard)}
+          onChange={(event) => onChange(event.currentTarget.value)}
+        />
+      );
     case "switch":
       return (
         <Switch

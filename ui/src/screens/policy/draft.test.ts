@@ -32,7 +32,8 @@ test("a parameter taken back to its default is not sent", () => {
 });
 
 test("parameters are edited by their type", () => {
-  expect(inputKind({ type: "bool", default: false, description: "" })).toBe("switch");
-  expect(inputKind({ type: "float | None", default: null, description: "" })).toBe("number");
-  expect(inputKind({ type: "str", default: "x", description: "" })).toBe("text");
+  expect(inputKind({ type: "bool", default: false, description: "", choices: [] })).toBe("switch");
+  expect(inputKind({ type: "float | None", default: null, description: "", choices: [] })).toBe("number");
+  expect(inputKind({ type: "str", default: "a", description: "", choices: ["a", "b"] })).toBe("choice");
+  expect(inputKind({ type: "str", default: "x", description: "", choices: [] })).toBe("text");
 });

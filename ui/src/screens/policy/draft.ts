@@ -42,10 +42,11 @@ export function choiceOf({ algorithm, metric, params }: Draft): PolicyChoice {
   return { algorithm, metric, params };
 }
 
-export type Kind = "switch" | "number" | "text";
+export type Kind = "choice" | "switch" | "number" | "text";
 
 /** How a parameter is edited; its type is Python's. */
-export function inputKind({ type, default: value }: Parameter): Kind {
+export function inputKind({ type, default: value, choices }: Parameter): Kind {
+  if (choices.length) return "choice";
   if (typeof value === "boolean" || type === "bool") return "switch";
   return typeof value === "number" || /^(int|float)\b/.test(type) ? "number" : "text";
 }

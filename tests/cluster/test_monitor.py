@@ -398,8 +398,8 @@ def test_a_gpu_that_is_split_gives_way_to_its_parts(tmp_path: Path) -> None:
 
 def test_gpus_of_several_types_on_one_host_are_not_mixed(tmp_path: Path) -> None:
     probe = FakeProbe(1)
-    probe.gpus = [GpuInfo(f"SMALL-{part}", part, "A100 MIG 1g.5gb", 5 << 30) for part in range(2)]
-    probe.gpus += [GpuInfo(f"LARGE-{part}", 2 + part, "A100 MIG 3g.20gb", 20 << 30) for part in range(2)]
+    probe.gpus = [GpuInfo(f"SMALL-{part}", part, "A100-PCIE-40GB", 40 << 30) for part in range(2)]
+    probe.gpus += [GpuInfo(f"LARGE-{part}", 2 + part, "A100-SXM4-80GB", 80 << 30) for part in range(2)]
     with FakeCluster(tmp_path, probe=probe) as c:
         wait_for(lambda: c.gpu("LARGE-1"), what="its GPUs")
         [one] = c.submit(spec())
@@ -412,6 +412,18 @@ def test_gpus_of_several_types_on_one_host_are_not_mixed(tmp_path: Path) -> None
         assert not set(holds(c, left)) & {*holds(c, one), *holds(c, two)}
         with c.cluster.db.read() as db:
             assert {task.host_id for task in tasks_of(db, [one, two, left])} == {"local"}
+
+
+def test_mig_devices_are_given_one_to_a_job(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    probe.gpus = [GpuInfo(f"MIG-{part}", part, "A100 MIG 1g.5gb", 5 << 30) for part in range(3)]
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu("MIG-2"), what="its GPUs")
+        two, one = c.submit(spec(gpus=2), spec())
+        c.wait(one, "running")
+        why = wait_for(lambda: c.cluster.loop.waiting.get(two))
+        assert "It needs 2 GPUs that are no MIG devices; 0 can be had." in str(why)
+        assert c.state(two) == "queued"
 
 
 def test_a_gpu_of_two_hosts_is_not_given_twice(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
             env = dict(entry.split("=", 1) for entry in container.attrs["Config"]["Env"])
             assert env["NVIDIA_VISIBLE_DEVICES"] == ",".join(leased)
             config = container.attrs["HostConfig"]
-            assert config["ShmSize"] == 1 << 30
+            assert config["ShmSize"] == 8 << 30, "4 GiB a GPU"
             assert not config["Privileged"]
             assert not config["Binds"]
             assert {mount["Type"] for mount in container.attrs["Mounts"]} == {"volume"}, "it has a folder of the host"

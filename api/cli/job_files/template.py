@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from schedulearn.api.cli.job_files.writing import as_yaml, scalar
 from schedulearn.api.client.client import Json
+from schedulearn.scheduler.core.planning.limits import usual_shm
 from schedulearn.scheduler.specs.job import JobFields
 
 _WIDTH = 100
@@ -23,8 +24,16 @@ def commented(job: Json) -> str:
     lines += ["", "# Every other key, with its default:"]
     for key, about in JobFields.model_fields.items():
         if key not in rest:
-            lines += ["", *_described(about), f"# {key}: {scalar(about.get_default(call_default_factory=True))}"]
+            lines += ["", *_described(about), f"# {key}: {scalar(_default(key, about, job))}"]
     return "\n".join(lines) + "\n"
+
+
+def _default(key: str, about: FieldInfo, job: Json) -> object:
+    gpus = job.get("required_gpus")
+    if key == "shm_size" and isinstance(gpus, int):
+        return usual_shm(gpus)
+    found: object = about.get_default(call_default_factory=True)
+    return found
 
 
 def _described(field: FieldInfo) -> list[str]:

@@ -23,6 +23,7 @@ from schedulearn.scheduler.store.experiments.metric_predictions import Predicted
 from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
 from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
+from schedulearn.scheduler.store.resources.xids import GpuXid
 from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 
 SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
@@ -41,6 +42,7 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
     *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
     *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
+    (GpuXid, _MY_JOB, {}),
     (Event, f"{_MY_JOB} OR {_OF_NO_JOB}", {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END"}),
     (
         DataVersion,

@@ -91,7 +91,7 @@ class EarlyFailure(TypedDict):
     """A job that failed at its start, or soon after it, for the fault of its host or GPU."""
 
     who: str
-    """Failures of one family count once: what fails everywhere is no host's fault."""
+    """Failures of one count once: what one person or one start tells is no proof against a host."""
     why: str
     at: float
 

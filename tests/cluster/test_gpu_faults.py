@@ -172,16 +172,18 @@ def test_output_blames_host_gpu_or_nobody_and_a_broken_family_closes_nothing(tmp
         assert "shm_size" in c.wait(shm, "failed").message
 
 
-def test_three_families_that_find_a_gpu_busy_take_it_out_of_service(tmp_path: Path) -> None:
+def test_three_users_who_find_a_gpu_broken_take_it_out_of_service_and_one_alone_can_not(tmp_path: Path) -> None:
     probe = FakeProbe(1)
     with FakeCluster(tmp_path, probe=probe) as c:
         wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
-        for number in range(early_failures.MAX_FAILURES):
-            [job] = c.submit(spec(name=f"family {number}", family=f"f{number}"))
+        counted = []
+        for user in ("ada", "ada", "ada", "bob", "cleo"):
+            [job] = c.submit(spec(user=user, family=f"f{len(counted)}"))
             fail(c, job, "CUDA error: uncorrectable ECC error encountered")
             wait_for(lambda job=job: c.job(job).losses == 1, what="the job to move on")
-            assert len(c.gpu(probe.uuid(0)).failures) == number + 1
+            counted.append(len(c.gpu(probe.uuid(0)).failures))
             c.cluster.service.cancel(job)
+        assert counted == [1, 1, 1, 2, early_failures.MAX_FAILURES]
         assert "uncorrectable memory errors" in c.gpu(probe.uuid(0)).fault
         assert host(c).gpu_fault == ""
         c.cluster.monitor.return_gpu("local", "0")

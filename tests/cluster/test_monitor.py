@@ -177,7 +177,8 @@ def test_a_burst_of_xids_is_told_once_a_job_and_the_worst_of_it_decides(tmp_path
             wait_for(lambda: c.gpu(probe.uuid(0)).fault)
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert holds(c, job) == [probe.uuid(1)]
-        assert sorted(xids_of(c)) == [(job, 45), (job, 48)]
+        # The last ones may have come when no job held the GPU any more.
+        assert sorted(each for each in xids_of(c) if each[0] == job) == [(job, 45), (job, 48)]
 
 
 def test_a_gpu_that_needs_a_reset_keeps_its_job_gets_no_other_and_may_be_returned(tmp_path: Path) -> None:

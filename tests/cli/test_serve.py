@@ -295,7 +295,7 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
     assert service.http.request("POST", "/api/v1/jobs", json={}).status_code == 401
     with event_stream(service, "/api/v1/events") as stream:
         assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
-    assert service.http.request("GET", "/healthz").status_code == 200
+    wait_for(lambda: service.http.request("GET", "/healthz").status_code == 200, what="the first scheduling cycle")
 
     refused = invoke("ls", url=service.url, code=1)
     assert "SCHEDULEARN_TOKEN" in refused.err

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import uvicorn
 from clusters import wait_for
-from matrices import each
 from servers.authorities import Authority
 from services import Service
 
@@ -27,7 +26,7 @@ GET = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.process
-@each([b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\nHost: "], "half")
+@pytest.mark.parametrize("half", [b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "hello", "get"])
 def test_300_half_begun_connections_at_256_files_stop_nothing(attacked: Service, half: bytes) -> None:
     with ExitStack() as held:
         for _ in range(300):

@@ -10,7 +10,7 @@ help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
 	@echo "make demo    the same, with example jobs that start training at once"
 	@echo "make check   lint, types, and what needs no engine, no browser and no second process; 3 minutes"
-	@echo "make test    set up what is missing, check, and try all parts for real; 10 minutes, as CI does"
+	@echo "make test    set up what is missing, check, and try all parts for real; 12 minutes, as CI does"
 	@echo "make test-all    everything, part after part, in about 90 minutes. Its parts are also targets:"
 	@echo "make test-long   what is in no shorter tier for its length alone"
 	@echo "make test-docker    what takes long in containers and in training"

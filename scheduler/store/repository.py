@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from sqlalchemy import Row, Select, Table, and_, bindparam, delete, func, insert, inspect, not_, or_, select, update
 from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Mapped
 from sqlmodel import col
 
 from schedulearn.scheduler.core import cluster_state as records
@@ -48,6 +49,7 @@ class Versioned(Protocol):
 
 JobRow = Row[Any]
 _AT_ONCE = 500  # ids in a query
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,20 @@ def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
 
 def job_states(db: Connection, job_ids: Iterable[str]) -> dict[str, JobStatus]:
     """Of those of these jobs that there are."""
+    return _of_jobs(db, col(Job.status), job_ids)
+
+
+def job_names(db: Connection, job_ids: Iterable[str]) -> dict[str, str]:
+    """Of those of these jobs that there are."""
+    return _of_jobs(db, col(Job.name), job_ids)
+
+
+def _of_jobs(db: Connection, column: Mapped[T], job_ids: Iterable[str]) -> dict[str, T]:
     ids = sorted(job_ids)
-    found: dict[str, JobStatus] = {}
+    found: dict[str, T] = {}
     for begin in range(0, len(ids), _AT_ONCE):
-        query = select(col(Job.id), col(Job.status)).where(col(Job.id).in_(ids[begin : begin + _AT_ONCE]))
-        found.update((job_id, status) for job_id, status in db.execute(query))
+        query = select(col(Job.id), column).where(col(Job.id).in_(ids[begin : begin + _AT_ONCE]))
+        found.update((job_id, value) for job_id, value in db.execute(query))
     return found
 
 

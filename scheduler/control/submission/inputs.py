@@ -8,20 +8,16 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from sqlalchemy import select
 from sqlalchemy.engine import Connection
-from sqlmodel import col
 
 from schedulearn.scheduler.core.planning.shared_data import INPUTS, outputs_key
 from schedulearn.scheduler.data.manifest import split_reference
 from schedulearn.scheduler.errors import InvalidError, NotFoundError
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.data import versions
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.repository import job_names
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_AT_ONCE = 500
-"""Jobs that one query asks for."""
 
 
 def has_inputs(spec: JobSpec) -> bool:
@@ -36,7 +32,7 @@ def pinned(conn: Connection, data: Mapping[str, str]) -> dict[str, str]:
 def settle_inputs(conn: Connection, rows: Sequence[dict[str, object]], specs: Sequence[JobSpec]) -> None:
     """Write into each row of a job what its names mean now. Raises InvalidError. Jobs of a batch often name the same:
     each question is asked once."""
-    names = _names(conn, {job_id for spec in specs if spec.after for job_id in spec.after.jobs})
+    names = job_names(conn, {job_id for spec in specs if spec.after for job_id in spec.after.jobs})
     known: dict[tuple[tuple[str, str], ...], list[tuple[versions.Version, str]]] = {}
     folders: dict[tuple[str, ...], dict[str, str]] = {}
     for index, (row, spec) in enumerate(zip(rows, specs, strict=True)):
@@ -74,16 +70,6 @@ def _versions(conn: Connection, data: Mapping[str, str]) -> list[tuple[versions.
     doubled = [name for name, count in Counter(version.reference for version, _ in found).items() if count > 1]
     if doubled:
         raise InvalidError(f"{doubled[0]} is named twice: a job has each version at one place", field="data")
-    return found
-
-
-def _names(conn: Connection, job_ids: Collection[str]) -> dict[str, str]:
-    """Return the name of each of these jobs."""
-    ids = sorted(job_ids)
-    found: dict[str, str] = {}
-    for begin in range(0, len(ids), _AT_ONCE):
-        query = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids[begin : begin + _AT_ONCE]))
-        found.update((job_id, name) for job_id, name in conn.execute(query))
     return found
 
 

@@ -16,6 +16,7 @@ from schedulearn.scheduler.policies.classic.queueing import (
     Room,
     SortKey,
     fixed_size,
+    seconds_left,
     serve_in_order,
 )
 
@@ -46,28 +47,9 @@ def out_of_time(jobs: Sequence[JobView], now: float) -> set[str]:
     """The jobs that would end after their deadline even if they started now. Where nobody knows how much is left: those
     whose deadline has passed."""
     due = [job for job in jobs if job.deadline is not None]
-    speedups = _speedups([job for job in due if job.remaining is not None])
-    late = set()
-    for job in due:
-        left = 0.0 if job.remaining is None else job.remaining / speedups[job.id]
-        if job.deadline is not None and now + left > job.deadline:
-            late.add(job.id)
-    return late
-
-
-def _speedups(jobs: Sequence[JobView]) -> dict[str, float]:
-    """Of each job with the GPUs that it gets, against one GPU; those that were not measured scale perfectly."""
-    found = {job.id: float(fixed_size(job)) for job in jobs}
-    measured = [job for job in jobs if job.goodput is not None]
-    if measured:
-        import numpy as np  # here, so that a service whose jobs report nothing need not load it
-
-        from schedulearn.metrics.model.goodput import goodput_table
-
-        sizes = sorted({1, *(fixed_size(job) for job in measured)})
-        table = goodput_table([job.goodput for job in measured], np.ones(len(sizes)), np.array(sizes))
-        for job, row in zip(measured, table, strict=True):
-            one, here = float(row[0]), float(row[sizes.index(fixed_size(job))])
-            if one > 0:
-                found[job.id] = max(here / one, 1e-9)
-    return found
+    left = seconds_left([(job, fixed_size(job)) for job in due])
+    return {
+        job.id
+        for job, seconds in zip(due, left, strict=True)
+        if job.deadline is not None and now + (seconds or 0.0) > job.deadline
+    }

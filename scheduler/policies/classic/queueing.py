@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from math import inf
 from typing import Literal
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
@@ -94,8 +94,7 @@ class Room:
 
     def copy(self) -> Room:
         """The same room, to try something in."""
-        made: Room = object.__new__(Room)
-        made.__dict__.update(self.__dict__)
+        made = copy(self)
         made._free = {host_id: list(free) for host_id, free in self._free.items()}
         made._left = {host_id: list(left) for host_id, left in self._left.items()}
         made._open, made._slots = dict(self._open), dict(self._slots)
@@ -324,19 +323,30 @@ def behind(order: Order, first: JobView) -> Explanation:
     )
 
 
-def ends_in(job: JobView, gpus: int) -> float | None:
-    """Seconds that a job is expected to take on so many GPUs from now on, or from its start; None: nobody knows.
-    A speed that was not measured is taken to be perfect, as lengths of rigid jobs are GPU-seconds."""
-    if job.remaining is None:
-        return None
-    if job.goodput is None:
-        return job.remaining / max(1, gpus)
-    import numpy as np  # here, so that a service whose jobs report nothing need not load it
+def speedups(jobs: Sequence[tuple[JobView, int]]) -> list[float]:
+    """Of each (job, GPUs), against one GPU; those that were not measured scale perfectly."""
+    found = [float(max(1, gpus)) for _, gpus in jobs]
+    measured = [(index, job.goodput, gpus) for index, (job, gpus) in enumerate(jobs) if job.goodput is not None]
+    if measured:
+        import numpy as np  # here, so that a service whose jobs report nothing need not load it
 
-    from schedulearn.metrics.model.goodput import goodput_table
+        from schedulearn.metrics.model.goodput import goodput_table
 
-    one, here = goodput_table([job.goodput], np.ones(2), np.array([1, max(1, gpus)]))[0]
-    return float(job.remaining * one / here) if one > 0 and here > 0 else job.remaining / max(1, gpus)
+        sizes = sorted({1, *(max(1, gpus) for *_, gpus in measured)})
+        table = goodput_table([goodput for _, goodput, _ in measured], np.ones(len(sizes)), np.array(sizes))
+        for (index, _, gpus), row in zip(measured, table, strict=True):
+            one, here = float(row[0]), float(row[sizes.index(max(1, gpus))])
+            if one > 0:
+                found[index] = max(here / one, 1e-9)
+    return found
+
+
+def seconds_left(jobs: Sequence[tuple[JobView, int]]) -> list[float | None]:
+    """How long each (job, GPUs) is expected to take from now on, or from its start; None: nobody knows."""
+    return [
+        None if job.remaining is None else job.remaining / speedup
+        for (job, _), speedup in zip(jobs, speedups(jobs), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -352,32 +362,30 @@ class Reservation:
     """What is left then beside it."""
 
 
-def reserve(
-    first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]], find: Find
-) -> Reservation | None:
+def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]]) -> Reservation | None:
     """When and where the first job that waits fits, if running jobs end when they are expected to: one of which
     nothing is known takes as long again as it has run. None: not even then."""
     later = room.copy()
     later.serve(first)
-    ends = sorted(
-        ((_left(job, sum(held.values())), job.order, job, held) for job, held in running), key=lambda e: e[:2]
-    )
-    for seconds, _, job, held in ends:
+    left = seconds_left([(job, sum(held.values())) for job, held in running])
+    ends = [
+        (guessed(job.run_seconds) if seconds is None else seconds, job, held)
+        for seconds, (job, held) in zip(left, running, strict=True)
+    ]
+    for seconds, job, held in sorted(ends, key=lambda end: (end[0], end[1].order)):
         for host_id, count in held.items():
             later.give_back(host_id, count)
-        if later.free_gpus() >= gpus and (place := find(gpus, later)) is not None:
+        if later.free_gpus() >= gpus and (place := _place(gpus, later, later.first_host)) is not None:
             for host_id, count in place.items():
                 later.take(host_id, count)
             return Reservation(seconds, job, later)
     return None
 
 
-def _left(job: JobView, gpus: int) -> float:
-    found = ends_in(job, gpus)
-    return guessed(job.run_seconds) if found is None else found
-
-
-Find = Callable[[int, Room], Allocation | None]
+def _outlives(job: JobView, gpus: int, kept: Reservation) -> bool:
+    """Whether a job would still run when the reserved GPUs are needed: also if nobody knows how long it takes."""
+    [seconds] = seconds_left([(job, gpus)])
+    return seconds is None or seconds > kept.seconds
 
 
 def serve_in_order(
@@ -402,9 +410,6 @@ def serve_in_order(
     kept: Reservation | None = None
     strict, reserves = backfill in (False, "none"), backfill == "reserved"
 
-    def find(gpus: int, where: Room) -> Allocation | None:
-        return where.span(gpus) if gpus > where.largest else _on_one_host(gpus, where, where.first_host)
-
     for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
         gpus = fixed_size(job)
         if (never := room.too_small_for(gpus)) is not None:
@@ -414,19 +419,20 @@ def serve_in_order(
             reasons[job.id] = behind(order, first)
             continue
         room.serve(job)
-        needed = ends_in(job, gpus) if kept is not None else 0.0
-        outlives = kept is not None and (inf if needed is None else needed) > kept.seconds
+        outlives = kept is not None and _outlives(job, gpus, kept)
         room.spare(kept.room if kept is not None and outlives else None)
-        place = room.span(gpus) if gpus > room.largest else _on_one_host(gpus, room, choose_host)
+        place = _place(gpus, room, choose_host)
         if place is None:
             room.spare(None)
-            held_up = first is not None and kept is not None and outlives and find(gpus, room) is not None
-            reasons[job.id] = _held_up(first, kept) if first and kept and held_up else room.too_full_for(gpus)
+            if first and kept and outlives and _place(gpus, room, room.first_host) is not None:
+                reasons[job.id] = _held_up(first, kept)
+            else:
+                reasons[job.id] = room.too_full_for(gpus)
             if first is None:
                 first = job
                 if reserves:
                     running = [(each, allocations[each.id]) for each in snapshot.jobs if each.id in allocations]
-                    kept = reserve(job, gpus, room, running, find)
+                    kept = reserve(job, gpus, room, running)
                     if kept is not None:
                         reasons[job.id] = _reserved(reasons[job.id], kept)
             continue
@@ -453,7 +459,9 @@ def _held_up(first: JobView, kept: Reservation) -> Explanation:
     )
 
 
-def _on_one_host(gpus: int, room: Room, choose_host: Callable[[int, int], str | None]) -> Allocation | None:
+def _place(gpus: int, room: Room, choose_host: Callable[[int, int], str | None]) -> Allocation | None:
+    if gpus > room.largest:
+        return room.span(gpus)
     for idle in range(gpus if room.jobs_per_gpu > 1 else 0, -1, -1):
         if (host := choose_host(gpus, idle)) is not None:
             return {host: gpus}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench.gpu import check_jobs, check_models, check_readings, check_sdk
+from bench.gpu import check_driver, check_jobs, check_models, check_readings, check_sdk
 from bench.gpu.machine import Machine, facts, look
 from bench.gpu.report import Check, exit_code, loudly, markdown, run
 
@@ -21,6 +21,13 @@ def checks(machine: Machine, models: list[str], out: Path) -> Mapping[str, Calla
     return {
         "readings": partial(check_readings.readings, machine),
         "context": partial(check_readings.holds_no_memory, machine),
+        "xids": partial(check_driver.xids, machine),
+        "latency": partial(check_driver.latency, machine),
+        "released": partial(check_driver.released, machine),
+        "lookers": partial(check_driver.lookers, machine),
+        "mismatch": partial(check_driver.mismatch, machine),
+        "places": partial(check_driver.places, machine),
+        "nccl": partial(check_driver.nccl, machine),
         "local-job": partial(check_jobs.local_job, machine),
         "container-job": partial(check_jobs.container_job, machine),
         "timing": partial(check_sdk.timing, machine),

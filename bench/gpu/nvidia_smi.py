@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from schedulearn.metrics.probe.readings import GpuReading
 
 TOLERANCE = 0.02
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _FIELDS = ("uuid", "name", "driver_version", "utilization.gpu", "memory.used", "memory.total", "power.draw")
 _FIELDS += ("temperature.gpu", "clocks.current.sm", "clocks.current.memory")
 _LEAST = {"utilization": 2.0, "temperature": 1.0, "power": 1.0, "SM clock": 15.0, "memory clock": 15.0, "memory": 4e6}
@@ -39,6 +41,20 @@ def parse(output: str) -> list[dict[str, str]]:
     rows = csv.reader(io.StringIO(output), skipinitialspace=True)
     heading = [name.partition(" [")[0].strip() for name in next(rows, [])]
     return [dict(zip(heading, (cell.strip() for cell in row), strict=True)) for row in rows if row]
+
+
+def topology() -> dict[str, dict[str, str]]:
+    """The table of `nvidia-smi topo -m`: row -> column -> cell."""
+    done = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True, check=True, timeout=60)
+    return parse_topology(done.stdout)
+
+
+def parse_topology(output: str) -> dict[str, dict[str, str]]:
+    """Its columns are parted by tabs, of which some are doubled, and its heading is underlined for a terminal."""
+    lines = [re.split(r"\t+", _STYLE.sub("", line).rstrip()) for line in output.splitlines()]
+    heading = next((cells for cells in lines if "CPU Affinity" in cells), [])
+    rows = (cells for cells in lines if cells[0] and cells[0] in heading)
+    return {cells[0]: dict(zip(heading[1:], map(str.strip, cells[1:]), strict=False)) for cells in rows}
 
 
 def differences(smi: Mapping[str, str], ours: GpuReading) -> Iterator[Difference]:

@@ -3,24 +3,29 @@
  * FAKE_NVML_GPUS   how many (2)
  * FAKE_NVML_MIG    this GPU is split into two MIG devices
  * FAKE_NVML_STATE  a file that is read at every call, with lines `lost INDEX`, `ecc INDEX COUNT`,
- *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`,
+ *                  `process INDEX PID BYTES`, `holder INDEX PID BYTES` (while it locks the state file's .PID),
+ *                  `xid INDEX CODE` (each code is told once), `blind 0`,
  *                  `init 0 CODE` and `count 0 CODE` (these calls fail), `handle INDEX CODE`, `mig INDEX CODE`,
  *                  `nvlink_down INDEX`; `recovery INDEX ACTION`, `remap INDEX PENDING FAILED`, `retired INDEX 1`,
  *                  `pcie INDEX GENERATION WIDTH`, `mode INDEX MODE`, `fabric INDEX STATE STATUS`, `degraded INDEX`,
  *                  `limit INDEX WATTS`, `slow INDEX BITS`; calls that do not come back while the line is there:
  *                  `hang INDEX`, `hang_init 0`, `hang_count 0`
+ * FAKE_NVML_MODULE the version of the kernel module (that of this library); another one is a mismatch
  * FAKE_NVML_CARD   what it models, on x86: datacenter (Ampere or newer, driver 570), old (Volta, driver 470), geforce
  *
  * What each call answers is what NVIDIA's manual (NVML API Reference) says; test_nvml_stand_in.py compares.
  * Once `count` has failed everything does, until NVML is shut down and initialised again.
  *
  * Compiled with BARE it has only what every driver had ten years ago. */
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15, UNKNOWN = 999 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15, MISMATCH = 18, UNKNOWN = 999 };
 enum { MAX = 16 };
 typedef struct { int index, part; } Device; /* part: 0 for a whole GPU, else which MIG device */
 typedef struct { unsigned gpu, memory; } Utilization;
@@ -36,6 +41,7 @@ static Device devices[MAX][3];
 #ifndef BARE
 static int watched[MAX]; /* whose events were asked for */
 #endif
+static const char VERSION[] = "999.1";
 static int users, stale; /* of this library; whether it must be initialised anew */
 
 static int number(const char *name, int usual) {
@@ -73,6 +79,26 @@ static int is(const char *card) {
   return !strcmp(text && *text ? text : "datacenter", card);
 }
 #endif
+/* Whether a process of fake_cuda.c lives, in whatever PID namespace. */
+static int lives(long long pid) {
+  char path[500];
+  snprintf(path, sizeof path, "%s.%lld", getenv("FAKE_NVML_STATE"), pid);
+  int file = open(path, O_RDONLY), locked = file >= 0 && flock(file, LOCK_EX | LOCK_NB);
+  if (file >= 0) close(file);
+  return locked;
+}
+/* The n-th `holder` of a GPU. */
+static int holder(int index, int nth, long long *pid, long long *bytes) {
+  for (int line = 0; state("holder", index, line, pid, bytes); line++)
+    if (lives(*pid) && !nth--) return 1;
+  return 0;
+}
+static unsigned long long used(Device *device) {
+  unsigned long long total = (unsigned long long)(device->part ? device->part : 1) << 30;
+  long long pid, bytes;
+  for (int nth = 0; holder(device->index, nth, &pid, &bytes); nth++) total += bytes;
+  return total;
+}
 static int trouble(Device *device) {
   long long a, b;
   if (!users) return UNINITIALIZED;
@@ -85,6 +111,8 @@ static int trouble(Device *device) {
 int nvmlInitWithFlags(unsigned flags) {
   (void)flags;
   hang("hang_init", 0);
+  const char *module = getenv("FAKE_NVML_MODULE");
+  if (module && *module && strcmp(module, VERSION)) return MISMATCH;
   if (code("init", 0)) return code("init", 0);
   if (!users++) stale = 0;
   return OK;
@@ -119,7 +147,7 @@ int nvmlDeviceGetName(Device *device, char *text, unsigned length) {
 }
 int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
   memory->total = (device->part ? 4ULL : 16ULL) << 30;
-  memory->used = ((unsigned long long)(device->part ? device->part : 1) << 30) + (512ULL << 20);
+  memory->used = used(device) + (512ULL << 20);
   memory->free = memory->total - memory->used;
   return trouble(device);
 }
@@ -127,7 +155,7 @@ int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
 int nvmlDeviceGetMemoryInfo_v2(Device *device, MemoryV2 *memory) { /* what the driver keeps is no job's */
   memory->total = (device->part ? 4ULL : 16ULL) << 30;
   memory->reserved = 512ULL << 20;
-  memory->used = (unsigned long long)(device->part ? device->part : 1) << 30;
+  memory->used = used(device);
   memory->free = memory->total - memory->used - memory->reserved;
   return trouble(device);
 }
@@ -138,7 +166,7 @@ int nvmlDeviceGetUtilizationRates(Device *device, Utilization *utilization) {
   return device->part ? UNSUPPORTED : trouble(device);
 }
 #ifndef BARE
-int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "999.1"); return OK; }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "%s", VERSION); return OK; }
 int nvmlDeviceGetTemperature(Device *device, int sensor, unsigned *degrees) {
   (void)sensor;
   *degrees = 40 + device->index;
@@ -183,6 +211,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *found, Pro
   long long pid, bytes;
   if (trouble(device)) return trouble(device);
   for (*found = 0; state("process", device->index, *found, &pid, &bytes); ++*found)
+    if (*found < room) processes[*found] = (Process){pid, bytes, 0, 0};
+  for (int nth = 0; holder(device->index, nth, &pid, &bytes) && !kill((pid_t)pid, 0); nth++, ++*found)
     if (*found < room) processes[*found] = (Process){pid, bytes, 0, 0};
   return *found > room ? TOO_SMALL : OK;
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench.gpu import check_driver, check_jobs, check_models, check_readings, check_sdk
+from bench.gpu import check_driver, check_host, check_jobs, check_models, check_readings, check_sdk
 from bench.gpu.machine import Machine, facts, look
 from bench.gpu.report import Check, exit_code, loudly, markdown, run
 
@@ -45,16 +45,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the checks themselves")
     parser.add_argument("--models", default="", help="for step-times, separated by commas")
     parser.add_argument("--out", type=Path, default=Path("gpu-check"), help="folder of the report and the tables")
+    parser.add_argument("--host", action="store_true", help="ten checks that disturb a host with several GPUs")
     args = parser.parse_args(arguments)
     machine = look(args.device)
     default = "resnet18,resnet50,gpt124m,vit-b16" if args.device == "cuda" else "tiny"
     args.out.mkdir(parents=True, exist_ok=True)
-    known = checks(machine, (args.models or default).split(","), args.out / "applications.json")
+    if args.host:
+        known = check_host.checks(machine)
+    else:
+        known = checks(machine, (args.models or default).split(","), args.out / "applications.json")
     chosen = args.only.split(",") if args.only else list(known)
     if unknown := [name for name in chosen if name not in known]:
         parser.error(f"there is no check {', '.join(unknown)}; there are {', '.join(known)}")
     if machine.gpu is None:
         print(f"NO GPU: {machine.why_not}. What needs one is skipped, and nothing is proven.\n", flush=True)
+    if args.host and (busy := check_host.in_use(machine)):
+        parser.error(busy)
     about = facts(machine, " ".join(["make gpu-check", *arguments]))
     found: list[Check] = []
     report = ""

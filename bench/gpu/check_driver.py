@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.gpu import nvidia_smi
 from bench.gpu.cuda import FAULTS
-from bench.gpu.machine import ROOT, Machine, begun, found_in, paths
+from bench.gpu.machine import ROOT, Machine, begun, found_in, paths, run
 from bench.gpu.report import Check, Skipped, passed
 from schedulearn.metrics.probe.readings import GpuReading, Inventory, Sample, from_line
 
@@ -41,7 +41,7 @@ def xids(machine: Machine) -> Iterator[Check]:
     for gpu in [each for each in reader.inventory().gpus if not each.parent]:
         for kind in FAULTS:
             before = _counts(reader.sample(), gpu.uuid)
-            done = _run([sys.executable, str(CUDA), kind], CUDA_VISIBLE_DEVICES=gpu.uuid)
+            done = run([sys.executable, str(CUDA), kind], CUDA_VISIBLE_DEVICES=gpu.uuid)
             end, new = time.monotonic() + XIDS_S, dict[int, int]()
             while time.monotonic() < end and not (new and {43, 45} & new.keys()):
                 time.sleep(0.2)
@@ -60,10 +60,6 @@ def xids(machine: Machine) -> Iterator[Check]:
 
 def _counts(sample: Sample, uuid: str) -> dict[int, int]:
     return {xid.code: xid.times for gpu in sample.gpus if gpu.uuid == uuid for xid in gpu.xids}
-
-
-def _run(command: list[str], timeout: float = 120.0, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env={**paths(), **env})
 
 
 def latency(machine: Machine) -> Iterator[Check]:
@@ -218,7 +214,7 @@ def _probed(prefix: list[str], user: int | None) -> Sample:
 def mismatch(machine: Machine) -> Iterator[Check]:
     """A driver that was updated without a reboot, by a copy of its library with another version in it."""
     version = machine.needs_gpu()["driver_version"]
-    found = _run([sys.executable, "-c", "import pynvml; pynvml.nvmlInit(); print(open('/proc/self/maps').read())"])
+    found = run([sys.executable, "-c", "import pynvml; pynvml.nvmlInit(); print(open('/proc/self/maps').read())"])
     mapped = [Path(line.split()[-1]) for line in found.stdout.splitlines() if "libnvidia-ml" in line]
     if not mapped:
         raise Skipped("the driver's library could not be found")
@@ -229,7 +225,7 @@ def mismatch(machine: Machine) -> Iterator[Check]:
     with tempfile.TemporaryDirectory(prefix="schedulearn-gpu-check-") as folder:
         (Path(folder) / "libnvidia-ml.so.1").write_bytes(content.replace(version.encode(), other.encode()))
         command = [sys.executable, "-m", "schedulearn.metrics.probe", "once", "-", "0"]
-        done = _run(command, LD_LIBRARY_PATH=folder)
+        done = run(command, LD_LIBRARY_PATH=folder)
     line = next((line for line in done.stdout.splitlines() if not line.startswith("?")), "")
     inventory = from_line(line.encode()) if line else None
     told = inventory.problem if isinstance(inventory, Inventory) else done.stderr.strip()[-200:]
@@ -268,7 +264,7 @@ def nccl(machine: Machine) -> Iterator[Check]:
     machine.needs_training()
     ports = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "RANK": "0", "WORLD_SIZE": "1"}
     for how, env in (("horovod", {}), ("torch", ports)):
-        done = _run([sys.executable, str(RANK), how], **env)
+        done = run([sys.executable, str(RANK), how], **env)
         if how == "horovod" and "No module named 'horovod'" in done.stderr:
             yield Check("one rank of Horovod with NCCL", "SKIPPED", f"{sys.executable} has no Horovod")
             continue

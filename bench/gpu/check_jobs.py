@@ -41,9 +41,9 @@ class Service:
         found = [gpu for gpu in self.ask("/api/v1/gpus") if gpu["uuid"] == uuid]
         return dict(found[0]) if found else {}
 
-    def submit(self, name: str, image: str, command: str, env: dict[str, str]) -> str:
+    def submit(self, name: str, image: str, command: str, env: dict[str, str], gpus: int = 1) -> str:
         body = {
-            "name": name, "type": "Pytorch", "container_image": image, "command": command, "required_gpus": 1,
+            "name": name, "type": "Pytorch", "container_image": image, "command": command, "required_gpus": gpus,
             "launcher": "none", "elastic": False, "env": env, "user": "gpu-check",
         }  # fmt: skip
         return str(self.ask("/api/v1/jobs", body)["id"])
@@ -145,9 +145,8 @@ def _ended(served: Service, job: str) -> dict[str, Any] | None:
     return found if found["state"] in ("succeeded", "failed", "cancelled", "timeout") else None
 
 
-def container_job(machine: Machine) -> Iterator[Check]:
-    """One name of a framework, which must mean the image with CUDA here."""
-    machine.needs_gpu()
+def docker_with_gpus() -> None:
+    """Raises Skipped where containers get no GPUs."""
     if shutil.which("docker") is None:
         raise Skipped("Docker is missing")
     info = subprocess.run(["docker", "info", "--format", "{{json .}}"], capture_output=True, text=True, check=False)
@@ -156,6 +155,12 @@ def container_job(machine: Machine) -> Iterator[Check]:
     said = json.loads(info.stdout)
     if "nvidia" not in (said.get("Runtimes") or {}) and not said.get("DiscoveredDevices"):
         raise Skipped("its Docker gives no GPUs to containers: install the NVIDIA container toolkit")
+
+
+def container_job(machine: Machine) -> Iterator[Check]:
+    """One name of a framework, which must mean the image with CUDA here."""
+    machine.needs_gpu()
+    docker_with_gpus()
     code = "import torch; print(torch.cuda.device_count(), torch.ones(1000, device='cuda').sum().item())"
     with service("docker", None) as served:
         job = served.submit("gpu-check", "schedulearn/pytorch", f'python -c "{code}"', {})

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -98,6 +98,11 @@ def paths() -> dict[str, str]:
     """The environment of a Python that imports from here."""
     found = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": found}
+
+
+def run(command: Sequence[str], timeout: float = 300.0, **env: str) -> subprocess.CompletedProcess[str]:
+    """A command to its end, whatever that is, with what a Python needs that imports from here."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env={**paths(), **env})
 
 
 @contextmanager

@@ -36,6 +36,12 @@ def ask() -> list[dict[str, str]]:
     return parse(subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout)
 
 
+def processes() -> list[str]:
+    """Numbers of all that compute on a GPU."""
+    command = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()
+
+
 def parse(output: str) -> list[dict[str, str]]:
     """Its CSV with a heading, whose columns carry units: "power.draw [W]"."""
     rows = csv.reader(io.StringIO(output), skipinitialspace=True)

@@ -54,7 +54,7 @@ def main(how: str) -> None:
         torch.cuda.synchronize()
         seconds.append((time.perf_counter() - began) / REPEATS)
     if rank == 0:
-        print("found " + json.dumps({"right": right, "ranks": size, "seconds": seconds}), flush=True)
+        print("found " + json.dumps({"right": right, "ranks": size, "sizes": SIZES, "seconds": seconds}), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.gpu import nvidia_smi
+from bench.gpu import check_host, nvidia_smi
 from gpu_probes.nvml_library import SOURCE, build_library
 
 ROOT = Path(__file__).parents[2]
@@ -109,3 +109,30 @@ def test_the_table_of_topology_is_read_by_its_heading() -> None:
         "GPU0": {"GPU0": "X", "GPU1": "PIX", "CPU Affinity": "0-1", "NUMA Affinity": "0", "GPU NUMA ID": "N/A"},
         "GPU1": {"GPU0": "PIX", "GPU1": "X", "CPU Affinity": "0-1", "NUMA Affinity": "0", "GPU NUMA ID": "N/A"},
     }
+
+
+def test_a_host_whose_gpus_are_in_use_is_not_disturbed(driver: Path, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\ncase $1 in *pid) echo 4711;; *) cat " + f"{driver}/gpus;; esac\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.gpu", "--host", "--out", str(tmp_path)], cwd=ROOT, check=False, timeout=60,
+        capture_output=True, text=True, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "processes 4711 compute on the GPUs" in done.stderr
+
+
+def test_the_ten_checks_of_a_host_say_why_they_were_left_out(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.gpu", "--host", "--out", str(tmp_path)], cwd=ROOT, check=False, timeout=60,
+        capture_output=True, text=True, env={**os.environ, "PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stdout.count("no NVIDIA GPU: there is no program nvidia-smi") == 3 * 10
+    assert "NOT CHECKED (10 of 10)" in done.stdout
+
+
+def test_bandwidth_is_that_of_the_bus() -> None:
+    # nccl-tests, PERFORMANCE.md: busbw = algbw * 2 (n - 1) / n for all-reduce.
+    assert check_host.bandwidth(10**9, 8, 0.5) == pytest.approx(2e9 * 2 * 7 / 8)
+    assert check_host.bandwidth(10**9, 1, 0.5) == 0

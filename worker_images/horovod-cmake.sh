@@ -13,6 +13,7 @@
 # For all frameworks:
 # - Horovod always compiles with -g: without it the build is faster and the library 30 times smaller;
 # - where nothing of CUDA is compiled, nothing of CUDA is looked for.
+# - it uses std::string and fixed-width integers without including them, which GCC 13 and newer refuse.
 set -eu
 cmake=${SCHEDULEARN_CMAKE:-cmake}
 if [ ! -f "${1:-}/CMakeLists.txt" ]; then exec "$cmake" "$@"; fi # the build call, which starts with --build
@@ -95,4 +96,4 @@ fi
 if [ -z "${HOROVOD_GPU_OPERATIONS:-}" ]; then
     set -- "$@" -DCMAKE_CUDA_COMPILER= -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
 fi
-exec "$cmake" "$@" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -DNDEBUG" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -DNDEBUG"
+exec "$cmake" "$@" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -DNDEBUG -include string -include cstdint" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -DNDEBUG"

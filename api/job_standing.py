@@ -16,6 +16,7 @@ from schedulearn.api.instants import iso
 from schedulearn.api.state import Cluster
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, expected_end, late
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.outcomes.unused import idle_ends
@@ -29,6 +30,7 @@ from schedulearn.scheduler.store.accounting.usage import Service, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import FAILED, progress_of
 from schedulearn.scheduler.store.models import Gpu
+from schedulearn.scheduler.store.people.visibility import names_of_jobs
 
 
 def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
@@ -55,6 +57,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
     silent, hung = cluster.silence.silent, cluster.hangs.hung
+    names = names_of_jobs(db, set().union(*(named_jobs(f"{row.message} {waiting.get(row.id, '')}") for row in rows)))
     for row in rows:
         job_id: str = row.id
         eta = etas.jobs.get(job_id)
@@ -70,6 +73,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
             progress=progress.get(job_id),
             failure=failures.get(job_id),
             idle_ends_at=ends.get(job_id),
+            names=names,
         )
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -15,6 +16,7 @@ from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
@@ -22,6 +24,7 @@ from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.accounting.usage import Service
+from schedulearn.scheduler.store.people.visibility import told
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
@@ -145,6 +148,8 @@ class JobNow(NamedTuple):
     progress: float | None = None
     failure: FailureOut | None = None
     idle_ends_at: float | None = None
+    names: Mapping[str, str] = MappingProxyType({})
+    """Of the jobs in sentences that whoever asks may see, by id."""
 
 
 _NOTHING = JobNow()
@@ -190,6 +195,7 @@ class JobOut(JobFields):
     state: JobStatus
     reason: str = Field(description="why it is in this state, for machines")
     message: str = Field(description="the same as a sentence")
+    names: dict[str, str] = Field(description="of the other jobs in `message`, by id")
     sweep: str | None = Field(description="the sweep that it is a run of")
     params: dict[str, bool | int | float | str] | None = Field(description="what that run tries")
     pull_percent: float | None = Field(description="how far the fetch of its image is")
@@ -224,21 +230,22 @@ class JobOut(JobFields):
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
         status, message = JobStatus(job["status"]), job["message"]
-        told = {"reason": job["reason"], "message": message}
+        stands = {"reason": job["reason"], "message": message}
         if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting.code, status) in _PAUSES):
             passed = late_deadline(job["deadline"], job["submitted_at"])
-            told = {"reason": now.waiting.code, "message": f"{now.waiting} {passed}".rstrip()}
+            stands = {"reason": now.waiting.code, "message": f"{now.waiting} {passed}".rstrip()}
         kept = late(job["deadline"], status, job["finished_at"], now.expected_end, time.time())
         if kept == Late.EXPECTED:
-            told["message"] += f" It is expected to end at {iso(now.expected_end)}, after its deadline."
+            stands["message"] += f" It is expected to end at {iso(now.expected_end)}, after its deadline."
+        stands["message"] = told(stands["message"], now.names)
         hang = now.hang if status == JobStatus.RUNNING else None
         if status == JobStatus.RUNNING and (trouble := hang.message if hang else now.silent):
-            told["message"] += f" {trouble}"
+            stands["message"] += f" {trouble}"
         return unchecked(
             cls,
             {
                 **{key: job[key] for key in _AS_STORED},
-                **told,
+                **stands,
                 "state": status,
                 "env": masked(job["env"]),
                 "deadline": _instant(job["deadline"]),
@@ -256,6 +263,11 @@ class JobOut(JobFields):
                 "gpus": list(now.gpus),
                 "eta": now.eta if job["finished_at"] is None else None,
                 "late": kept.value if kept is not None else None,
+                "names": {
+                    each: now.names[each]
+                    for each in (named_jobs(stands["message"]) if now.names else ())
+                    if each in now.names
+                },
                 "progress": now.progress,
                 "failure": now.failure,
                 "hang": HangOut.of(hang) if hang is not None else None,

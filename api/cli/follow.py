@@ -14,7 +14,7 @@ import click
 
 from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_cell, state_cell
 from schedulearn.api.cli.times import job_time
-from schedulearn.api.client.client import ClientError, Json
+from schedulearn.api.client.client import ClientError, Job, Json
 from schedulearn.api.logs.times import LineStamps
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
@@ -138,10 +138,10 @@ class _Watch:
                 self._live.update(_line(job), refresh=True)
                 return
         # A pull goes through a hundred percentages: one line for all of them.
-        news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {job['message']}"
+        news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {Job(job).told}"
         if news != self._told:
             self._told = news
-            self.say(f"job {job['id']} is {job['state']}: {job['message']}")
+            self.say(f"job {job['id']} is {job['state']}: {Job(job).told}")
 
 
 def _line(job: Json) -> RenderableType:
@@ -151,7 +151,7 @@ def _line(job: Json) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    text = Text.assemble(state_cell(job), "  ", (clean(job["message"]), "dim"), no_wrap=True, overflow="ellipsis")
+    text = Text.assemble(state_cell(job), "  ", (clean(Job(job).told), "dim"), no_wrap=True, overflow="ellipsis")
     if job["state"] != JobStatus.PULLING or job["pull_percent"] is None:
         return Spinner("dots", text)
     bar = Table.grid(padding=(0, 1))

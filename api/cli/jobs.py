@@ -174,7 +174,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("id", job["id"]),
         ("name", job["name"]),
         ("state", state_cell(job)),
-        ("why", f"{job['message']} ({job['reason']})"),
+        ("why", f"{Job(job).told} ({job['reason']})"),
         ("its log says", (job["failure"] or {}).get("line", "")),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("image", job["container_image"]),

@@ -37,12 +37,20 @@ class Job(Json):
         return str(self["message"])
 
     @property
+    def told(self) -> str:
+        """Its message, with names in place of the ids of other jobs."""
+        text = self.message
+        for job_id, name in self.get("names", {}).items():
+            text = text.replace(job_id, name)
+        return text
+
+    @property
     def why(self) -> str:
-        """Its message; of a job that failed also the line of its log that says most about the fault."""
+        """Its message with names; of a job that failed also the line of its log that says most about the fault."""
         line = str((self.get("failure") or {}).get("line") or "")
         if self.state is not JobStatus.FAILED or line.removeprefix("schedulearn: ") in self.message:
-            return self.message
-        return f"{self.message.removesuffix('.')}: {line}"
+            return self.told
+        return f"{self.told.removesuffix('.')}: {line}"
 
     @property
     def exit_code(self) -> int | None:

@@ -37,6 +37,7 @@ from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.api.turns import COMPUTING, turns_of
 from schedulearn.scheduler.control.forecaster import StoppedError
 from schedulearn.scheduler.control.service import DEFAULT_POLICY, ChosenPolicy, chosen_policy
+from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.planning.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError, PolicyFault
 from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
@@ -44,7 +45,7 @@ from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_job
 from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases
-from schedulearn.scheduler.store.people.visibility import visible_jobs
+from schedulearn.scheduler.store.people.visibility import names_of_jobs, told, visible_jobs
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Forecast
@@ -95,12 +96,15 @@ def preview(
     now, then, facts = cluster.forecaster.preview(policy_of(algorithm, metric, given), hours * 3600)
     with cluster.db.read() as db:
         shown = set(visible_jobs(db, facts))
+        names = names_of_jobs(db, set().union(*(named_jobs(change.reason) for change in then.changes)))
     return PreviewOut(
         algorithm=canonical_name(algorithm),
         metric=metric,
         until=then.until,
         changes=[
-            ChangeOut.model_validate({**vars(change), "name": facts[change.job].name})
+            ChangeOut.model_validate(
+                {**vars(change), "name": facts[change.job].name, "reason": told(change.reason, names)}
+            )
             for change in then.changes
             if change.job in shown
         ],
@@ -136,13 +140,18 @@ def _compared(request: Request, hours: int, stopped: Callable[[], bool]) -> Answ
         choice = chosen_policy(db)
         key = (hours, repository.last_event_id(db), cluster.profiles.version)
     if kept and kept[0] == key and time.monotonic() < kept[1]:
-        return Answer(kept[2])
+        return Answer(_for_reader(kept[2]))
     try:
         found = _comparison(cluster, choice, hours, stopped)
     except StoppedError as error:
         raise HTTPException(408, "who asked has gone") from error
     request.app.state.comparisons = (key, time.monotonic() + _FRESH_S, found)
-    return Answer(found)
+    return Answer(_for_reader(found))
+
+
+def _for_reader(found: ComparisonOut) -> ComparisonOut:
+    shown = [each.model_copy(update={"problem": told(each.problem, ())}) for each in found.policies]
+    return found.model_copy(update={"policies": shown})
 
 
 def _comparison(
@@ -211,7 +220,7 @@ def _policy_out(choice: ChosenPolicy | None, problem: str) -> PolicyOut:
         metric=choice.metric if choice else "default",
         params=dict(choice.params) if choice else {},
         since=choice.at if choice else None,
-        problem=problem,
+        problem=told(problem, ()),
         available=[
             PolicyKind(
                 name=name,

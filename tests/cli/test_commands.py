@@ -36,6 +36,14 @@ def running(service: Service) -> Iterator[str]:
     service.wait(job_id, "cancelled")
 
 
+def test_sentences_name_the_jobs_that_they_speak_of(service: Service) -> None:
+    first = service.submit("sleep 60", gpus=1, name="the-first")
+    after = service.submit("true", gpus=1, after={"jobs": [first]})
+    assert "It waits for job the-first (" in service.invoke("ls").out
+    assert "It waits for job the-first (" in service.invoke("show", after).out
+    assert service.invoke("show", after, "--json").json["names"] == {first: "the-first"}
+
+
 def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service, done: str, running: str) -> None:
     lines = service.invoke("ls").out.splitlines()
     assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY"]

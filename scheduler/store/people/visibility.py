@@ -7,6 +7,7 @@ has it too. Writing goes by the tables themselves: who may change a job is check
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from sqlalchemy import Engine, Table, event, inspect, select, text
 from sqlalchemy.engine import Connection
 from sqlmodel import SQLModel, col
 
+from schedulearn.scheduler.core.named_jobs import INSTEAD, NAMED, named_jobs, without_jobs
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
@@ -36,14 +38,18 @@ _OF_NO_JOB = (
     " OR kind LIKE 'sweep.%' AND {sweep} IN (SELECT id FROM sweep))"
 )
 _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
-    (Job, '"user" = {me}', {}),
+    (Job, '"user" = {me}', {"message": "{message}"}),
     (Sweep, '"user" = {me}', {}),
     (SweepRun, "sweep_id IN (SELECT id FROM sweep)", {}),
     *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
     *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
     (GpuXid, _MY_JOB, {}),
-    (Event, f"{_MY_JOB} OR {_OF_NO_JOB}", {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END"}),
+    (
+        Event,
+        f"{_MY_JOB} OR {_OF_NO_JOB}",
+        {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END", "message": "{message}"},
+    ),
     (
         DataVersion,
         "1 = 1",
@@ -54,6 +60,15 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
     ),
 ]
 """Table, which of its rows are shown, and columns that are shown otherwise. Each may rest on those before it."""
+_ON_SQLITE = (
+    "without_jobs(message, (SELECT json_group_array(value) FROM json_each(named_jobs(message))"
+    ' WHERE value IN (SELECT id FROM {schema}.job WHERE "user" = {me})))'
+)
+_ON_POSTGRESQL = (  # of this program alone
+    f"regexp_replace(message, '{NAMED[0]}' || coalesce((SELECT string_agg(id, '|') FROM {{schema}}.job"  # noqa: S608
+    f" WHERE \"user\" = {{me}} AND strpos({{table}}.message, id) > 0), '-') || '{NAMED[1]}', '{INSTEAD}', 'g')"
+)
+"""A sentence that names no job of others. Ids of one's own jobs stay."""
 
 
 @contextmanager
@@ -70,15 +85,22 @@ def make_views(engine: Engine) -> Engine:
     """Gives each connection of an engine the views, which show nothing before `show_only`."""
     is_file = engine.dialect.name == "sqlite"
     schema, sweep = ("main", "json_extract(data, '$.sweep')") if is_file else ("public", "(data::json ->> 'sweep')")
+    message = (_ON_SQLITE if is_file else _ON_POSTGRESQL).replace("{schema}", schema)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
+        if is_file:
+            connection.create_function(
+                "named_jobs", 1, lambda text: json.dumps([*named_jobs(text)]), deterministic=True
+            )
+            connection.create_function("without_jobs", 2, without_jobs, deterministic=True)
         cursor = connection.cursor()
         collation = "" if is_file else ' COLLATE "C"'  # as that of the columns to which it is compared
         cursor.execute(f"CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR{collation})")
         for model, condition, shown in _VIEWS:
-            view = _view(schema, cast(Table, inspect(model).local_table), condition, shown)
-            cursor.execute(view.replace("{sweep}", sweep))
+            told = {name: column.replace("{message}", message) for name, column in shown.items()}
+            view = _view(schema, cast(Table, inspect(model).local_table), condition, told)
+            cursor.execute(view.replace("{sweep}", sweep).replace("{me}", _ME))
         cursor.close()
         connection.commit()
 
@@ -92,13 +114,27 @@ def _view(schema: str, table: Table, condition: str, shown: dict[str, str]) -> s
     )
     # All of these are names and conditions of this program.
     whole = f'CREATE TEMPORARY VIEW "{table.name}" AS SELECT {columns} FROM {schema}."{table.name}" WHERE {condition}'  # noqa: S608
-    return whole.replace("{me}", _ME)
+    return whole.replace("{table}", table.name)
 
 
 def show_only(connection: Connection, user: str) -> None:
     """Until the end of the transaction."""
     connection.execute(text("DELETE FROM schedulearn_reader"))
     connection.execute(text("INSERT INTO schedulearn_reader VALUES (:name)"), {"name": user})
+
+
+def names_of_jobs(connection: Connection, ids: Collection[str]) -> dict[str, str]:
+    """The names of those of these jobs that whoever asks may see, also for an answer to a change."""
+    if not ids:
+        return {}
+    query, user = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids)), SEES_ONLY.get()
+    rows = connection.execute(query if user is None else query.where(col(Job.user) == user))
+    return {row.id: row.name for row in rows}
+
+
+def told(sentence: str, names: Collection[str]) -> str:
+    """A sentence for whoever asks. `names`: the jobs that they may see."""
+    return sentence if SEES_ONLY.get() is None else without_jobs(sentence, names)
 
 
 def visible_jobs(connection: Connection, ids: Collection[str]) -> Collection[str]:

@@ -18,7 +18,10 @@ from websockets.sync.client import connect
 from schedulearn.scheduler.reports import access, membership
 from schedulearn.scheduler.store.people import visibility
 
-NAMES = {"name": "nobody-finds-this", "user": "adalovelace", "labels": {"project": "engine-number-one"}}
+NAMES = {
+    "name": "nobody-finds-this", "user": "adalovelace", "labels": {"project": "engine-number-one"},
+    "family": "difference-engines", "command": "python analytical.py",
+}  # fmt: skip
 ROUTES = [
     route for route in described_routes() if route[1] not in (access.PATH, membership.PATH) and "page" not in route[1]
 ]
@@ -50,7 +53,16 @@ class Stage:
         api.runtime.finish(f"schedulearn-{done}-1-0")
         api.wait(done, "succeeded")
         assert api.http.post(f"/api/v1/jobs/{done}/purge").status_code == 200
-        self.traces = (*self.ids, done, NAMES["name"], NAMES["user"], "engine-number-one")
+        self.first = api.submit(**{**fields, "required_gpus": 4})
+        self.behind = self.submit(required_gpus=1)
+        self.traces = (*self.ids, done, self.first, *map(str, NAMES.values()), "engine-number-one", "analytical.py")
+
+    def submit(self, **fields: object) -> str:
+        """A job of ben."""
+        return str(self.ben.post("/api/v1/jobs", json={**FIVE_KEYS, **fields}).json()["id"])
+
+    def told(self, client: httpx.Client, about: str) -> str:
+        return str(client.get(f"/api/v1/jobs/{about}").json()["message"])
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -152,6 +164,33 @@ def test_nothing_can_be_made_of_anothers_job(stage: Stage) -> None:
         assert refused.status_code == 422, refused.text
     refused = stage.ben.post(f"/api/v1/jobs?env_from={stage.running}", json=FIVE_KEYS)
     assert refused.status_code in (404, 422), refused.text
+
+
+def test_a_sentence_tells_of_another_job_without_its_id(stage: Stage) -> None:
+    told = wait_for(lambda: "hold up" in (said := stage.told(stage.api.http, stage.behind)) and said, what="a reason")
+    assert stage.first in told
+    expected = "It may run for longer than another job, and then hold up another job."
+    for answer in (stage.ben.get(f"/api/v1/jobs/{stage.behind}"), stage.ben.get(f"/jobs/{stage.behind}")):
+        assert (answer.json()["message"], answer.json()["names"]) == (expected, {})
+    mine = stage.submit(required_gpus=1)
+    answers = [
+        stage.ben.get(f"/api/v1/jobs/{stage.behind}/events"),
+        stage.ben.patch(f"/api/v1/jobs/{stage.behind}", json={"priority": 1}),
+        stage.ben.get("/api/v1/events:search", params={"q": stage.running}),
+        stage.ben.delete(f"/api/v1/jobs/{mine}"),
+    ]
+    assert [stage.found_in(answer.text) for answer in answers] == [set()] * len(answers)
+    assert [expected in answer.text for answer in answers[:2]] == [True, True]
+    assert answers[2].json()["items"] == []
+
+
+def test_a_sentence_names_ones_own_job(stage: Stage) -> None:
+    mine = stage.submit(name="mine", required_gpus=99)
+    after = stage.submit(after={"jobs": [mine]})
+    wait_for(lambda: mine in stage.told(stage.ben, after), what="its reason")
+    assert stage.ben.get(f"/api/v1/jobs/{after}").json()["names"] == {mine: "mine"}
+    for job in (after, mine):
+        stage.ben.delete(f"/api/v1/jobs/{job}")
 
 
 def test_one_sees_ones_own(stage: Stage) -> None:

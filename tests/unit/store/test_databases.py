@@ -196,13 +196,21 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password(postgre
 
 
 def test_whoever_sees_only_their_own_jobs_reads_no_others(database: Database) -> None:
-    mine, _ = add_jobs(database, {"name": "mine", "user": "ada"}, {"name": "theirs", "user": "bob"})
+    mine, theirs = add_jobs(database, {"name": "mine", "user": "ada"}, {"name": "theirs", "user": "bob"})
     database.write(lambda db: repository.add_event(db, 1.0, "sweep.running", data={"sweep": "none"}))
+    told = f"It may outlive {mine}, and hold up {theirs}, which needs 2 GPUs."
+    database.write(lambda db: repository.add_event(db, 1.0, "job.waiting", job_id=mine, message=told))
+    made = update(Job).where(col(Job.id) == mine).values(message=f"It makes room for {theirs}.")
+    database.write(lambda db: db.execute(made))
     token = SEES_ONLY.set("ada")
     try:
         assert names(database) == ["mine"]
         with database.read() as db:
-            assert {event.job_id for event in repository.list_events(db)} <= {mine}
+            events = repository.list_events(db)
+            assert {event.job_id for event in events} <= {mine}
+            assert events[-1].message == f"It may outlive {mine}, and hold up another job."
+            assert repository.get_job(db, mine).message == "It makes room for another job."
+            assert history.search_events(db, text=theirs) == []
     finally:
         SEES_ONLY.reset(token)
     assert len(names(database)) == 2

@@ -3775,6 +3775,13 @@ export interface components {
              */
             name: string;
             /**
+             * Names
+             * @description of the other jobs in `message`, by id
+             */
+            names: {
+                [key: string]: string;
+            };
+            /**
              * Not Before
              * @description when it may start again after a failure of its command
              */
@@ -4090,6 +4097,13 @@ export interface components {
              * @description for people; need not be unique
              */
             name: string;
+            /**
+             * Names
+             * @description of the other jobs in `message`, by id
+             */
+            names: {
+                [key: string]: string;
+            };
             /**
              * Not Before
              * @description when it may start again after a failure of its command
@@ -5154,6 +5168,13 @@ export interface components {
              */
             name: string;
             /**
+             * Names
+             * @description of the other jobs in `message`, by id
+             */
+            names: {
+                [key: string]: string;
+            };
+            /**
              * Not Before
              * @description when it may start again after a failure of its command
              */
@@ -5496,6 +5517,13 @@ export interface components {
              * @description for people; need not be unique
              */
             name: string;
+            /**
+             * Names
+             * @description of the other jobs in `message`, by id
+             */
+            names: {
+                [key: string]: string;
+            };
             /**
              * Not Before
              * @description when it may start again after a failure of its command

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { partsOf } from "./sentence";
+import { partsOf, withNames } from "./sentence";
 
 test("ids of jobs are told from the text around them", () => {
   expect(
@@ -13,6 +13,20 @@ test("ids of jobs are told from the text around them", () => {
     "0txbq3m8kb",
     " was deleted",
   ]);
+});
+
+test("each sentence of a queue has names where they are known", () => {
+  const names = { "0txbq3m8ka": "resnet", "0txbq3m8kb": "bert" };
+  for (const [told, expected] of [
+    [
+      "It may run for longer than 0txbq3m8ka, and then hold up 0txbq3m8kb.",
+      "longer than resnet, and then hold up bert.",
+    ],
+    ["GPUs are kept for it: it starts when 0txbq3m8ka ends.", "it starts when resnet ends."],
+    ["It shrinks from 2 GPUs to 1 to make room for 0txbq3m8kb.", "make room for bert."],
+    ["It waits behind 0txbq3m8kc.", "It waits behind 0txbq3m8kc."],
+  ] as const)
+    expect(withNames(told, names)).toContain(expected);
 });
 
 test("what only looks like an id stays text", () => {

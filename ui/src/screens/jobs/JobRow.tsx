@@ -6,6 +6,7 @@ import { plainSentence } from "../../format/number";
 import { neverRuns } from "../../jobs/Expected";
 import { Sentence } from "../../jobs/Sentence";
 import { StateBadge } from "../../jobs/StateBadge";
+import { withNames } from "../../jobs/sentence";
 import { isOver } from "../../jobs/states";
 import classes from "./JobsTable.module.css";
 import { Tick } from "./Tick";
@@ -25,7 +26,7 @@ interface Props {
 
 export const JobRow = memo(function JobRow(props: Props) {
   const { job, index, measure, selected, onToggle, why, inGroup } = props;
-  const told = plainSentence(why);
+  const told = withNames(plainSentence(why), job.names);
   const tries = Object.entries(job.params ?? {}).map(([name, value]) => `${name}=${value}`);
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tiers"]
 ROOT = Path(__file__).parent.parent
+gc.disable()  # until all is imported: see `pytest_collection_finish`
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,6 +56,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from browsing import ARGUMENTS, CHROMIUM, require_page
+from networks import own_network
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
 from screens import Seeded, seeded_service
 from services import Service
@@ -15,6 +16,12 @@ expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its 
 
 LOCAL_WEBHOOKS = {"SCHEDULEARN_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
 NOTHING: StorageState = {"cookies": [], "origins": []}
+
+
+@pytest.fixture(scope="package", autouse=True)
+def network() -> Iterator[None]:
+    with own_network():
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -72,7 +72,8 @@ def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
 def docker_names(url: str, job_id: str) -> list[str]:
     client = docker.DockerClient(base_url=url)
     try:
-        return [str(c.name) for c in client.containers.list(all=True) if c.name and job_id in c.name]
+        found = client.api.containers(all=True, filters={"name": job_id})  # `list` fails if another's goes meanwhile
+        return [name for container in found for name in container["Names"]]
     finally:
         client.close()
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import httpx
 import pytest
 from browsing import ARGUMENTS, CHROMIUM
 from clusters import wait_for
+from networks import own_network
 from playwright.sync_api import expect, sync_playwright
 from services import Service
 from websockets.sync.client import connect
@@ -32,6 +33,11 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def job(service: Service, port: int) -> str:
+    return serve_notebook(service, port)
+
+
+def serve_notebook(service: Service, port: int) -> str:
+    """The id of a job that does."""
     job_id = service.submit_shell(f"exec python3 {SERVER} {port}")
     service.wait(job_id, "running")
     wait_for(lambda: "listens" in service.logs(job_id), what="the server")
@@ -48,15 +54,13 @@ def forwarded(service: Service, job: str, port: int) -> Iterator[tuple[str, Any]
         assert client.returncode == 130
 
 
-def relays() -> list[str]:
-    """Processes that pass on bytes in a job."""
+def relays(service: Service) -> list[str]:
+    """Processes that pass on bytes in its jobs."""
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"nothing listens on port" in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            continue
+    for pid in service.leaked():
+        with suppress(OSError):
+            if b"nothing listens on port" in Path("/proc", pid, "cmdline").read_bytes():
+                found.append(pid)
     return found
 
 
@@ -70,20 +74,23 @@ def test_requests_answers_and_sockets_go_through(service: Service, job: str, por
         with connect(address.replace("http", "ws") + "/socket", proxy=None) as opened:
             opened.send("ping")
             assert opened.recv(timeout=20) == "ping"
-    wait_for(lambda: not relays(), what="the end of all relays")
+            assert relays(service)
+    wait_for(lambda: not relays(service), what="the end of all relays")
 
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER")
-def test_a_browser_works_with_it(service: Service, job: str, port: int) -> None:
-    with forwarded(service, job, port) as (address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page()
-        page.goto(address)
-        expect(page.locator("#fetched")).to_have_text("got 100000", timeout=20_000)
-        expect(page.locator("#heard")).to_have_text("hello again ", timeout=20_000)
-        browser.close()
-        wait_for(lambda: not relays(), what="the end of all relays")
+def test_a_browser_works_with_it(tmp_path: Path, port: int) -> None:
+    with own_network(), Service(tmp_path / "data") as service:
+        job = serve_notebook(service, port)
+        with forwarded(service, job, port) as (address, _), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+            page = browser.new_page()
+            page.goto(address)
+            expect(page.locator("#fetched")).to_have_text("got 100000", timeout=20_000)
+            expect(page.locator("#heard")).to_have_text("hello again ", timeout=20_000)
+            browser.close()
+            wait_for(lambda: not relays(service), what="the end of all relays")
 
 
 def test_the_token_stays_here(guarded: Service, port: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benches import IMAGE, ROOT, Bench, docker_bench, fake_bench, process_bench, tools_image, wait_for
+from benches import IMAGE, ROOT, Bench, docker_bench, fake_bench, have_image, process_bench, tools_image, wait_for
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
@@ -56,6 +56,6 @@ def engine_url() -> str:
     assert done.returncode == 0, done.stderr
     url = done.stdout.strip().splitlines()[-1].removeprefix("DOCKER_HOST=")
     engine = Engine(url)
-    engine.api.import_image_from_data(tools_image(), *IMAGE.split(":"))
+    have_image(engine, IMAGE, tools_image())
     engine.close()
     return url

@@ -16,6 +16,7 @@ from benches import (
     Bench,
     Program,
     docker_bench,
+    have_image,
     process_bench,
     tools_image,
     wait_for,
@@ -44,8 +45,8 @@ while True:
 def images(engine_url: str) -> str:
     engine = Engine(engine_url)
     with_python = tools_image((*TOOLS, "bash", "setsid", "tee"), python=True)
-    engine.api.import_image_from_data(with_python, *PYTHON_IMAGE.split(":"))
-    engine.api.import_image_from_data(tools_image(("sleep", "env")), *SHELL_LESS_IMAGE.split(":"))
+    have_image(engine, PYTHON_IMAGE, with_python)
+    have_image(engine, SHELL_LESS_IMAGE, tools_image(("sleep", "env")))
     engine.close()
     return engine_url
 

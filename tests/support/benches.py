@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import io
 import os
 import re
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -198,6 +201,15 @@ def tools_image(tools: Sequence[str] = TOOLS, python: bool = False) -> bytes:
     return target.getvalue()
 
 
+def have_image(engine: Engine, name: str, content: bytes) -> None:
+    """Import it, unless it is there: containers of other workers may run it, and each import leaves the one before."""
+    label = f"content={hashlib.sha256(content).hexdigest()}"
+    with (Path(tempfile.gettempdir()) / "schedulearn-test-images").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not engine.api.images(name, filters={"label": label}):
+            engine.api.import_image_from_data(content, *name.split(":"), changes=[f"LABEL {label}"])
+
+
 def add_python(archive: tarfile.TarFile) -> None:
     """This machine's interpreter, with as much of its library as a small script needs."""
     needed = "site, __future__, importlib.machinery, functools, signal, sys, time, typing"
@@ -205,7 +217,7 @@ def add_python(archive: tarfile.TarFile) -> None:
     python = os.path.realpath(sys.executable)
     libraries = subprocess.run(["ldd", python], capture_output=True, text=True, check=True).stdout
     modules = subprocess.run([python, "-I", "-S", "-c", show], capture_output=True, text=True, check=True).stdout
-    for path in {python, *re.findall(r"(/\S+) \(0x", libraries), *map(os.path.abspath, modules.split())}:
+    for path in sorted({python, *re.findall(r"(/\S+) \(0x", libraries), *map(os.path.abspath, modules.split())}):
         if path.lstrip("/") not in archive.getnames():
             archive.add(os.path.realpath(path), path.lstrip("/"))
     link = tarfile.TarInfo("bin/python3")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from networks import can_have_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ NEEDS = {
 }
 """Fixture to marker."""
 
-ORDER = {"network": 0, "training": 1}
+ORDER = {"page": 0, "training": 1}
 """The long ones begin at once and beside each other; files fill the rest."""
 
 _SHARES = "SCHEDULEARN_TEST_SHARES"
@@ -70,15 +71,15 @@ def markers(item: pytest.Item) -> set[str]:
 
 
 def shares(item: pytest.Item) -> str:
-    """What a test has in common with others, so that they run one after another, in one worker of `pytest -n 2`.
+    """What a test has in common with others, so that they run one after another, in one worker.
 
-    Each container brings a network interface with it, and Chromium cuts off its requests whenever one comes or goes
-    (ERR_NETWORK_CHANGED). So browsers do not run beside containers. Training takes all processors that it can get: two
-    at a time would only wait for each other. All others share at most what their module has.
+    Tests of the page share a browser and services. Where they can't have a network of their own (`own_network`), no
+    containers run beside them. Training takes all processors that it can get: two at a time would only wait for each
+    other. All others share at most what their module has.
     """
     has = markers(item)
-    if has & {"browser", "docker"}:
-        return "network"
+    if "browser" in has or ("docker" in has and not can_have_its_own()):
+        return "page"
     if "horovod" in has:
         return "training"
     return item.nodeid if "alone" in has else item.nodeid.partition("::")[0]

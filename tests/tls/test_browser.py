@@ -11,6 +11,7 @@ import pytest
 from browsing import ARGUMENTS, CHROMIUM, Watch, assert_clean, visit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from networks import own_network
 from playwright.sync_api import Page, expect, sync_playwright
 from services import Service
 
@@ -23,7 +24,7 @@ TOKEN = "correct horse"
 def service(tmp_path: Path) -> Iterator[Service]:
     if CHROMIUM is None:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
-    with Service(tmp_path / "data", "--host", "0.0.0.0", token=TOKEN) as running:
+    with own_network(), Service(tmp_path / "data", "--host", "0.0.0.0", token=TOKEN) as running:
         yield running
         running.cancel_all()
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from benches import IMAGE, tools_image
+from benches import IMAGE, have_image, tools_image
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
@@ -10,7 +10,6 @@ from schedulearn.scheduler.runtimes.docker.api import Engine
 def engine(docker_url: str) -> str:
     """One that has the small image of shell tools."""
     there = Engine(docker_url)
-    if not there.api.images(IMAGE):
-        there.api.import_image_from_data(tools_image(), *IMAGE.split(":"))
+    have_image(there, IMAGE, tools_image())
     there.close()
     return docker_url

@@ -1,23 +1,25 @@
-"""What becomes of what somebody has who is removed."""
+"""What becomes of what somebody has who is removed, and whose numbers on the hosts are given to whom."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Row, delete, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.control.service import cancel_job
 from schedulearn.scheduler.control.sweeps import cancel_sweep
-from schedulearn.scheduler.core.states import TERMINAL
+from schedulearn.scheduler.core.states import TERMINAL, TaskStatus
+from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data import versions
 from schedulearn.scheduler.store.data.tables import DataVersion
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.models import Job, Task
 from schedulearn.scheduler.store.people import accounts
-from schedulearn.scheduler.store.people.tables import GroupMember, Quota, Secret
+from schedulearn.scheduler.store.people.tables import Account, GroupMember, Quota, Secret
 from schedulearn.scheduler.store.sweeps import Sweep
 
 
@@ -71,3 +73,38 @@ def remove_person(
     if secrets is OfThings.REMOVE:
         conn.execute(delete(Secret).where(col(Secret.owner) == name))
     accounts.remove_account(conn, name, now)
+
+
+def set_ids(conn: Connection, name: str, ids: RunAs | None, writable: Collection[str], now: float) -> accounts.Account:
+    """As whom the jobs of a user write folders of the hosts. A container can't change its numbers while it runs, so
+    nobody loses one, or gets a uid, with which a job runs. `writable`: those folders. Raises NotFoundError, and
+    ConflictError."""
+    before = accounts.get_account(conn, name)
+    lost = _numbers(before.uid, before.gid, before.gids) - (_numbers(ids.uid, ids.gid, ids.gids) if ids else set())
+    uid = ids.uid if ids is not None and ids.uid != before.uid else None
+    for job in _writing(conn, name, uid, writable):
+        what = f"uid {uid}" if job.user != name else " and ".join(f"{kind} {number}" for kind, number in sorted(lost))
+        if what:
+            raise ConflictError(
+                f"job {job.id} of {job.user} runs with {what} on the hosts until it ends: cancel it, or wait for its "
+                "end, and change this then",
+                field="uid",
+            )
+    return accounts.set_ids(conn, name, ids, now)
+
+
+def _numbers(uid: int | None, gid: int | None, gids: Collection[int]) -> set[tuple[str, int]]:
+    numbers = {("gid", number) for number in (gid, *gids) if number is not None}
+    return numbers if uid is None else {*numbers, ("uid", uid)}
+
+
+def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[str]) -> list[Row[tuple[str, str]]]:
+    """Jobs that run with such a folder: of the user, and of whoever has this uid, also of those who were removed."""
+    others = select(col(Account.name)).where(col(Account.uid) == uid)
+    query = (
+        select(col(Job.id), col(Job.user), col(Job.mounts))
+        .where(or_(col(Job.user) == name, col(Job.user).in_(others)))
+        .where(col(Job.id).in_(select(col(Task.job_id)).where(col(Task.state) != TaskStatus.ENDED)))
+        .order_by(col(Job.id))
+    )
+    return [row for row in conn.execute(query) if set(writable).intersection(row.mounts or ())]

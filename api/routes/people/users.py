@@ -17,7 +17,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.routes.people.groups import GroupOut, groups_shown
 from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
-from schedulearn.scheduler.control.people import OfJobs, OfThings, remove_person
+from schedulearn.scheduler.control.people import OfJobs, OfThings, remove_person, set_ids
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.core.task import HIGHEST_ID, RunAs
@@ -135,26 +135,27 @@ def add_user(request: Request, body: UserIn) -> Response:
     credentials, now = credentials_of(request), time.time()
     if body.name == credentials.own:
         raise ConflictError(f"{body.name} runs this service, and is its admin already", field="name")
-    ids = body.run_as(body.name)
+    ids, writable = body.run_as(body.name), cluster_of(request).settings.writable_data_sets
 
     def change(conn: Connection) -> Response:
         account = accounts.add_account(conn, body.name, body.role, now)
-        return _answer(account if ids is None else accounts.set_ids(conn, body.name, ids, now), 201)
+        return _answer(account if ids is None else set_ids(conn, body.name, ids, writable, now), 201)
 
     return credentials.change(cluster_of(request).db, change)
 
 
-@router.patch("/users/{name}", response_model=UserOut, responses=problems(404, 422))
+@router.patch("/users/{name}", response_model=UserOut, responses=problems(404, 409, 422))
 def change_user(request: Request, name: UserName, body: UserChange) -> Response:
-    """In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on."""
-    now, ids = time.time(), body.run_as(name)
+    """In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on. A number
+    with which a job runs stays its user's until it ends (409)."""
+    now, ids, writable = time.time(), body.run_as(name), cluster_of(request).settings.writable_data_sets
 
     def change(conn: Connection) -> Response:
         account = accounts.get_account(conn, name)
         if body.role is not None:
             account = accounts.set_role(conn, name, body.role, now)
         if body.model_fields_set & Ids.model_fields.keys():
-            account = accounts.set_ids(conn, name, ids, now)
+            account = set_ids(conn, name, ids, writable, now)
         return _answer(account)
 
     return credentials_of(request).change(cluster_of(request).db, change)

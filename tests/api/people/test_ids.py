@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +22,8 @@ SEARCH = {"name": "tried", "job": {**OF_SWEEPS, "command": "true", "family": "f"
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    folders = {"data_sets": {"home": "/home/ada"}, "writable_data_sets": {"home": ["ada"]}}
+    writers = {"home": ["ada", "bob", *(f"ada{number}" for number in range(6))]}
+    folders = {"data_sets": {"home": "/home/ada", "wiki": "/srv/wiki"}, "writable_data_sets": writers}
     with serve_api(tmp_path_factory.mktemp("ids"), token="correct-horse-battery", **folders) as api:
         yield api
 
@@ -32,28 +34,61 @@ def ada(api: Api) -> Iterator[httpx.Client]:
         yield client
 
 
-def change(api: Api, **ids: Any) -> httpx.Response:
-    return api.http.patch("/api/v1/users/ada", json=ids)
+def change(api: Api, name: str = "ada", **ids: Any) -> httpx.Response:
+    return api.http.patch(f"/api/v1/users/{name}", json=ids)
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("number", "path", "body"),
     [
-        ("/api/v1/jobs", {**FIVE_KEYS, "mounts": ["home"]}),
-        ("/jobs", {**FIVE_KEYS, "mounts": ["home"]}),
-        ("/api/v1/jobs:batch", [FIVE_KEYS, {**FIVE_KEYS, "mounts": {"home": "/anywhere"}}]),
-        ("/api/v1/sweeps", SWEEP),
-        ("/api/v1/experiments", EXPERIMENT),
-        ("/api/v1/searches", SEARCH),
+        (0, "/api/v1/jobs", {**FIVE_KEYS, "mounts": ["home"]}),
+        (1, "/jobs", {**FIVE_KEYS, "mounts": ["home"]}),
+        (2, "/api/v1/jobs:batch", [FIVE_KEYS, {**FIVE_KEYS, "mounts": {"home": "/anywhere"}}]),
+        (3, "/api/v1/sweeps", SWEEP),
+        (4, "/api/v1/experiments", EXPERIMENT),
+        (5, "/api/v1/searches", SEARCH),
     ],
 )
-def test_every_way_in_asks_for_a_uid(api: Api, ada: httpx.Client, path: str, body: Any) -> None:
-    assert change(api, uid=None).json()["uid"] is None
-    refused = ada.post(path, json=body)
-    assert refused.status_code == 403, refused.text
-    assert "ada has no uid: an admin sets it (schedulearn users ids ada --uid UID --gid GID)" in refused.text
-    assert change(api, uid=1001, gid=1002, gids=[200]).json()["gids"] == [200]
-    assert ada.post(path, json=body).status_code == 201
+def test_every_way_in_asks_for_a_uid(api: Api, number: int, path: str, body: Any) -> None:
+    name, uid = f"ada{number}", 1100 + number
+    with known_by(api, token_for(api, name, "user")) as ada:
+        refused = ada.post(path, json=body)
+        assert refused.status_code == 403, refused.text
+        assert f"{name} has no uid: an admin sets it (schedulearn users ids {name} --uid UID --gid GID)" in refused.text
+        assert change(api, name, uid=uid, gid=1002, gids=[200]).json()["gids"] == [200]
+        assert ada.post(path, json=body).status_code == 201
+
+
+def test_a_number_with_which_a_job_runs_is_given_to_nobody(tmp_path: Path) -> None:
+    folders = {"home": "/home/ada", "wiki": "/srv/wiki"}
+    with serve_api(tmp_path, data_sets=folders, writable_data_sets={"home": ["ada"]}) as api:
+        for name, uid in (("ada", 1001), ("bob", 1002)):
+            given = {"name": name, "uid": uid, "gid": uid, "gids": [200]}
+            assert api.http.post("/api/v1/users", json=given).status_code == 201
+        reading = api.submit(user="ada", required_gpus=1, mounts=["wiki"])
+        api.wait(reading, "running")
+        assert change(api, uid=1003, gid=1003, gids=[200]).status_code == 200  # it runs as its image says
+        writing = api.submit(user="ada", required_gpus=1, mounts=["home"])
+        api.wait(writing, "running")
+        said = f"job {writing} of ada runs with {{}} on the hosts until it ends"
+        for name, ids, number in (
+            ("bob", {"uid": 1003, "gid": 9}, "uid 1003"),
+            ("ada", {"uid": 1004, "gid": 1003, "gids": [200]}, "uid 1003"),
+            ("ada", {"uid": 1003, "gid": 5, "gids": [200]}, "gid 1003"),
+            ("ada", {"uid": 1003, "gid": 1003}, "gid 200"),
+            ("ada", {"uid": None}, "gid 200 and gid 1003 and uid 1003"),
+        ):
+            refused = change(api, name, **ids)
+            assert (refused.status_code, said.format(number) in refused.text) == (409, True), refused.text
+        new = api.http.post("/api/v1/users", json={"name": "cleo", "uid": 1003, "gid": 1003})
+        assert (new.status_code, api.http.get("/api/v1/users").text.count("cleo")) == (409, 0)
+        assert change(api, uid=1003, gid=1003, gids=[200, 201]).json()["gids"] == [200, 201]  # one more
+        assert change(api, "bob", uid=1002, gid=1003).status_code == 200  # people share groups
+        assert api.http.delete("/api/v1/users/ada?jobs=keep").status_code == 204
+        assert change(api, "bob", uid=1003, gid=1003).status_code == 409  # it runs on, as a removed user's
+        api.runtime.finish(f"schedulearn-{writing}-1-0")
+        api.wait(writing, "succeeded")
+        assert change(api, "bob", uid=1003, gid=1003).status_code == 200
 
 
 def test_nobody_sets_their_own(ada: httpx.Client) -> None:

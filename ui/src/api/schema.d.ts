@@ -1752,7 +1752,8 @@ export interface paths {
         head?: never;
         /**
          * Change User
-         * @description In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on.
+         * @description In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on. A number
+         *     with which a job runs stays its user's until it ends (409).
          */
         patch: operations["change_user_api_v1_users__name__patch"];
         trace?: never;
@@ -12386,6 +12387,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

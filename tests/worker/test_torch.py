@@ -66,6 +66,24 @@ def test_outside_schedulearn_nothing_is_written_and_the_optimizer_is_horovods_ow
     assert not (python.folder / "checkpoints").exists()
 
 
+def test_a_parameter_that_seldom_has_a_gradient_is_not_all_of_the_noise(python: Python) -> None:
+    """Adam's second moment of a rare word's embedding is nearly 0 when it comes; that of an unused layer is 0."""
+    code = (
+        "import torch; from schedulearn.worker.torch.noise import TorchNoiseMeter\n"
+        "words, unused = torch.nn.Parameter(torch.zeros(64, 2)), torch.nn.Parameter(torch.zeros(3))\n"
+        "adam = torch.optim.Adam([words, unused])\n"
+        "words.grad, unused.grad = torch.ones(64, 2), torch.zeros(3)\n"
+        "for step in range(2000):\n"
+        "    words.grad[63] = float(step == 0)\n"
+        "    adam.step()\n"
+        "meter = TorchNoiseMeter(16, adam)\n"
+        "print([meter.norms(list(meter.conditioned([p], [torch.ones_like(p)]))) for p in (words, unused)])"
+    )
+    common, rare = json.loads(python.run("alone", 1, "-c", code).strip().splitlines()[-1])
+    assert common == pytest.approx(126 + 2 * 100, rel=0.02)  # 12,906 before
+    assert rare == 0
+
+
 def test_workers_end_the_longer_epochs_of_a_larger_batch_together(python: Python) -> None:
     """They would wait for each other for ever otherwise."""
     script = str(HERE.parents[1] / "bench/training/accuracy_train.py")

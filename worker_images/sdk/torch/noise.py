@@ -9,6 +9,9 @@ import torch
 from schedulearn.worker.batch.noise_meter import NoiseMeter
 
 FIRST_STEPS = 10
+LEAST_MOMENT = 0.01
+"""Of the mean second moment of a tensor. A parameter that seldom has a gradient, as a rare word's embedding, has almost
+none by the time it comes: alone it would be all of the noise."""
 
 
 class TorchNoiseMeter(NoiseMeter):
@@ -72,6 +75,7 @@ class TorchNoiseMeter(NoiseMeter):
             if "exp_avg_sq" in state:
                 group = groups[id(parameter)]
                 corrected = state["exp_avg_sq"] / (1 - group["betas"][1] ** max(float(state["step"]), 1.0))
-                yield gradient / (corrected.sqrt() + group["eps"])
+                moment = torch.maximum(corrected, LEAST_MOMENT * corrected.mean())
+                yield gradient * (moment > 0) / (moment.sqrt() + group["eps"])
             else:
                 yield gradient

@@ -136,18 +136,20 @@ def serve_api(
     server = uvicorn.Server(bounded(config, Connections(limits_for(2048))))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait_for(lambda: server.started, what="the server")
-    port = server.servers[0].sockets[0].getsockname()[1]
-    headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
-    with (
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http,
-        patch.object(advisor, "ask_child", ask_here),
-        patch.object(searcher, "ask_child", ask_here),
-    ):
-        wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
-        yield Api(http, runtime, directory)
-    server.should_exit = True
-    thread.join(timeout=15)
+    try:
+        wait_for(lambda: server.started, what="the server")
+        port = server.servers[0].sockets[0].getsockname()[1]
+        headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
+        with (
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http,
+            patch.object(advisor, "ask_child", ask_here),
+            patch.object(searcher, "ask_child", ask_here),
+        ):
+            wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
+            yield Api(http, runtime, directory)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=60)
     assert not thread.is_alive()
     runtime.check()
 

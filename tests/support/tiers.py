@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from networks import can_have_its_own
@@ -53,8 +54,8 @@ NEEDS = {
 }
 """Fixture to marker."""
 
-ORDER = {"page": 0, "training": 1}
-"""The long ones begin at once and beside each other; files fill the rest."""
+FIRST = ("page", "training")
+"""The longest of what tests share."""
 
 _SHARES = "SCHEDULEARN_TEST_SHARES"
 """The folder where each worker of xdist writes down what its tests share."""
@@ -85,6 +86,17 @@ def shares(item: pytest.Item) -> str:
     return item.nodeid if "alone" in has else item.nodeid.partition("::")[0]
 
 
+def turn(item: pytest.Item) -> tuple[int, int]:
+    """Where it stands in the order of all.
+
+    The longest begin at once. Modules are mixed: folders hold what computes, or what waits for containers, and each is
+    best beside the other. What any worker may take is last, so that all workers end together.
+    """
+    shared = shares(item)
+    place = FIRST.index(shared) if shared in FIRST else len(FIRST) + ("alone" in markers(item))
+    return place, crc32(shared.encode())
+
+
 def needs_a_process() -> None:
     """Fails the test that runs now where it starts what it does not say that it needs."""
     if _running and not markers(_running[-1]) & REAL:
@@ -113,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in gone]
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: ORDER.get(shares(item), 2))
+        items.sort(key=turn)
         path = Path(os.environ[_SHARES], os.environ["PYTEST_XDIST_WORKER"])
         path.write_text(json.dumps({item.nodeid: shares(item) for item in items}))
 

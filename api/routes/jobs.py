@@ -162,7 +162,7 @@ async def submit_batch(request: Request) -> Response:
         return await futures_of(request).result(await run_in_threadpool(_store_batch, request, body))
 
 
-def _store_batch(request: Request, body: bytes) -> Future[Answer]:
+def _store_batch(request: Request, body: bytes) -> Future[Response]:
     MANY.check(body)
     given = decoded(body)
     if not isinstance(given, list):
@@ -179,9 +179,15 @@ def _store_batch(request: Request, body: bytes) -> Future[Answer]:
     return cluster.service.submit(
         specs,
         idempotency_key(request),
-        lambda rows: Answer(Batch(items=[JobOut.of(row) for row in rows]), 201),
+        _batch,
         asked,
     )
+
+
+def _batch(rows: JobRows) -> Response:
+    """A `Batch`, job by job: nobody else gets a word in while one of 10,000 is written by one call."""
+    jobs = b",".join(json_bytes(JobOut.of(row)) for row in rows)
+    return Response(b'{"items":[' + jobs + b"]}", 201, media_type="application/json")
 
 
 def _jobs_of(given: Sequence[object]) -> list[JobSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from sqlalchemy import Row, delete, func, or_, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -82,11 +82,11 @@ def set_ids(conn: Connection, name: str, ids: RunAs | None, writable: Collection
     before = accounts.get_account(conn, name)
     lost = _numbers(before.uid, before.gid, before.gids) - (_numbers(ids.uid, ids.gid, ids.gids) if ids else set())
     uid = ids.uid if ids is not None and ids.uid != before.uid else None
-    for job in _writing(conn, name, uid, writable):
-        what = f"uid {uid}" if job.user != name else " and ".join(f"{kind} {number}" for kind, number in sorted(lost))
+    for job_id, user in _writing(conn, name, uid, writable):
+        what = f"uid {uid}" if user != name else " and ".join(f"{kind} {number}" for kind, number in sorted(lost))
         if what:
             raise ConflictError(
-                f"job {job.id} of {job.user} runs with {what} on the hosts until it ends: cancel it, or wait for its "
+                f"job {job_id} of {user} runs with {what} on the hosts until it ends: cancel it, or wait for its "
                 "end, and change this then",
                 field="uid",
             )
@@ -98,7 +98,7 @@ def _numbers(uid: int | None, gid: int | None, gids: Collection[int]) -> set[tup
     return numbers if uid is None else {*numbers, ("uid", uid)}
 
 
-def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[str]) -> list[Row[tuple[str, str]]]:
+def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[str]) -> list[tuple[str, str]]:
     """Jobs that run with such a folder: of the user, and of whoever has this uid, also of those who were removed."""
     others = select(col(Account.name)).where(col(Account.uid) == uid)
     query = (
@@ -107,4 +107,4 @@ def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[
         .where(col(Job.id).in_(select(col(Task.job_id)).where(col(Task.state) != TaskStatus.ENDED)))
         .order_by(col(Job.id))
     )
-    return [row for row in conn.execute(query) if set(writable).intersection(row.mounts or ())]
+    return [(row.id, row.user) for row in conn.execute(query) if set(writable).intersection(row.mounts or ())]

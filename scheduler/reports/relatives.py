@@ -9,7 +9,7 @@ from sqlmodel import col
 from schedulearn.scheduler.reports.records import JobHistory, Relative
 from schedulearn.scheduler.reports.store import NOISE, STALL, observations_of, points_of, profile_of
 from schedulearn.scheduler.store.models import Job, PassMeasurement, Profile
-from schedulearn.scheduler.store.people.kin import Kin, of_kin, owner_of
+from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin, owner_of
 
 REMEMBERED = 40  # measurements of a family
 CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
@@ -32,7 +32,7 @@ def load_relative(conn: Connection, job_id: str, *, hints: bool = True) -> Relat
     if job is None or not job.family:
         return None
     mine = _most_telling(conn, job_id, of_kin(Kin(job.family, owner_of(conn, job.user))))
-    relative = mine or (_most_telling(conn, job_id, col(Job.family) == job.family) if hints else None)
+    relative = mine or (_most_telling(conn, job_id, of_family(job.family)) if hints else None)
     if relative is None:
         return None
     found = load_history(conn, relative)

@@ -41,7 +41,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0056"
+HEAD = "0057"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (

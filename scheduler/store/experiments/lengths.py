@@ -35,7 +35,7 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Profile
-from schedulearn.scheduler.store.people.kin import Kin, of_kin
+from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
 
 MOST_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
@@ -113,7 +113,7 @@ def ended_jobs(conn: Connection, kin: Kin, *, hints: bool = False) -> list[Ended
     """The jobs of a family that ended well last, of the version in use: those of the owner, and with `hints` those of
     all others where the owner has none."""
     found = _ended_jobs(conn, of_kin(kin))
-    return _ended_jobs(conn, col(Job.family) == kin.family) if hints and not found else found
+    return _ended_jobs(conn, of_family(kin.family)) if hints and not found else found
 
 
 def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[Ended]:

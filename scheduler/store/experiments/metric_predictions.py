@@ -35,7 +35,7 @@ from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.experiments.lengths import MOST_KEPT, come_lately, given_of
 from schedulearn.scheduler.store.models import Job, Metric
-from schedulearn.scheduler.store.people.kin import Kin, of_kin
+from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
 
 MOST_METRICS = 8
 """Of a family: those that most of its jobs logged."""
@@ -98,7 +98,7 @@ def reached(conn: Connection, kin: Kin, left_out: Collection[str], *, hints: boo
     """Metric -> what the jobs of a family that ended well last came to, of the version in use, the newest first: those
     of the owner, and with `hints` those of all others where the owner's tell nothing."""
     found = _reached(conn, of_kin(kin), left_out)
-    return _reached(conn, col(Job.family) == kin.family, left_out) if hints and not found else found
+    return _reached(conn, of_family(kin.family), left_out) if hints and not found else found
 
 
 def _reached(conn: Connection, which: ColumnElement[bool], left_out: Collection[str]) -> dict[str, list[Reached]]:

@@ -207,6 +207,10 @@ ACCEPTED: dict[str, tuple[str, Any]] = {
     "the original's route": ("/jobs", _large_job()),
     "a preview": ("/api/v1/jobs:preview", _large_job()),
     "a batch of many": ("/api/v1/jobs:batch", [FIVE_KEYS] * 10_000),
+    "a batch of many families": (
+        "/api/v1/jobs:batch",
+        [{**FIVE_KEYS, "command": f"{number} {'x' * 676}"} for number in range(10_000)],
+    ),
     "a batch of long commands": ("/api/v1/jobs:batch", [{**FIVE_KEYS, "command": KEYWORDS}] * 120),
     "a sweep of many runs": ("/api/v1/sweeps", _sweep(3000, "python t.py --lr={lr}")),
     "a sweep with a long command": ("/api/v1/sweeps", _sweep(30, "{lr} " + KEYWORDS[:-10])),

@@ -12,6 +12,7 @@ from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.control.service import job_row
+from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.hosts.disk_cleanup import data_of_jobs
 from schedulearn.scheduler.specs.job import JobSpec
@@ -22,6 +23,7 @@ from schedulearn.scheduler.store.columns import insert_rows
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.job_list import JobFilter
 from schedulearn.scheduler.store.models import Job, Meta, Metric, Task
+from schedulearn.scheduler.store.people.kin import of_family
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.resources import minutes
 
@@ -214,3 +216,19 @@ def test_whoever_sees_only_their_own_jobs_reads_no_others(database: Database) ->
     finally:
         SEES_ONLY.reset(token)
     assert len(names(database)) == 2
+
+
+def test_started_jobs_are_found_by_their_family_in_an_index(database: Database) -> None:
+    """Jobs that wait are not in it: to put 10,000 hashes of families there takes longer than to store their jobs."""
+    add_jobs(database, *({"name": str(number), "family": f"f{number}"} for number in range(50)))
+    query = select(col(Job.id)).where(of_family("f7"), col(Job.status) == JobStatus.SUCCEEDED)
+    with database.read() as db:
+        if db.dialect.name == "sqlite":
+            statement = str(query.compile(db.engine, compile_kwargs={"literal_binds": True}))
+            plan = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}").all()
+            assert "job_by_family (family=?" in str(plan)
+        assert db.execute(query).all() == []
+    started = update(Job).where(col(Job.family) == "f7").values(attempt=1, status="succeeded", finished_at=2.0)
+    database.write(lambda db: db.execute(started))
+    with database.read() as db:
+        assert len(db.execute(query).all()) == 1

@@ -1,6 +1,6 @@
 """Trains by the SDK in steps of several passes, and by plain PyTorch in steps of one. Prints by how much they differ.
 
-script_accumulation.py horovod|torchrun|alone MAX_LOCAL [CASE...]
+script_accumulation.py horovod|torchrun|alone MAX_LOCAL BATCH SAMPLES [CASE...]
 
 A body is the same for both. What it does between `backward` and `step` is what such steps used to get wrong.
 """
@@ -17,9 +17,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import schedulearn.worker.torch as worker
-from schedulearn.worker.order import permutation
+from schedulearn.worker.order import permutation, step_size
 
-kind, max_local, *chosen = sys.argv[1:]
+kind, chosen = sys.argv[1], sys.argv[5:]
+MAX_LOCAL, BATCH, SAMPLES = map(int, sys.argv[2:5])
+EPOCHS = 2
 if kind == "horovod":
     import horovod.torch as hvd
 
@@ -28,7 +30,6 @@ elif kind == "torchrun":
     torch.distributed.init_process_group("gloo")
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
-BATCH, SAMPLES, EPOCHS = 64, 330, 2  # the last step of an epoch has 10 samples
 digits = load_digits()
 data = TensorDataset(
     torch.from_numpy(digits.images[:SAMPLES]).flatten(1) / 16,
@@ -212,6 +213,42 @@ class Optimizers(Case):
         self.log(nn.utils.clip_grad_norm_(self.model.parameters(), 0.5))
 
 
+class ScalerOfTwo(Optimizers):
+    """For both optimizers; the loss of one step is not a number."""
+
+    def begin(self):
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=3)
+
+    def body(self, x, y, index):
+        self.zero_grad()
+        loss = F.cross_entropy(self.net(x), y)
+        if 17 in index:
+            loss = loss * float("nan")
+        self.scaler.scale(loss).backward()
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
+        self.scaler.update()
+
+    def result(self):
+        return [*super().result(), torch.tensor([self.scaler.get_scale()])]
+
+
+class Penalty(ClipByNorm):
+    """Second derivatives: the gradient by the input is part of the loss."""
+
+    def body(self, x, y, index):
+        self.zero_grad()
+        x = x.clone().requires_grad_()
+        losses = F.cross_entropy(self.net(x), y, reduction="none")
+        [by_input] = torch.autograd.grad(losses.sum(), x, create_graph=True)
+        (losses.mean() + 0.1 * by_input.square().sum(1).mean()).backward()
+        self.before_step()
+        self.optimizers[0].step()
+
+
 class ZeroAfter(ClipByNorm):
     """Gradients are zeroed after the step, by the model."""
 
@@ -334,23 +371,26 @@ class Adversaries(Case):
 
 CASES = {
     "plain": Plain, "clip by norm": ClipByNorm, "clip by value": ClipByValue, "GradScaler": Scaler,
-    "GradScaler alone": ScalerAlone, "averages": Averages, "optimizers": Optimizers, "zero after": ZeroAfter,
+    "GradScaler alone": ScalerAlone, "averages": Averages, "optimizers": Optimizers,
+    "GradScaler of two": ScalerOfTwo, "penalty": Penalty, "zero after": ZeroAfter,
     "losses": Losses, "unused": Unused,
     "checkpointed": Checkpointed, "sparse": Sparse, "closure": Closure, "adversaries": Adversaries,
 }  # fmt: skip
 LEFT_OUT = {"torchrun": ("sparse",), "horovod": ("closure",)}
 
 
-def plain(case):
+def plain(case, workers):
     for epoch in range(EPOCHS):
         order = permutation(0, epoch, SAMPLES)
-        for start in range(0, SAMPLES, BATCH):
-            case.body(*data[order[start : start + BATCH]])
+        while len(order):
+            size = step_size(len(order), BATCH, workers)
+            case.body(*data[order[:size]])
+            order = order[size:]
     return case.result()
 
 
 def accumulated(made):
-    run = worker.Run(BATCH, max_local=int(max_local))
+    run = worker.Run(BATCH, max_local=MAX_LOCAL)
     run._reporter = Silent()
     loader = run.loader(data)
     case = made(run)
@@ -364,8 +404,8 @@ worker.Run.save = lambda self, stopping=False: None
 for name, made in CASES.items():
     if (chosen and name not in chosen) or name in LEFT_OUT.get(kind, ()):
         continue
-    expected = plain(made())
     run, found = accumulated(made)
+    expected = plain(made(), run.workers.size)
     apart = [
         float((mine - right).norm() / max(1e-12, right.norm())) if mine.shape == right.shape else float("inf")
         for mine, right in zip(found, expected, strict=True)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from environments import Python
@@ -22,12 +23,39 @@ SCRIPT = str(Path(__file__).parent / "script_accumulation.py")
 def test_steps_of_several_passes_are_steps_of_one(
     horovod_env: Path, tmp_path: Path, kind: str, workers: int, max_local: int, passes: int, as_a_job: bool
 ) -> None:
-    python = Python(horovod_env, tmp_path)
-    output = python.run(kind, workers, SCRIPT, kind, str(max_local), **(python.job if as_a_job else {}))
-    found = [json.loads(line[line.index('{"case"') :]) for line in output.splitlines() if '{"case"' in line]
+    """The last step of an epoch has 10 samples of 64."""
+    found = compared(Python(horovod_env, tmp_path), kind, workers, max_local, 64, 330, as_a_job=as_a_job)
     assert len(found) >= 12
     assert {(each["steps"], each["passes"]) for each in found} == {(12, passes)}
+
+
+@pytest.mark.horovod
+@pytest.mark.parametrize(
+    ("max_local", "batch", "samples", "steps", "passes"),
+    [
+        pytest.param(1, 3, 31, 20, 2, id="a worker has a sample and two passes"),
+        pytest.param(32, 64, 321, 10, 1, id="only the last step takes two passes"),
+    ],
+)
+def test_steps_whose_samples_do_not_fill_their_passes_count_each_once(
+    horovod_env: Path, tmp_path: Path, max_local: int, batch: int, samples: int, steps: int, passes: int
+) -> None:
+    cases = ("plain", "clip by norm", "GradScaler", "averages")
+    found = compared(Python(horovod_env, tmp_path), "torchrun", 2, max_local, batch, samples, *cases)
+    assert {(each["steps"], each["passes"]) for each in found} == {(steps, passes)}
+
+
+def compared(
+    python: Python, kind: str, workers: int, max_local: int, batch: int, samples: int, *cases: str,
+    as_a_job: bool = True,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Cases of the script, each of which agrees with plain PyTorch."""
+    numbers = map(str, (max_local, batch, samples))
+    output = python.run(kind, workers, SCRIPT, kind, *numbers, *cases, **(python.job if as_a_job else {}))
+    found = [json.loads(line[line.index('{"case"') :]) for line in output.splitlines() if '{"case"' in line]
+    assert len(found) >= len(cases)
     assert {each["case"]: each["apart"] for each in found if not each["apart"] < 1e-5} == {}
+    return found
 
 
 CHECKPOINTS = """

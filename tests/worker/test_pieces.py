@@ -20,6 +20,7 @@ from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED as WHAT_THE_SERVICE_READS
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.worker import PREEMPTED
+from schedulearn.worker.batch.choice import Batch
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
@@ -58,13 +59,14 @@ def test_the_sdk_is_imported_with_numpy_alone(tmp_path: Path) -> None:
     samples=st.integers(8, 300),
     shape=st.lists(st.tuples(st.integers(1, 8), st.integers(8, 320), st.integers(1, 4)), min_size=1, max_size=6),
     cuts=st.lists(st.integers(1, 5), min_size=6, max_size=6),
+    fits=st.sampled_from([None, 1, 5]),
 )
 def test_every_sample_comes_once_however_often_workers_and_batch_change(
-    samples: int, shape: list[tuple[int, int, int]], cuts: list[int]
+    samples: int, shape: list[tuple[int, int, int]], cuts: list[int], fits: int | None
 ) -> None:
     order, position, seen = permutation(0, 3, samples), 0, Counter[int]()
     for index, (workers, batch, most_passes) in enumerate(shape):
-        for_all = [list(steps(order, position, rank, workers, batch, most_passes)) for rank in range(workers)]
+        for_all = [list(steps(order, position, rank, workers, batch, most_passes, fits)) for rank in range(workers)]
         assert len({len(passes) for passes in for_all}) == 1, "a worker would wait for ever"
         done, weights = 0, 0.0
         for passes in zip(*for_all, strict=True):
@@ -89,6 +91,20 @@ def test_every_sample_comes_once_however_often_workers_and_batch_change(
             break
     assert seen == Counter(order[:position].tolist())
     assert position == samples
+
+
+@given(
+    workers=st.integers(1, 9), init=st.integers(1, 64), growth=st.sampled_from([1, 2, 4]),
+    fits=st.sampled_from([1, 2, 3, 7, 16]), more=st.integers(0, 70),
+)  # fmt: skip
+def test_no_pass_takes_more_samples_than_fit(workers: int, init: int, growth: int, fits: int, more: int) -> None:
+    """Not where workers have unequal shares either, nor in the last step of an epoch, which takes what is left."""
+    batch = Batch(BatchBounds(init, growth * init, max_local=fits), 1, workers)
+    batch.choose(growth * init, "")
+    order = np.arange(2 * batch.total + more)
+    found = [list(steps(order, 0, rank, workers, *batch.shape)) for rank in range(workers)]
+    assert max(len(each.indices) for passes in found for each in passes) <= fits
+    assert {passes[0].passes for passes in found} == {batch.accumulation + 1}, "what the service reckons with"
 
 
 def test_epochs_have_orders_of_their_own_that_are_the_same_everywhere() -> None:

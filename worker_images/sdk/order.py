@@ -47,20 +47,23 @@ def step_size(left: int, batch: int, workers: int) -> int:
     return left if left - batch < workers else batch
 
 
-def steps(order: Indices, position: int, rank: int, workers: int, batch: int, passes: int) -> Iterator[Pass]:
+def steps(
+    order: Indices, position: int, rank: int, workers: int, batch: int, passes: int, most: int | None = None
+) -> Iterator[Pass]:
     """The passes of worker `rank` from `position` of an epoch to its end, in steps of `batch` samples over all workers,
-    which need not divide by their number."""
+    which need not divide by their number. `most`: samples of a pass; the larger last step takes more passes for it."""
     while position < len(order):
         taken = step_size(len(order) - position, batch, workers)
-        yield from _step(order[position : position + taken], rank, workers, passes)
+        yield from _step(order[position : position + taken], rank, workers, passes, most)
         position += taken
 
 
-def _step(samples: Indices, rank: int, workers: int, passes: int) -> Iterator[Pass]:
+def _step(samples: Indices, rank: int, workers: int, passes: int, most: int | None) -> Iterator[Pass]:
     taken = len(samples)
     mine = np.array_split(samples, workers)[rank]
-    passes = max(1, min(passes, taken // workers))
+    share = -(-taken // workers)  # of the worker that has most
+    passes = max(1, min(passes, share), -(-share // most) if most else 0)
     for index, part in enumerate(np.array_split(mine, passes)):
         weight = workers * len(part) / taken
-        # A worker has no samples only after a resize near the end of an epoch. It joins in for the others' sake.
+        # A worker that has fewer than the others, or none after a resize near the end of an epoch, joins in for them.
         yield Pass(part if len(part) else samples[:1], index == 0, index == passes - 1, passes, weight, taken)

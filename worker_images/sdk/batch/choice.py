@@ -29,9 +29,9 @@ class Batch:
         return self.bounds.max_batch > self.bounds.init_batch
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(samples of a step, passes of a step), as `order.steps` takes them."""
-        return self.total, self.accumulation + 1
+    def shape(self) -> tuple[int, int, int | None]:
+        """(samples of a step, passes of a step, samples that fit in a pass), as `order.steps` takes them."""
+        return self.total, self.accumulation + 1, self.bounds.max_local if self.bounds.accumulate else None
 
     def choose(self, total: int, why: str) -> None:
         """`total` samples a step, or the nearest that these workers can do; it is remembered for when others can."""

@@ -102,6 +102,24 @@ def test_no_table_with_measured_figures_stands_without_a_mark(page: str) -> None
     assert rows == [], "write it by `make figures`, or keep what its command printed in bench/data/tables"
 
 
+@pytest.mark.parametrize("page", ["policies.md", "simulator.md"])
+def test_intervals_in_prose_say_what_measured_them_and_when(page: str) -> None:
+    text = re.sub(
+        r"<!-- (?:figures|measured): .*?<!-- end of figures -->", "", (ROOT / "docs" / page).read_text(), flags=re.S
+    )
+    told = re.compile(r"`[^`]*bench.*commits? [0-9a-f]{8}.*\d+ November \d{4}", re.S)
+    parts = [part for part in re.split(r"\n\s*\n|\n- |\n\|", text) if INTERVAL.search(part)]
+    assert parts
+    assert [part[:80] for part in parts if not told.search(part)] == []
+
+
+def test_what_is_said_of_the_thesiss_figures_follows_from_the_table() -> None:
+    text = (ROOT / "docs/simulator.md").read_text()
+    metrics = {cells[0].strip("`"): cells for cells in rows_of(figures.marked("thesis", text)[2])}
+    seconds, slower = metrics["thesis-default"][1], metrics["thesis-speed"][2].removesuffix(" slower")
+    assert f"The policy of today gives {seconds} s and {slower}." in text
+
+
 def test_what_is_said_of_pollux_follows_from_the_table() -> None:
     page = (ROOT / "docs/policies.md").read_text()
     said = re.search(r"lengths unknown, has ([\d.]+), ([\d.]+) and ([\d.]+) of its mean completion time: one run", page)

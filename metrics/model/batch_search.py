@@ -189,7 +189,7 @@ class _Candidates:
         largest = self.made(self.high)
         shares = self.k * (largest.steps + 1)
         even = self._within(np.floor(self.high / shares) * shares)
-        return np.concatenate([np.where(passes >= 1, self._within(passes * self.full), grid), even], axis=1)
+        return np.concatenate([np.where(grid > self.full, self._within(passes * self.full), grid), even], axis=1)
 
     def around(self, centre: Floats) -> Floats:
         """Batches near `centre` (n,)."""

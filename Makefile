@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
+.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-references test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-schema more than 20,000 requests by the description of the API, without a token and in each role"
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
 	@echo "make test-training  real training, resized and killed, in each framework; 20 minutes, and 15 more the first time"
+	@echo "make test-references  our formulas beside AdaptDL, statsmodels, scikit-learn and plain PyTorch; prints how far they agree"
 	@echo "make test-guards 30 guards are taken out one by one: a test of make test must notice each; 20 minutes"
 	@echo "make test-properties  properties on 2,000 new random examples each; make test has the same 100 each time"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
@@ -93,6 +94,13 @@ test-schema: setup $(VENV)/.dev
 
 test-faults: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_FAULTS=1 scripts/test.sh $(BIN) all tests/faults/real tests/faults/test_seeds.py $(ARGS)
+
+build/references: requirements/references.txt $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $@ -r $<
+	@touch $@
+
+test-references: setup build/references
+	@PYTHONPATH=build/references $(BIN)/python -m bench references
 
 test-guards: setup $(VENV)/.dev
 	@$(BIN)/python scripts/guards.py $(ARGS)

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 # Soaks of five minutes; `make test-faults` alone has those of half an hour.
 export SCHEDULEARN_TEST_SOAK=${SCHEDULEARN_TEST_SOAK:-300}
-[ $# -gt 0 ] || set -- test test-long test-docker test-page test-postgres test-faults test-schema test-hosts test-training audit
+[ $# -gt 0 ] || set -- test test-long test-docker test-page test-postgres test-faults test-schema test-references test-hosts test-training audit
 mkdir -p build/tests
 table=
 failed=0

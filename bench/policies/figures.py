@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from bench.policies import deadlines
 from bench.policies.paired import paired_ratio
+from bench.statistics import noise_memory
 from schedulearn.api.cli import cli
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +125,7 @@ TABLES = {
     "traces": Table("policies.md", _traces),
     "thesis": Table("simulator.md", _thesis),
     "deadlines": Table("policies.md", _deadlines),
+    "noise-memory": Table("measurements.md", lambda _: noise_memory.table()),
 }
 
 

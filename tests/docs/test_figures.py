@@ -81,6 +81,25 @@ def test_what_deadlines_change() -> None:
     assert figures.marked("deadlines", page)[2] == "\n".join(figures.TABLES["deadlines"].lines(page)), "`make figures`"
 
 
+def test_how_far_the_noise_scale_lags() -> None:
+    page = (ROOT / "docs/measurements.md").read_text()
+    assert figures.marked("noise-memory", page)[2] == "\n".join(figures.TABLES["noise-memory"].lines(page)), (
+        "`make figures` writes it anew"
+    )
+
+
+def test_each_test_that_the_page_of_corrections_names_is_there() -> None:
+    rows = rows_of(
+        (ROOT / "docs/measurements.md").read_text().partition("\n## What was wrong\n")[2].partition("\n## ")[0].strip()
+    )
+    assert [int(cells[0]) for cells in rows] == [*range(1, 14)], "a row for each correction"
+    for number, *_, proofs in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:: (\w+))?`", proofs)
+        assert named, f"{number}: which test holds it?"
+        for file, function in named:
+            assert f"def {function}" in (ROOT / file).read_text(), f"{number}: {file} has no {function}"
+
+
 def test_tables_that_take_hours_are_those_that_were_measured() -> None:
     """Nobody changes them by hand: what a command printed is kept beside the data, with its commit."""
     page = (ROOT / "docs/policies.md").read_text()

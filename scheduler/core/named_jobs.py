@@ -6,11 +6,14 @@ import re
 from collections.abc import Collection
 
 _BEFORE = r"(?:[Jj]ob )?(?<![\w.-])(?:schedulearn-)?"
-_ID = "[0-9][0-9a-hjkmnp-tv-z]{9}"
+_DIGIT, _LETTER = "[0-9]", "[0-9a-hjkmnp-tv-z]"
+_ID = f"{_DIGIT}{_LETTER}{{9}}"
 _AFTER = r"(?:-[0-9]+-[0-9]+)?(?![\w-])(?:, which [^.]*| \([a-z]+\))?"
 """A container of it, and what the sentence goes on to say of it."""
 NAMED = (f"{_BEFORE}(?!", f"){_ID}{_AFTER}")
 """A named job, for databases too; between these stand the ids that are not meant."""
+GLOB = f"*{_DIGIT}{_LETTER * 9}*"
+"""Texts that may name one: SQLite tells these apart in a tenth of the time."""
 INSTEAD = "another job"
 _NAMED = re.compile(f"{_BEFORE}({_ID}){_AFTER}")
 

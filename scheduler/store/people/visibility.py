@@ -17,7 +17,7 @@ from sqlalchemy import Engine, Table, event, inspect, select, text
 from sqlalchemy.engine import Connection
 from sqlmodel import SQLModel, col
 
-from schedulearn.scheduler.core.named_jobs import INSTEAD, NAMED, named_jobs, without_jobs
+from schedulearn.scheduler.core.named_jobs import GLOB, INSTEAD, NAMED, named_jobs, without_jobs
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
@@ -60,11 +60,12 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
     ),
 ]
 """Table, which of its rows are shown, and columns that are shown otherwise. Each may rest on those before it."""
-_ON_SQLITE = (
-    "without_jobs(message, (SELECT json_group_array(value) FROM json_each(named_jobs(message))"
-    ' WHERE value IN (SELECT id FROM {schema}.job WHERE "user" = {me})))'
+_ON_SQLITE = (  # of this program alone, as all below
+    f"CASE WHEN message GLOB '{GLOB}' THEN without_jobs(message, (SELECT json_group_array(value)"  # noqa: S608
+    ' FROM json_each(named_jobs(message)) WHERE value IN (SELECT id FROM {schema}.job WHERE "user" = {me})))'
+    " ELSE message END"
 )
-_ON_POSTGRESQL = (  # of this program alone
+_ON_POSTGRESQL = (
     f"regexp_replace(message, '{NAMED[0]}' || coalesce((SELECT string_agg(id, '|') FROM {{schema}}.job"  # noqa: S608
     f" WHERE \"user\" = {{me}} AND strpos({{table}}.message, id) > 0), '-') || '{NAMED[1]}', '{INSTEAD}', 'g')"
 )

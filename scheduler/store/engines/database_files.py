@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -15,12 +16,17 @@ from schedulearn.scheduler.errors import DatabaseLostError, UnwritableError
 from schedulearn.scheduler.private_files import close_path
 
 _MAGIC = b"SQLite format 3\0"
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_LOG_HEAD, _FRAME_HEAD = 32, 24
+_INDEX_HEAD = struct.Struct("=14xHI")
+"""Of the log's index: the size of a page (1: 65,536), and how many frames the log has."""
 
 _Identity = tuple[int, int]
 
 
 class DatabaseFiles:
-    """The database file and its write-ahead log, as they were when this was made. Close it after all connections."""
+    """The database file, its write-ahead log and the index of that, as they were when this was made. Close it after
+    all connections."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.resolve()
@@ -30,10 +36,14 @@ class DatabaseFiles:
         self._open.execute("PRAGMA journal_mode = WAL").fetchall()
         self._open.execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._descriptor = os.open(self._file, os.O_RDONLY)
-        self._identities = {path: _identity(path) for path in (self._file, self._wal)}
+        index = Path(f"{self._file}-shm")
+        self._log, self._index = (os.open(path, os.O_RDONLY) for path in (self._wal, index))
+        self._identities = {path: _identity(path) for path in (self._file, self._wal, index)}
 
     def close(self) -> None:
         self._open.close()
+        os.close(self._log)
+        os.close(self._index)
         os.close(self._descriptor)  # not before: it takes SQLite's locks on this file along
 
     def check(self) -> None:
@@ -45,6 +55,15 @@ class DatabaseFiles:
                 raise DatabaseLostError(f"{path.name} was {what} while the service used it")
         if os.pread(self._descriptor, len(_MAGIC), 0) != _MAGIC:
             raise DatabaseLostError(f"{self._file.name} was overwritten while the service used it")
+        if self._lacks_frames() and self._lacks_frames():  # not just being begun anew by another program
+            raise DatabaseLostError(f"{self._wal.name} was cut or overwritten while the service used it")
+
+    def _lacks_frames(self) -> bool:
+        """Whether the log is shorter than its index says, or has no head: another process would find nothing in it."""
+        size, head = os.fstat(self._log).st_size, os.pread(self._log, len(_LOG_MAGIC[0]), 0)
+        page, frames = _INDEX_HEAD.unpack(os.pread(self._index, _INDEX_HEAD.size, 0))
+        needed = _LOG_HEAD + frames * (_FRAME_HEAD + (page if page > 1 else 1 << 16))
+        return frames > 0 and (size < needed or head not in _LOG_MAGIC)
 
     def check_writable(self) -> None:
         """Raise UnwritableError for a file that became read-only or immutable: open ones can be written for a while."""

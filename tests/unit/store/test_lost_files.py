@@ -63,7 +63,11 @@ def replace_log(lost: Lost) -> None:
     os.replace(copy, lost.wal)
 
 
-@pytest.mark.parametrize("harm", [remove_log, remove_database, remove_all, replace_log])
+def remove_index(lost: Lost) -> None:
+    lost.file.with_name("schedulearn.db-shm").unlink()
+
+
+@pytest.mark.parametrize("harm", [remove_log, remove_database, remove_all, replace_log, remove_index])
 def test_what_was_acknowledged_is_saved_and_nothing_is_acknowledged_any_more(
     lost: Lost, harm: Callable[[Lost], None]
 ) -> None:
@@ -111,6 +115,21 @@ def test_a_file_that_was_overwritten_is_never_taken_for_whole(lost: Lost, conten
     with pytest.raises(StoreError):
         lost.put("after")
     assert lost.file.read_bytes() == content or "before" in lost.stored()
+
+
+@pytest.mark.parametrize("length", [0, 100, 9000])
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_nothing_is_acknowledged_into_a_log_that_was_cut(lost: Lost, length: int, is_idle: bool) -> None:
+    """What was in it is gone; what comes later must not be."""
+    for number in range(5):
+        lost.put(f"key {number}")
+    os.truncate(lost.wal, length)
+    if is_idle or length > 32:
+        wait_for(lambda: lost.told, seconds=5, what="the loss to be noticed")
+    with pytest.raises(StoreError):
+        lost.put("after")
+    assert "schedulearn.db-wal was cut or overwritten" in str(lost.db.trouble)
+    assert lost.told
 
 
 def test_another_program_that_reads_it_is_no_loss(lost: Lost) -> None:

@@ -238,6 +238,27 @@ def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
         assert (weights / (shifted * gpus.sum()) ** 0.6).sum() >= time
 
 
+def test_no_shares_end_jobs_sooner_than_those_of_hesrpt() -> None:
+    """Three jobs that can be divided at will, with speedups k^0.6, followed until the last one has ended."""
+    shares = [weights ** (1 / 1.6) for weights in map(hesrpt_weights, ([1.0], [2.0, 1.0], [3.0, 2.0, 1.0]))]
+
+    def total_time(shares: list[np.ndarray]) -> float:
+        left, now, total = np.array([30.0, 17.0, 9.0]), 0.0, 0.0
+        while len(left):
+            speeds = (shares[len(left) - 1] / shares[len(left) - 1].sum()) ** 0.6
+            ends = int((left / speeds).argmin())
+            step = left[ends] / speeds[ends]
+            now, left = now + step, np.delete(left - step * speeds, ends)
+            total += now
+        return total
+
+    dice, least = np.random.default_rng(0), total_time(shares)
+    for scale in (0.01, 0.1, 1.0):
+        for _ in range(100):
+            others = [each * np.exp(scale * dice.standard_normal(len(each))) for each in shares]
+            assert total_time(others) >= least * (1 - 1e-9)
+
+
 def test_utility_counts_the_gpus_that_jobs_still_have_on_a_host_that_is_drained() -> None:
     jobs = [job("stays", gpus=4, allocation={"h2": 4}), job("new", gpus=1)]
     plan = make_policy("goodput").allocate(snapshot(jobs, [host(), host("h2", open=False)]))

@@ -129,7 +129,10 @@ def test_draining_frees_a_job_that_can_not_start(tmp_path: Path, fault: RuntimeF
         assert refused(runtime) == tries
 
 
-def test_a_start_that_an_engine_refuses_for_unknown_causes_frees_its_gpus(tmp_path: Path) -> None:
+def test_a_start_that_an_engine_refuses_for_unknown_causes_frees_its_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_failures, "REST_S", (300.0, 300.0))  # else it starts there again before `far` is there
     runtime, other = Broken("local"), FakeRuntime("far")
     runtime.fault = ObjectFault("the engine at local failed to start it: odd.")
     with FakeCluster(tmp_path, runtime=runtime, others={"far": other}, gpus=1) as c:

@@ -22,6 +22,7 @@ def rows_of(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()[2:]]
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_thesiss_scenario() -> None:
     page = (ROOT / "docs/simulator.md").read_text()
     table = "\n".join(figures.TABLES["thesis"].lines(page))
@@ -51,6 +52,7 @@ def test_what_is_said_of_the_thesiss_scenario() -> None:
     ) in text
 
 
+@pytest.mark.slow
 def test_the_example_of_who_can_starve(tmp_path: Path) -> None:
     jobs = [{"name": f"small-{at}", "time": 90 * at, "seconds": 600, "num_replicas": 1} for at in range(480)]
     jobs.append({"name": "large", "time": 900, "seconds": 600, "num_replicas": 4})

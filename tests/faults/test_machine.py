@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -43,7 +44,7 @@ class FaultMachine(RuleBasedStateMachine):
                 self.run.close()
 
 
-TestFaultMachine = FaultMachine.TestCase
+TestFaultMachine = pytest.mark.slow(FaultMachine.TestCase)
 TestFaultMachine.settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

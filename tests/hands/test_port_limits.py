@@ -71,6 +71,7 @@ def test_requests_take_turns_and_all_are_answered(service: Service, tmp_path: Pa
     assert f"holds {FOR_REQUESTS + 1}" not in service.logs(job)
 
 
+@pytest.mark.slow
 def test_all_jobs_together_have_a_bound_too(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=64) as c:
         jobs = c.submit(*[spec() for _ in range(1 + max(ALTOGETHER // OF_A_JOB, CONNECTIONS // CONNECTIONS_OF_A_JOB))])

@@ -33,6 +33,7 @@ from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.db import Database
 
+pytestmark = pytest.mark.slow
 HELD_S = 0.1
 WORK = json.dumps([{"a": number, "b": [number, number], "c": str(number)} for number in range(20_000)])
 """Ten times read, it takes about HELD_S where nothing else runs."""

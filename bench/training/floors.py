@@ -142,8 +142,8 @@ def show(runs: dict[Cell, dict[str, Any]]) -> None:
     for cell in runs:
         if cell.floor is not None and _fixed(cell) in runs:
             groups[cell.example, cell.optimizer, cell.workers, cell.floor].append(cell)
-    print("  example, optimizer, workers, floor: seeds; loss gained by, accuracy points lost, times as fast for all of")
-    print("  the samples, times as fast to the fixed batch's last losses; batch at the end; retreats")
+    print("  example, optimizer, workers, floor: seeds; loss gained by, accuracy points lost, times as fast for all")
+    print("  the progress, times as fast to the same loss; batch at the end; retreats")
     for key, members in sorted(groups.items(), key=lambda item: (*item[0][:3], -item[0][3])):
         pairs = [(runs[_fixed(cell)], runs[cell]) for cell in members]
         loss = interval([after["loss"] - before["loss"] for before, after in pairs])
@@ -155,6 +155,22 @@ def show(runs: dict[Cell, dict[str, Any]]) -> None:
         print(
             f"  {key[0]:10} {key[1]:8} {key[2]} {key[3]:4.2f}: {len(pairs):2}; {loss}; {lost}; {speed}; {to_loss}; "
             f"{batch:g}; {retreats:g}"
+        )
+    pooled: dict[tuple[int, float], list[Cell]] = defaultdict(list)
+    for key, members in groups.items():
+        pooled[key[2], key[3]] += members
+    print(
+        "  workers, floor over all examples and optimizers: pairs; accuracy points lost, mean and worst; times as fast"
+    )
+    print("  to the same loss; samples trained, over those of the first batch")
+    for (workers, floor), members in sorted(pooled.items(), reverse=True):
+        pairs = [(runs[_fixed(cell)], runs[cell]) for cell in members]
+        points = [100 * (before["accuracy"] - after["accuracy"]) for before, after in pairs]
+        faster = statistics.geometric_mean(speed_to_loss(before, after, workers) for before, after in pairs)
+        more = statistics.fmean(after["samples"] / before["samples"] for before, after in pairs)
+        print(
+            f"  {workers} {floor:4.2f}: {len(pairs):2}; {statistics.fmean(points):+.2f}, {max(points):+.2f}; "
+            f"{faster:.2f}; {more:.2f}"
         )
 
 

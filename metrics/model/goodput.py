@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 4  # of tables that each job's goodput keeps
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
-SAFE_EFFICIENCY = 0.9  # of a batch that a live job may grow to: its epochs become longer by no more than a ninth
+SAFE_EFFICIENCY = 0.5  # of a batch that a live job may grow to: its epochs become at most twice as long (docs/adr/0076)
 
 
 @dataclass(frozen=True)

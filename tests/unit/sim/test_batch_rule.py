@@ -72,7 +72,7 @@ def test_a_batch_at_most_doubles_and_not_before_it_has_made_its_steps() -> None:
         assert ended - began >= MIN_STEPS * step * (1 - 1e-6)
 
 
-def test_a_sample_in_a_larger_batch_is_surely_worth_nine_tenths_of_one_in_the_first() -> None:
+def test_a_sample_in_a_larger_batch_is_surely_worth_half_of_one_in_the_first() -> None:
     training = started(Conditions())
     while training.clock < 3600:
         before = training.batch
@@ -80,7 +80,7 @@ def test_a_sample_in_a_larger_batch_is_surely_worth_nine_tenths_of_one_in_the_fi
         if training.batch > before:
             assert training.phi is not None
             sure = training.conditions.noise_believed * training.phi
-            assert efficiency(sure, CIFAR10.bounds.init_batch, training.batch) >= 0.9
+            assert efficiency(sure, CIFAR10.bounds.init_batch, training.batch) >= 0.5
     assert training.batch > CIFAR10.bounds.init_batch
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY
 from schedulearn.metrics.model.noise_scale import NoiseScale, learning_rate_factor
 
+UNTRIED_EFFICIENCY = 0.9
+"""Of optimizers with which no larger batch was tried: neither SGD nor of Adam's kind."""
 LEAST_STEPS = 64
 """An epoch's, at a batch that grew by the square root rule."""
 
@@ -43,9 +44,9 @@ class LearningRate:
         """The largest batch that can do no harm, whatever the noise of the gradients. `samples`: of an epoch.
 
         The square root alone makes a step of S times the batch worth no more than the root of S, so a sample is worth
-        SAFE_EFFICIENCY only up to a certain batch. It also leaves less noise in the weights than the first batch does,
+        UNTRIED_EFFICIENCY only up to a certain batch. It also leaves less noise in the weights than the first batch does,
         and a small data set that is learnt by heart needs that noise (Smith and Le, 2018): LEAST_STEPS an epoch."""
         if rule != "sqrt":
             return math.inf
-        worth = math.inf if has_second_moment else init_batch / SAFE_EFFICIENCY**2
+        worth = math.inf if has_second_moment else init_batch / UNTRIED_EFFICIENCY**2
         return min(worth, max(init_batch, samples / LEAST_STEPS))

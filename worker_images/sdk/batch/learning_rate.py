@@ -44,8 +44,9 @@ class LearningRate:
         """The largest batch that can do no harm, whatever the noise of the gradients. `samples`: of an epoch.
 
         The square root alone makes a step of S times the batch worth no more than the root of S, so a sample is worth
-        UNTRIED_EFFICIENCY only up to a certain batch. It also leaves less noise in the weights than the first batch does,
-        and a small data set that is learnt by heart needs that noise (Smith and Le, 2018): LEAST_STEPS an epoch."""
+        UNTRIED_EFFICIENCY only up to a certain batch. It also leaves less noise in the weights than the first batch
+        does, and a small data set that is learnt by heart needs that noise (Smith and Le, 2018): LEAST_STEPS an
+        epoch."""
         if rule != "sqrt":
             return math.inf
         worth = math.inf if has_second_moment else init_batch / UNTRIED_EFFICIENCY**2

@@ -85,10 +85,12 @@ class HostObserver:
 
     @property
     def status(self) -> HostStatus:
-        """A clock that is set while a host is silent makes its silence no longer."""
-        status = self._status
+        """A clock that is set while a host is silent makes its silence no longer. Tasks that were started since the
+        last look may be there."""
+        unseen, status = self._starts.unseen(), self._status
         if status.observation is not None:
-            return status
+            maybe = status.observation.maybe_starting | unseen
+            return replace(status, observation=replace(status.observation, maybe_starting=maybe))
         return replace(status, silent_since=self._clock() - (self._monotonic() - self._silent_from))
 
     def start(self) -> None:
@@ -126,6 +128,7 @@ class HostObserver:
             self._status = HostStatus(
                 self._host_id, Observation(tasks, self._clock(), maybe, started, asked_at), "", facts
             )
+            self._starts.end_observation()
             seen = _Seen(tuple(tasks), maybe, started)
             self._failures = 0
         except Exception as fault:

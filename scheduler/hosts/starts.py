@@ -16,6 +16,8 @@ class Starts:
         self._under_way: set[str] = set()
         self._touched: set[str] = set()
         """Tasks whose start was under way at any time since the observation began."""
+        self._unseen: set[str] = set()
+        """Likewise since the last observation began that has ended."""
         self._succeeded: set[str] = set()
         self._refusals: dict[str, Refusal] = {}
 
@@ -23,6 +25,7 @@ class Starts:
         with self._lock:
             self._under_way.add(task_id)
             self._touched.add(task_id)
+            self._unseen.add(task_id)
 
     def succeed(self, task_id: str) -> None:
         with self._lock:
@@ -63,3 +66,12 @@ class Starts:
         """Tasks of which the observation can't tell whether they were there already."""
         with self._lock:
             return frozenset(self._touched)
+
+    def end_observation(self) -> None:
+        with self._lock:
+            self._unseen = set(self._touched)
+
+    def unseen(self) -> frozenset[str]:
+        """Tasks of which the last observation can't tell whether they are there by now."""
+        with self._lock:
+            return frozenset(self._unseen)

@@ -45,6 +45,24 @@ def test_a_container_is_not_removed_while_a_second_try_of_its_start_is_under_way
     assert runtime.tasks() == []
 
 
+def test_an_old_look_does_not_tell_that_a_task_never_ran() -> None:
+    """It is cancelled right after its start: its GPUs were given to others while it ran."""
+    runtime, pending = FakeRuntime(), list[Callable[[], Any]]()
+    agent = HostAgent("h1", runtime, lambda: None, timing=timing(VirtualTime(), pending))
+    agent.observe()
+    spec = task_spec()
+    agent.act([StartTask(spec)], {"img": [spec.task_id]})
+    pending.pop()()
+
+    def maybe() -> Any:
+        assert agent.status.observation is not None
+        return agent.status.observation.maybe_starting
+
+    assert maybe() == {spec.task_id}
+    agent.observe()
+    assert maybe() == set()
+
+
 @pytest.mark.parametrize("by", [-HOUR_S, HOUR_S])
 def test_a_clock_that_is_set_neither_puts_off_a_start_nor_brings_it_forward(by: float) -> None:
     time = VirtualTime()

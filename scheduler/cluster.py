@@ -176,6 +176,7 @@ class Cluster:
             wake,
             keep_days=chosen.keep_telemetry,
             utility=self.utility,
+            timing=self._timing,
             hear_machine=self.resources.hear_machine,
             aged=aged(chosen.keep_telemetry * DAY_S),
         )

@@ -170,6 +170,8 @@ class SchedulerLoop:
         self._fenced: set[str] = set()
         self._settling: Mapping[str, str] = {}
         """GPUs that jobs have just left and that nobody may have yet, with what is waited for."""
+        self._failed_at: dict[str, float] = {}
+        """Live tasks that were seen to have failed: since when, by the monotonic clock."""
         self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
         self._rest_s = settings.interval
@@ -361,7 +363,8 @@ class SchedulerLoop:
             gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
             crash_limit=self._crash_limit,
-            looked_at=self._monitor.looked_at,
+            last_look_s=self._monitor.last_look_s,
+            failed_s=self._failed_for,
             memory_of=self._memory_of,
             unused_since=self._unused_since,
             said=self._said,
@@ -369,9 +372,15 @@ class SchedulerLoop:
             real_gpus={gpu.uuid for gpu in state.gpus if not gpu.simulated},
             told_to_pause={task_id for agent in self.agents.values() for task_id in agent.told_to_pause},
         )
+        live = {task.id for task in state.tasks}
+        self._failed_at = {task_id: at for task_id, at in self._failed_at.items() if task_id in live}
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
         self._awaits_gpus = outcomes.awaits_gpus
         return [*outcomes.findings, *take_refusals(self.agents, state.jobs)]
+
+    def _failed_for(self, task_id: str) -> float:
+        now = self._monotonic()
+        return now - self._failed_at.setdefault(task_id, now)
 
     def _given_up(
         self,

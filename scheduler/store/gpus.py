@@ -40,7 +40,7 @@ class GpuAsSeen:
 
     shown: bool = True
     at: float | None = None
-    """Of the last sample, by the host's clock; None: there was none."""
+    """Of the last sample or Xid, by the host's clock; None: there was none."""
     ecc_errors: int = 0
 
 

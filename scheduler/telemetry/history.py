@@ -51,10 +51,6 @@ class Telemetry:
                 ring.push(reading, now)
             self._heard[host_id] = now
 
-    def heard_at(self, host_id: str) -> float:
-        """When the last sample of a host came; 0 if none did."""
-        return self._heard.get(host_id, 0.0)
-
     def reading(self, uuid: str, now: float) -> GpuReading | None:
         """The latest; None if there is none, or only a stale one."""
         ring = self._rings.get(uuid)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from concurrent.futures import Future
 from functools import partial
 
 from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample, Xid
-from schedulearn.scheduler.background import Background, delay_after, start_once
+from schedulearn.scheduler.background import Background, Timing, delay_after, start_once
 from schedulearn.scheduler.core import topology
 from schedulearn.scheduler.core.outcomes.blame import Blame, of_start
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, Verdict, judge
@@ -55,7 +54,7 @@ class HostWatch:
         telemetry: Telemetry,
         tasks_on: Callable[[], Sequence[ObservedTask] | None],
         wake: Callable[[], None],
-        clock: Callable[[], float],
+        timing: Timing,
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
         unknown: str = "",
         is_held: Callable[[str], bool] = lambda uuid: False,
@@ -75,7 +74,8 @@ class HostWatch:
         self._telemetry = telemetry
         self._tasks_on = tasks_on
         self._wake = wake
-        self._clock = clock
+        self._clock = timing.clock
+        self._monotonic = timing.monotonic
         self._hear_machine = hear_machine
         self._known: dict[str, Known] = {}
         self._is_held = is_held
@@ -92,6 +92,8 @@ class HostWatch:
         """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
         self._heard = 0.0
         """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
+        self._answered_at: dict[str, float] = {}
+        """By UUID when the last reading was taken into account that its driver answered, by the monotonic clock."""
         self._renewed = False
         """A GPU was returned: it may have been forgotten, though the inventory is the same."""
         self._silent = False
@@ -121,11 +123,22 @@ class HostWatch:
 
     @property
     def heard_lately(self) -> bool:
-        return self._heard >= time.monotonic() - SILENT_S
+        return self._heard >= self._monotonic() - SILENT_S
+
+    def last_look_s(self, uuid: str) -> float | None:
+        """Seconds since a GPU answered, infinite while that is yet to come or it is being found out why it does not;
+        None: nobody speaks for it."""
+        answered_at = self._answered_at.get(uuid)
+        if answered_at is None:
+            return None if self._failures or self._silent else math.inf
+        if self.heard_lately and (uuid in self._missed or self._last[uuid][1].stuck):
+            return math.inf
+        since = self._monotonic() - answered_at
+        return since if since < SILENT_S else None
 
     def interrupt_if_silent(self) -> None:
         if self._heard > 0 and not self.heard_lately:
-            self._heard = time.monotonic()
+            self._heard = self._monotonic()
             self._silent, self.problem = True, _SILENT
             self._probe.interrupt()
 
@@ -140,6 +153,7 @@ class HostWatch:
             return store.GpuAsSeen()
         at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
         shown = any(gpu.uuid == uuid for gpu in self._inventory.gpus) and not reading.lost
+        at = max([at, *(xid.at for xid in reading.xids)])  # its clock may have been set back since
         return store.GpuAsSeen(shown, at or None, reading.ecc_errors or 0)
 
     def reading_since(self, uuid: str, instant: float) -> GpuReading | None:
@@ -152,8 +166,16 @@ class HostWatch:
         """Who held memory of a GPU at the last sample, without having it from us; empty: nobody that is known."""
         return self._strangers.get(uuid, "") if self.heard_lately else ""
 
-    def renew(self) -> None:
-        """An operator has returned a GPU: reads anew what is known, and asks the probe for an inventory."""
+    @property
+    def is_new(self) -> bool:
+        """Whether the first look at its GPUs is yet to come."""
+        looked = self._inventory is not None and (self._read_at or self._inventory.problem)
+        return not (looked or self._failures or self._silent)
+
+    def renew(self, uuid: str) -> None:
+        """An operator has returned a GPU: it is judged afresh, and the probe is asked for an inventory."""
+        if (known := self._known.get(uuid)) is not None:
+            self._known[uuid] = known.afresh()
         self._load(set())
         self._check_due = True
         self._renewed = True
@@ -171,7 +193,7 @@ class HostWatch:
 
     def _follow(self) -> float:
         """To the end of the probe's readings. Seconds until it is followed again."""
-        began = time.monotonic()
+        began = self._monotonic()
         try:
             with self._following:
                 self._take_readings()
@@ -181,7 +203,7 @@ class HostWatch:
                 log.exception("the probe of %s can't be followed", self.host_id)
             problem = f"its GPUs can't be watched: {error}"
         self._heard = 0.0
-        self._failures = 0 if time.monotonic() - began > _LASTING_S else self._failures + 1
+        self._failures = 0 if self._monotonic() - began > _LASTING_S else self._failures + 1
         if self._silent:
             self.problem = _SILENT
         elif self._failures:  # else it may well go on at once
@@ -198,7 +220,7 @@ class HostWatch:
         self._check_due = True
         cause = of_start(problem, self.host_id)
         broken = cause is not None and cause.cause.blame is Blame.HOST
-        lasts = time.monotonic() - self._failing_since >= UNWATCHED_AFTER_S
+        lasts = self._monotonic() - self._failing_since >= UNWATCHED_AFTER_S
         # Of a host that does not answer at all, its agent tells.
         if (broken or lasts) and self._tasks_on() is not None and not self._thread.stopping:
             why = cause.sentence if cause is not None else problem
@@ -209,7 +231,7 @@ class HostWatch:
         for reading in self._probe.readings():
             if self._thread.stopping:
                 return
-            self._heard = time.monotonic()
+            self._heard = self._monotonic()
             if isinstance(reading, Inventory):
                 self._take_inventory(reading)
             else:
@@ -263,13 +285,13 @@ class HostWatch:
             known.fresh = known.fresh or row.uuid in fresh
 
     def _take_sample(self, sample: Sample) -> None:
-        now, monotonic = self._clock(), time.monotonic()
+        now, monotonic = self._clock(), self._monotonic()
         if self._silent:
             self._silent, self.problem = False, _problem(self.unknown) if self.unknown else ""
         if sample.machine is not None:
             self._hear_machine(self.host_id, sample.machine)
         is_ours = _recognise(self._tasks_on())
-        changes: list[Future[None]] = []
+        changes: list[Callable[[Connection], None]] = []
         noted = False
         for reading in sample.gpus:
             self._last[reading.uuid] = (sample.at, reading)
@@ -280,16 +302,31 @@ class HostWatch:
             verdict = judge(known, reading, is_ours, monotonic, held=self._is_held(reading.uuid))
             if is_ours is not None:
                 self._strangers[reading.uuid] = stranger(reading, known.total, is_ours)
-            changes += [self._db.submit(write) for write in _writes(reading, verdict, now)]
+            changes += _writes(reading, verdict, now)
             noted = noted or bool(verdict.xids)
-        for change in changes:
-            change.result()
+        self._write(changes)
+        self._answered_at |= {reading.uuid: monotonic for reading in sample.gpus if not reading.stuck}
         if noted:
             self._load(set())  # repeated ones may have made a GPU unhealthy, or well
         # After the verdicts: who waits for this sample may rely on them.
         self._telemetry.take(self.host_id, sample, now)
         if changes:
             self._wake()
+
+    def _write(self, changes: Sequence[Callable[[Connection], None]]) -> None:
+        """All or none: an Xid that is noted without what follows from it would be an old one from then on."""
+        if not changes:
+            return
+
+        def write(conn: Connection) -> None:
+            for change in changes:
+                change(conn)
+
+        try:
+            self._db.write(write)
+        except BaseException:
+            self._known = {}  # what the verdicts made of it is not stored: judged anew by what is
+            raise
 
 
 def _known(xids: Mapping[int, float]) -> Known:

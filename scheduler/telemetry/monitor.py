@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuReading
-from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.job_image import HostGpus
 from schedulearn.scheduler.core.outcomes.gpu_holders import ASK_S, SETTLE_S, is_free
@@ -64,19 +64,20 @@ class Monitor:
         *,
         keep_days: float,
         utility: Callable[[], ClusterUtility],
-        clock: Callable[[], float] = time.time,
+        timing: Timing = MACHINE,
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
         aged: Callable[[], float] | None = None,
     ) -> None:
-        """`aged`: the clock by which readings get old; None: `clock`."""
-        self._aged = aged or clock
+        """`aged`: the clock by which readings get old; None: that of `timing`."""
+        self._aged = aged or timing.clock
         self.telemetry = Telemetry()
         self._db = db
         self._tasks_on = tasks_on
         self._wake = wake
         self._keep_minutes = int(keep_days * 24 * 60)
         self._utility = utility
-        self._clock = clock
+        self._timing = timing
+        self._clock = timing.clock
         self._hear_machine = hear_machine
         self._lock = threading.Lock()
         self._watches: dict[str, HostWatch] = {}
@@ -89,12 +90,12 @@ class Monitor:
         """GPUs of live tasks."""
         self._left: dict[str, float] = {}
         """GPUs that jobs have left, and whose memory is yet to be seen free: when, by the monotonic clock."""
-        self._minute = int(clock() // 60)
-        self._energy_until = clock()
+        self._minute = int(timing.clock() // 60)
+        self._energy_until = timing.clock()
         self._energy_asked = 0.0
         self._energy_of = store.LiveTasks()
         self._gpu_memory = GpuMemoryPeaks()
-        self._cuda_checks = CudaChecks(db, wake, clock)
+        self._cuda_checks = CudaChecks(db, wake, timing.clock)
         self._due = 0.0
         self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be kept", trouble_s=1.0)
 
@@ -123,7 +124,7 @@ class Monitor:
                 return
             tasks = partial(self._tasks_on, host_id)
             watch = HostWatch(
-                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine, unknown,
+                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._timing, self._hear_machine, unknown,
                 lambda uuid: uuid in self._held,
                 (lambda: None) if check is None else partial(self._cuda_checks.begin, host_id, check),
             )  # fmt: skip
@@ -187,19 +188,17 @@ class Monitor:
         self._energy_asked = max(self._energy_asked, until)
         return False
 
-    def looked_at(self, host_id: str) -> float | None:
-        """When the GPUs of a host were last looked at; None if no probe speaks for it now."""
+    def last_look_s(self, host_id: str, uuid: str) -> float | None:
+        """Seconds since a GPU of a host answered, infinite while it does not yet; None if no probe speaks for it."""
         watch = self._watches.get(host_id)
-        if watch is None or not watch.heard_lately:
-            return None
-        return self.telemetry.heard_at(host_id)
+        return watch.last_look_s(uuid) if watch is not None else None
 
     def settling(self, gpus: Sequence[Gpu], tasks: Sequence[Task]) -> Mapping[str, str]:
         """GPUs that jobs have just left and that nobody may have yet, with what is waited for: a look at them, then
         their memory. For `SETTLE_S` at most: by then it is somebody else's, or nobody looks."""
         held = {uuid for task in tasks for uuid in task.gpu_uuids}
         real = {gpu.uuid: gpu for gpu in gpus if not gpu.simulated}
-        now = time.monotonic()
+        now = self._timing.monotonic()
         self._left |= {uuid: now for uuid in sorted(self._held - held) if uuid in real}
         self._held = held
         why = {uuid: self._unsettled(real[uuid], at, now) for uuid, at in self._left.items() if uuid in real}
@@ -238,8 +237,9 @@ class Monitor:
         self._gpu_memory.notice(tasks, self._simulated_uuids)
 
     def return_gpu(self, host_id: str, name: str) -> str:
-        """An operator's word that a GPU, given by index or UUID, is well; its UUID. Errors as `store.return_gpu`."""
-        watch = self._watches.get(host_id)
+        """An operator's word that a GPU, given by index or UUID, is well; its UUID. Errors as `store.return_gpu`, and
+        ConflictError while its host has not been looked at yet."""
+        watch = self._looking_watch(host_id)
 
         def as_seen(uuid: str) -> store.GpuAsSeen:
             return watch.as_seen(uuid) if watch is not None else store.GpuAsSeen()
@@ -251,9 +251,16 @@ class Monitor:
 
         uuid = self._db.write(change)
         if watch is not None:
-            watch.renew()
+            watch.renew(uuid)
         self._wake()
         return uuid
+
+    def _looking_watch(self, host_id: str) -> HostWatch | None:
+        """That of a host. Raises ConflictError before its first look: what that shows could not be forgiven yet."""
+        watch = self._watches.get(host_id)
+        if watch is not None and watch.is_new:
+            raise ConflictError(f"the GPUs of {host_id} are just being looked at: try again in a moment")
+        return watch
 
     def reset_gpu(self, host_id: str, name: str) -> None:
         """Resets an idle GPU, given by index or UUID, and forgives its errors. Raises NotFoundError, ConflictError for
@@ -261,7 +268,7 @@ class Monitor:
         gpu = self._db.write(lambda conn: begin_reset(conn, host_id, name))
         watch, error = self._watches.get(host_id), "it failed"
         try:
-            if watch is None:
+            if self._looking_watch(host_id) is None or watch is None:
                 raise ConflictError(f"nobody watches the GPUs of {host_id}")
             reading = self.reading(gpu.uuid)
             if reading is not None and reading.processes:
@@ -274,7 +281,7 @@ class Monitor:
         finally:
             self._db.write(partial(self._note_reset, host_id, gpu, watch, error))
             if watch is not None:
-                watch.renew()
+                watch.renew(gpu.uuid)
             self._wake()
 
     def _note_reset(self, host_id: str, gpu: Resetting, watch: HostWatch | None, error: str, conn: Connection) -> None:

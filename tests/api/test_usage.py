@@ -11,6 +11,7 @@ from matrices import each
 from sqlalchemy import insert, select, update
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.states import Parking
 from schedulearn.scheduler.store.accounting.capacity import Capacity, capacity, note_capacity
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -183,7 +184,7 @@ def test_how_many_gpus_jobs_can_have_is_noted_when_it_changes(tmp_path: Path) ->
     put(update(Host).values(lost_at=None, parking=Parking.NONE))
     clock = [600.0]
     monitor = Monitor(
-        db, lambda _: None, lambda: None, keep_days=1, utility=lambda: ClusterUtility(), clock=lambda: clock[0]
+        db, lambda _: None, lambda: None, keep_days=1, utility=lambda: ClusterUtility(), timing=Timing(lambda: clock[0])
     )
     monitor.start()
     clock[0] = 660.0

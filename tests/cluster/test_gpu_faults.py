@@ -1,6 +1,7 @@
 """Hosts and GPUs that can't run jobs: jobs go elsewhere and are not blamed, the host is closed, nothing is lost."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,16 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from gpu_probes.memory import FakeProbe
 
-from schedulearn.metrics.probe.readings import GpuProcess
+from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, Reading, Xid
 from schedulearn.scheduler.core.outcomes import early_failures, gpu_health
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import TaskSpec
-from schedulearn.scheduler.errors import HostRefused, ObjectFault, RuntimeFault
+from schedulearn.scheduler.errors import ConflictError, HostRefused, ObjectFault, RuntimeFault, StoreError
 from schedulearn.scheduler.hosts import retries
 from schedulearn.scheduler.runtimes.cuda_check import Checked
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
-from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.telemetry import host_watch, monitor
 
 MISMATCH = "on local the NVIDIA driver's library and its kernel module differ: reboot the host"
@@ -286,6 +287,108 @@ class StandIn:
 def checks(c: FakeCluster) -> list[str]:
     with c.cluster.db.read() as db:
         return [event.code for event in repository.list_events(db) if event.kind == "host.cuda_check"]
+
+
+@pytest.mark.parametrize("how", ["return_gpu", "reset_gpu"])
+def test_a_gpu_that_was_reset_is_judged_afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """What its driver asked for before lasted for some seconds more, and took it out of service again."""
+    probe = FakeProbe(2)
+    monkeypatch.setattr(gpu_health, "HINDERED_AFTER_S", 0.5)
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.01,))
+    probe.set(0, health=GpuHealth("GPU reset"))
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)) and c.gpu(probe.uuid(0)).fault_kind == "state")
+        probe.set(0, health=GpuHealth("none"))
+        getattr(c.cluster.monitor, how)("local", "0")
+        time.sleep(0.2)  # ten samples
+        assert kinds(c).count("gpu.unhealthy") == 1
+        assert c.gpu(probe.uuid(0)).fault == ""
+        probe.set(0, health=GpuHealth("GPU reset"))
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault, what="it asks for one again")
+
+
+class Slow(FakeProbe):
+    """Its first answer takes a while, as NVML's initialisation does."""
+
+    def _read(self) -> Iterator[Reading]:
+        time.sleep(0.7)
+        yield from super()._read()
+
+
+def test_a_gpu_is_returned_only_after_the_first_look(tmp_path: Path) -> None:
+    """The service has just started: the errors that the probe tells next would take the GPU out again."""
+    runtime, probe = FakeRuntime("local"), FakeProbe(2)
+    probe.set(0, ecc_errors=3)
+    with FakeCluster(tmp_path, runtime=runtime, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)) and c.gpu(probe.uuid(0)).fault)
+    slow = Slow(2)
+    slow.set(0, ecc_errors=3)
+    with FakeCluster(tmp_path, runtime=runtime, probe=slow) as c:
+        wait_for(lambda: c.cluster.monitor._watches)
+        with pytest.raises(ConflictError, match="just being looked at: try again"):
+            c.cluster.monitor.return_gpu("local", "0")
+        wait_for(lambda: c.cluster.monitor.reading(slow.uuid(0)))
+        c.cluster.monitor.return_gpu("local", "0")
+        assert c.gpu(slow.uuid(0)).fault == ""
+
+
+def test_a_return_forgives_errors_though_the_clock_was_set_back_since(tmp_path: Path) -> None:
+    probe, runtime = FakeProbe(2), FakeRuntime("local")
+    probe.set(0, xids=(Xid(48, 1, time.time() + 3600),))
+    with FakeCluster(tmp_path, runtime=runtime, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)) and c.gpu(probe.uuid(0)).fault)
+        c.cluster.monitor.return_gpu("local", "0")
+    probe.closed = False
+    with FakeCluster(tmp_path, runtime=runtime, probe=probe) as c:
+        wait_for(lambda: c.cluster.monitor.reading(probe.uuid(0)))
+        assert c.gpu(probe.uuid(0)).fault == ""
+
+
+def test_a_job_whose_gpu_broke_while_the_service_was_away_is_not_blamed(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local")
+    with FakeCluster(tmp_path, runtime=runtime, probe=FakeProbe(2)) as c:
+        [job] = c.submit(spec())
+        c.wait(job, "running")
+    probe = Slow(2)
+    uuid = runtime.env(c.task(job))["NVIDIA_VISIBLE_DEVICES"]
+    probe.set(int(uuid[-1]), lost=True, processes=None)
+    runtime.finish(c.task(job), 1)
+    with FakeCluster(tmp_path, runtime=runtime, probe=probe) as c:
+        wait_for(lambda: c.state(job) == "failed" or (c.job(job).attempt, c.state(job)) == (2, "running"))
+        assert (c.job(job).attempt, c.job(job).retries, c.job(job).reason) == (2, 0, "container_running")
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
+def test_a_job_that_failed_has_failed_though_the_clock_of_its_host_is_wrong(tmp_path: Path, ahead_s: float) -> None:
+    runtime = FakeRuntime("local", clock=lambda: time.time() + ahead_s)
+    with FakeCluster(tmp_path, runtime=runtime, probe=FakeProbe(2)) as c:
+        [job] = c.submit(spec())
+        c.wait(job, "running")
+        runtime.finish(c.task(job), 1)
+        wait_for(lambda: c.poke() and c.state(job) == "failed", seconds=15, pause=0.2)
+        assert c.job(job).reason == "command_failed"
+
+
+@pytest.mark.parametrize("fault", [{"xids": (Xid(79, 1, 1e12),)}, {"lost": True}, {"ecc_errors": 2}])
+def test_a_fault_that_could_not_be_stored_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]
+) -> None:
+    """Its Xid was: it was taken for an old one after that, and the GPU stayed in service."""
+    set_fault, failures = gpus.set_fault, [StoreError("the disk is full")]
+
+    def fails_once(*given: Any, **more: Any) -> None:
+        if failures:
+            raise failures.pop()
+        set_fault(*given, **more)
+
+    monkeypatch.setattr(gpus, "set_fault", fails_once)
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.01,))
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)))
+        probe.set(0, **fault)
+        wait_for(lambda: not failures, what="the write that fails")
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault, seconds=10)
 
 
 def test_cuda_is_checked_when_a_host_joins_changes_its_driver_or_returns_a_gpu(

@@ -89,6 +89,13 @@ class Known:
     total: int = 0
     """Bytes of its memory."""
 
+    def afresh(self) -> Known:
+        """After an operator has returned it: its errors are known, and nothing has lasted yet."""
+        return Known(
+            xids=self.xids, ecc_seen=self.ecc_seen, most_nvlinks=self.most_nvlinks, warned=self.warned,
+            texts=self.texts, warnings=self.warnings,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Fault:

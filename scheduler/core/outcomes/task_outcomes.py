@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -14,8 +15,11 @@ from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
 LOOK_S = 1.5
-"""So long after the end of a task a look at its GPUs must be to tell whether they are to blame."""
-LOOK_AT_MOST_S = 5.0
+"""So long after a task was seen to have failed, a look at its GPUs tells whether they are to blame."""
+LOOK_AT_MOST_S = 12.0
+"""For so long a failed task waits for that look: longer than it takes to notice that NVML hangs."""
+UNSURE_S = 45.0
+"""As LOOK_AT_MOST_S, for a GPU that does not answer: by then it is known whether it is stuck or gone."""
 OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
 INHERITED_S = 30.0
 """For so long after the service's start a pause may be one that the service of before asked for."""
@@ -37,8 +41,12 @@ def highest_memory(noted: int | None, seen: MemorySeen | None) -> int | None:
     return max((peak for peak in (noted, seen.peak if seen is not None else None) if peak is not None), default=None)
 
 
-def nobody_looks(host_id: str) -> float | None:
+def nobody_looks(host_id: str, uuid: str) -> float | None:
     return None
+
+
+def just_now(task_id: str) -> float:
+    return 0.0
 
 
 def nothing_said(task_id: str) -> bytes | None:
@@ -69,8 +77,10 @@ class Evidence:
     """Unhealthy GPUs, and what is wrong with them."""
     crash_limit: int = 0
     """After so many equal exits soon after its start a job is not tried again; 0: it is."""
-    looked_at: Callable[[str], float | None] = nobody_looks
-    """Host -> when its GPUs were last looked at; None: nobody does."""
+    last_look_s: Callable[[str, str], float | None] = nobody_looks
+    """Host and GPU -> seconds since the last look at it, infinite if it does not answer yet; None: nobody looks."""
+    failed_s: Callable[[str], float] = just_now
+    """Task that failed -> seconds since that was first seen. No clock of a host counts: it may be wrong."""
     memory_of: Callable[[str], MemorySeen | None] = nobody_measures
     """Task -> the most memory that it was seen with, and what it may have."""
     unused_since: UnusedSince = always_used
@@ -183,9 +193,12 @@ def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
     fault = next((evidence.faults[uuid] for uuid in ended.task.gpu_uuids if uuid in evidence.faults), "")
     if fault:
         return TaskOutcome(replace(ended, outcome=Reason.GPU_LOST, error=fault, blame=None))
-    if ended.finished_at is None or ended.task.stop or not 0 <= evidence.now - ended.finished_at < LOOK_AT_MOST_S:
+    if ended.finished_at is None or ended.task.stop or not ended.task.gpu_uuids:
         return TaskOutcome(ended)
-    looked_at = evidence.looked_at(ended.task.host_id)
-    late = looked_at is not None and looked_at < ended.finished_at + LOOK_S
-    unread = ended.outcome is Reason.COMMAND_FAILED and ended.task.gpu_uuids and evidence.said(ended.task.id) is None
-    return TaskOutcome(awaits_gpus=True) if late or unread else TaskOutcome(ended)
+    failed_s = evidence.failed_s(ended.task.id)
+    looks = [evidence.last_look_s(ended.task.host_id, uuid) for uuid in ended.task.gpu_uuids]
+    oldest_s = max((look for look in looks if look is not None), default=-math.inf)
+    late = oldest_s > failed_s - LOOK_S
+    unread = ended.outcome is Reason.COMMAND_FAILED and evidence.said(ended.task.id) is None
+    at_most_s = UNSURE_S if oldest_s == math.inf else LOOK_AT_MOST_S
+    return TaskOutcome(awaits_gpus=True) if (late or unread) and failed_s < at_most_s else TaskOutcome(ended)

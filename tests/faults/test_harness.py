@@ -14,10 +14,12 @@ from virtual.runs import FaultRun
 
 from schedulearn.scheduler.control import host_actions
 from schedulearn.scheduler.control.clock_watch import ClockWatch
-from schedulearn.scheduler.core.outcomes import early_failures, retries
+from schedulearn.scheduler.core.cluster_state import Gpu
+from schedulearn.scheduler.core.outcomes import early_failures, retries, task_outcomes
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.reports.hangs import HangWatch
+from schedulearn.scheduler.telemetry.host_watch import HostWatch
 
 Patch = pytest.MonkeyPatch
 
@@ -66,6 +68,26 @@ def _starts_where_drivers_are_broken(patch: Patch) -> None:
     patch.setattr(early_failures, "takes_gpu_jobs", lambda host, now: True)
 
 
+def _notes_xids_apart(patch: Patch) -> None:
+    """An Xid is stored, and what follows from it is not, where the service ends in between."""
+
+    def write(self: HostWatch, changes: Sequence[Any]) -> None:
+        for change in changes:
+            self._db.write(change)
+
+    patch.setattr(HostWatch, "_write", write)
+
+
+def _blames_jobs_at_once(patch: Patch) -> None:
+    """A job that fails has failed by itself, whatever the next look at its GPUs tells."""
+    patch.setattr(task_outcomes, "LOOK_AT_MOST_S", 0.0)
+    patch.setattr(task_outcomes, "UNSURE_S", 0.0)
+
+
+def _uses_broken_gpus(patch: Patch) -> None:
+    patch.setattr(Gpu, "is_usable", property(lambda gpu: True))
+
+
 def _sees_no_hang(patch: Patch) -> None:
     """A job that does nothing is left alone."""
     patch.setattr(HangWatch, "look", lambda self, now, answering: {})
@@ -76,7 +98,10 @@ def _sees_no_hang(patch: Patch) -> None:
     ("break_it", "what", "begins"),
     [
         (_sees_no_hang, "jobs that never end", 2),
-        (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 0),
+        (_notes_xids_apart, "GPUs with Xids are in service", 87),
+        (_blames_jobs_at_once, "only its GPUs did", 112),
+        (_uses_broken_gpus, "is out of service .*, and was given", 9),
+        (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 11),
         (_no_removal, "containers that nobody removes", 0),
         (_forgets_what_ran, "is said to have failed", 0),
         (_waits_for_the_clock, "jobs that never end", 50),

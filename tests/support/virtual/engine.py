@@ -16,6 +16,7 @@ from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.fake_stores import FakeFolders, FakeImages
 from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from virtual.effects import SideEffects
+from virtual.gpus import VirtualGpus
 from virtual.time import VirtualTime
 
 if TYPE_CHECKING:
@@ -31,9 +32,17 @@ class VirtualEngine(Runtime):
     threads of the service do while a call is under way."""
 
     def __init__(
-        self, host_id: str, time: VirtualTime, effects: SideEffects, rng: random.Random, workload: Workload
+        self,
+        host_id: str,
+        time: VirtualTime,
+        effects: SideEffects,
+        rng: random.Random,
+        workload: Workload,
+        gpus: VirtualGpus | None = None,
     ) -> None:
+        """`gpus`: real ones, which a probe tells of; None: they are simulated."""
         self.host_id = host_id
+        self.gpus = gpus
         self.fake = FakeRuntime(host_id, clock=time.clock)
         self.trouble = 0.0
         self.cut = False
@@ -135,6 +144,14 @@ class VirtualEngine(Runtime):
     def next_end(self) -> float:
         """Seconds until the next command ends, if nothing keeps it from going on."""
         return max(0.05, min((self._left.get(spec.task_id, 0.0) for spec in self.running()), default=math.inf))
+
+    def fail_on(self, uuid: str) -> None:
+        """What computes on a GPU fails with it."""
+        for spec in self.fake.tasks(TaskState.RUNNING):
+            seen = self._seen(spec.task_id)
+            if uuid in spec.gpu_uuids and seen is not None and not seen.paused:
+                self._workload.note_gpu_failure(spec.job_id)
+                self.fake.finish(spec.task_id, 1)
 
     def restart_engine(self) -> None:
         """All that runs ends, and nobody saw how."""

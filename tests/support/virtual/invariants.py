@@ -26,6 +26,8 @@ class Invariants:
         self._ended: dict[str, str] = {}
         self._closed: dict[str, set[str]] = {}
         """Hosts that take no jobs with GPUs, and the tasks with GPUs that were there before."""
+        self._out: dict[str, set[str]] = {}
+        """Likewise of GPUs that take no jobs."""
 
     def close(self) -> None:
         self._connection.close()
@@ -36,6 +38,7 @@ class Invariants:
         self._check_ends_are_final(jobs)
         self._check_leases()
         self._check_closed_hosts()
+        self._check_closed_gpus()
         self._check_engines()
 
     def knows_that_it_ran(self, task_id: str) -> bool:
@@ -87,6 +90,27 @@ class Invariants:
             if more := tasks - self._closed.setdefault(host, tasks):
                 raise Broken(f"{host} takes no jobs with GPUs, and was given {sorted(more)}")
 
+    def faulty_gpus(self, host_id: str) -> list[str]:
+        return [row[0] for row in self._rows(f"SELECT uuid FROM gpu WHERE fault != '' AND host_id = '{host_id}'")]
+
+    def check_heard(self, host_id: str) -> None:
+        """What a probe told of broken GPUs, and the service has taken, is stored."""
+        gpus = self._engines[host_id].gpus
+        assert gpus is not None
+        well = {row[0] for row in self._rows("SELECT uuid FROM gpu WHERE fault = ''")}
+        told = {} if gpus.hung or gpus.mute else gpus.broken
+        if wrong := {uuid: code for uuid, code in told.items() if uuid in well}:
+            raise Broken(f"GPUs with Xids are in service: {wrong}")
+
+    def _check_closed_gpus(self) -> None:
+        query = "SELECT uuid, fault || unwatched || occupied AS why FROM gpu WHERE why != ''"
+        out = dict(self._rows(query))
+        self._out = {uuid: tasks for uuid, tasks in self._out.items() if uuid in out}
+        for uuid, why in out.items():
+            tasks = {row[0] for row in self._rows(f"SELECT id FROM task WHERE gpu_uuids LIKE '%\"{uuid}\"%'")}
+            if more := tasks - self._out.setdefault(uuid, tasks):
+                raise Broken(f"{uuid} is out of service ({why}), and was given to {sorted(more)}")
+
     def _check_engines(self) -> None:
         attempts: dict[str, tuple[int, str]] = {}
         for engine in self._engines.values():
@@ -110,6 +134,8 @@ class Invariants:
             raise Broken(f"job {job_id} succeeded, and its command ended so: {exits}")
         if reason == "hung" and not self._workload.hung.get(job_id):
             raise Broken(f"job {job_id} is said to have hung, and it always worked")
+        if job_id in self._workload.gpu_failures and reason in ("command_failed", "crash_loop") and not codes - {0}:
+            raise Broken(f"job {job_id} is said to have failed, and only its GPUs did")
         if reason == "command_failed" and codes == {0}:
             raise Broken(f"job {job_id} is said to have failed, and its command ended with 0")
 

@@ -31,6 +31,8 @@ class Workload:
     """Job -> attempt and exit code of each command that ended by itself."""
     hung: dict[str, set[int]] = field(default_factory=dict)
     """Job -> attempts that do nothing."""
+    gpu_failures: set[str] = field(default_factory=set)
+    """Jobs of which a command failed because its GPU did."""
 
     def plan(self, job_id: str) -> Plan:
         return self.plans.get(job_id, Plan(5.0, 0, 0))
@@ -63,3 +65,6 @@ class Workload:
 
     def note_exit(self, job_id: str, attempt: int, code: int) -> None:
         self.exits.setdefault(job_id, []).append((attempt, code))
+
+    def note_gpu_failure(self, job_id: str) -> None:
+        self.gpu_failures.add(job_id)

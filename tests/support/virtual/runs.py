@@ -18,6 +18,7 @@ from pathlib import Path
 from schedulearn.scheduler.errors import ConflictError, StoreError
 from virtual.effects import Killed, SideEffects
 from virtual.engine import VirtualEngine
+from virtual.gpus import VirtualGpus
 from virtual.invariants import Broken, Invariants
 from virtual.jobs import Workload
 from virtual.service import HOST_GRACE_S, VirtualService
@@ -62,6 +63,7 @@ class FaultRun:
         self.rng = random.Random(seed)
         self.dice = random.Random(f"drivers {seed}")
         """Of their own: what the others decide is as it was before drivers broke."""
+        self.lots = random.Random(f"gpus {seed}")
         self.time = VirtualTime()
         self.log: list[str] = []
         """What happened, in words."""
@@ -73,7 +75,14 @@ class FaultRun:
         (self.directory / "schedulearn.db").write_bytes(_template())
         names = ["local", "h1", "h2"][: hosts or self.rng.choice([1, 1, 2, 3])]
         self.gpus = gpus
-        self.engines = {name: VirtualEngine(name, self.time, self.effects, self.rng, self.workload) for name in names}
+        self.real = self.lots.random() < 0.5
+        """Whether the GPUs are real ones, which may break."""
+        self.engines = {
+            name: VirtualEngine(
+                name, self.time, self.effects, self.rng, self.workload,
+                VirtualGpus(name, gpus, self.time) if self.real else None,
+            ) for name in names
+        }  # fmt: skip
         for engine in self.engines.values():
             engine.meanwhile = self._meanwhile
         self.kills = 0
@@ -109,6 +118,8 @@ class FaultRun:
         self.note(what.__name__)
         try:
             what()
+            if self.real and self.lots.random() < 0.25 * self.trouble:
+                self.break_or_mend_gpus()
         except Killed:
             self._restart()
         if self.dice.random() < 0.1 * self.trouble:
@@ -124,9 +135,13 @@ class FaultRun:
         for engine in self.engines.values():
             engine.trouble, engine.cut, engine.broken = 0.0, False, False
             self.service.open_host(engine.host_id)
+            if engine.gpus is not None:
+                engine.gpus.mend_all()
+        self.invariants.check()
         end, pause = self.time.elapsed + SETTLING_S, 1.0
         while self.time.elapsed < end and not self.invariants.settled():
             before = self.effects.count
+            self.return_gpus()
             self.look_everywhere()
             self.service.turn()
             self.service.act(1000)
@@ -197,6 +212,14 @@ class FaultRun:
         self.time.advance(seconds)
         for engine in self.engines.values():
             engine.pass_time(seconds)
+        if not self.effects.dead:
+            self.hear_everywhere()
+
+    def hear_everywhere(self) -> None:
+        """A sample a second of each host."""
+        for host_id, engine in self.engines.items():
+            if engine.gpus is not None and self.service.hear(host_id) and not engine.gpus.mute:
+                self.invariants.check_heard(host_id)
 
     # What people do.
 
@@ -244,6 +267,50 @@ class FaultRun:
         engine.broken = not engine.broken
         self.note(f"the driver of {engine.host_id} is {'broken' if engine.broken else 'well'}")
 
+    def break_or_mend_gpus(self) -> None:
+        """Of one host: a GPU breaks under its job or without it, hangs, goes or is whole again, or its driver does."""
+        engine = self.lots.choice([*self.engines.values()])
+        gpus = engine.gpus
+        assert gpus is not None
+        used = sorted({uuid for spec in engine.running() for uuid in spec.gpu_uuids})
+        uuid = self.lots.choice(used if used and self.lots.random() < 0.7 else gpus.uuids)
+        how = self.lots.choice([*["falls"] * 3, "resets", "program", "hangs", "goes", "driver", "mute", *["mend"] * 4])
+        self.note(f"{uuid}: {how}")
+        if how == "driver":
+            gpus.hung = not gpus.hung
+        elif how == "mute":
+            gpus.mute = not gpus.mute
+        elif how == "mend":
+            gpus.mend(uuid)
+            self.return_gpus()
+        elif uuid in gpus.well:
+            self._break(engine, gpus, uuid, how)
+
+    def _break(self, engine: VirtualEngine, gpus: VirtualGpus, uuid: str, how: str) -> None:
+        if how == "hangs":
+            gpus.stuck.add(uuid)
+        elif how == "goes":
+            gpus.missing.add(uuid)
+        else:
+            codes = {"falls": (self.lots.choice([48, 74, 79]), 45), "resets": (119, 45), "program": (31, 43)}[how]
+            gpus.raise_xids(uuid, *codes)
+            if how == "program":
+                return
+        if self.lots.random() < 0.7 and not (gpus.hung or gpus.mute):  # else nobody can know whose fault it was
+            engine.fail_on(uuid)
+            if self.lots.random() < 0.5:  # its end is seen before its probe tells
+                self.service.observe(engine.host_id)
+                self.service.turn()
+
+    def return_gpus(self) -> None:
+        """As an operator: those that are whole again and that no container has."""
+        for host_id, engine in self.engines.items():
+            held = {uuid for spec in engine.fake.tasks() for uuid in spec.gpu_uuids}
+            well = set(engine.gpus.well) if engine.gpus is not None else set()
+            for uuid in self.invariants.faulty_gpus(host_id):
+                if uuid in well - held:
+                    self.service.return_gpu(host_id, uuid)
+
     def remove_container(self) -> None:
         engine = self.rng.choice([*self.engines.values()])
         if specs := engine.fake.tasks():
@@ -259,6 +326,9 @@ class FaultRun:
     # How.
 
     def _begin(self) -> VirtualService:
+        for engine in self.engines.values():
+            if engine.gpus is not None:
+                engine.gpus.listen()
         service = VirtualService(
             self.directory, self.engines, self.gpus, self.time, self.effects, self.rng, self._job_ids
         )

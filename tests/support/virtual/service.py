@@ -17,12 +17,13 @@ from sqlalchemy.exc import OperationalError
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import FoundGpu
-from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.errors import ConflictError, NotFoundError, StoreError
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store.engines import sqlite
+from schedulearn.scheduler.telemetry.host_watch import HostWatch
 from virtual.effects import SideEffects
 from virtual.engine import VirtualEngine
 from virtual.time import VirtualPool, VirtualTime
@@ -64,8 +65,9 @@ class VirtualService:
         effects.dead = False
         embedded, *others = engines.values()
         gpus = [FoundGpu(f"{embedded.host_id}-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(with_gpus)]
+        simulated = None if embedded.gpus else with_gpus
         hosts = [
-            HostSpec(address=f"tcp://{engine.host_id}.lab:2375", name=engine.host_id, simulate_gpus=with_gpus)
+            HostSpec(address=f"tcp://{engine.host_id}.lab:2375", name=engine.host_id, simulate_gpus=simulated)
             for engine in others
         ]
         # Nobody asks for less than all jobs here: the engine of those who do is the same one.
@@ -77,8 +79,11 @@ class VirtualService:
             self.cluster = Cluster(
                 directory,
                 ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S, idle_after=IDLE_S),
-                make_host=lambda *_: EmbeddedHost(embedded.host_id, "fake", "fake", embedded, gpus),
+                make_host=lambda *_: EmbeddedHost(
+                    embedded.host_id, "fake", "fake", embedded, [] if embedded.gpus else gpus, probe=embedded.gpus
+                ),
                 make_runtime=lambda row: engines[row.id],
+                make_probe=lambda row, fetch: engines[row.id].gpus,  # type: ignore[arg-type,return-value]
                 timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), self._later),
             )
         self._observe_effects()
@@ -106,8 +111,28 @@ class VirtualService:
             pass  # the loop logs it, and the next turn starts afresh
 
     def observe(self, host_id: str) -> None:
-        if host_id in self.cluster.agents:
-            self.cluster.agents[host_id].observe()
+        with patch.object(HostWatch, "start", lambda watch: None):  # `hear` does what its thread does
+            if host_id in self.cluster.agents:
+                self.cluster.agents[host_id].observe()
+
+    def hear(self, host_id: str) -> bool:
+        """As the thread that follows a host's probe. Whether what it tells was taken."""
+        watch = self.cluster.monitor._watches.get(host_id)
+        if watch is None:
+            return False
+        try:
+            watch._take_readings()
+        except StoreError:
+            watch._probe.listen()  # type: ignore[attr-defined]  # it is followed anew
+            return False
+        return True
+
+    def return_gpu(self, host_id: str, uuid: str) -> None:
+        """As an operator who has mended it."""
+        try:
+            self.cluster.monitor.return_gpu(host_id, uuid)
+        except (ConflictError, NotFoundError, StoreError):
+            pass  # it is in service, or a job is about to leave it
 
     def open_host(self, host_id: str) -> None:
         """As an operator."""

@@ -130,15 +130,13 @@ def test_draining_frees_a_job_that_can_not_start(tmp_path: Path, fault: RuntimeF
         assert refused(runtime) == tries
 
 
-def test_a_start_that_an_engine_refuses_for_unknown_causes_frees_its_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(early_failures, "REST_S", (300.0, 300.0))  # else it starts there again before `far` is there
+@pytest.mark.parametrize("tries", [4, 12])  # by 12 it has come back twice, and found no other host
+def test_a_start_that_an_engine_refuses_for_unknown_causes_frees_its_gpus(tmp_path: Path, tries: int) -> None:
     runtime, other = Broken("local"), FakeRuntime("far")
     runtime.fault = ObjectFault("the engine at local failed to start it: odd.")
     with FakeCluster(tmp_path, runtime=runtime, others={"far": other}, gpus=1) as c:
         [job] = c.submit(spec())
-        wait_for(lambda: refused(runtime) >= 4, what="four tries")
+        wait_for(lambda: refused(runtime) >= tries, what="its tries")
         c.add("far", gpus=1)
         c.wait(job, "running")
         assert host(c).gpu_fault == "", "what nobody knows closes no host"

@@ -21,6 +21,7 @@ MAX_MOVES = 2
 """How often a job moves on for what it writes: anybody can write it."""
 EARLY_S = 300.0
 """A job that ran for longer has used its GPUs: they are well."""
+_WRITTEN = "output of "
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def explained(
     if found.cause.blame not in (Blame.HOST, Blame.GPU) or ran > EARLY_S or job.losses >= MAX_MOVES:
         return ended
     # Whoever writes such lines in jobs of many families must not take hosts from others.
-    return replace(ended, outcome=Reason.HOST_FAULT, blame=found.cause.blame, counts_as=f"output of {job.user}")
+    return replace(ended, outcome=Reason.HOST_FAULT, blame=found.cause.blame, counts_as=f"{_WRITTEN}{job.user}")
 
 
 def changes_after(
@@ -127,10 +128,12 @@ def _blamed_gpus(ended: TaskEnded) -> Sequence[str]:
 
 
 def _with(failures: list[EarlyFailure], ended: TaskEnded, now: float) -> list[EarlyFailure] | None:
-    """With one more; None: it counts already."""
-    if any(failure["who"] == ended.counts_as for failure in failures):
+    """With one more; None: it counts already, and anybody could write it. What an engine says again counts once too,
+    but its host rests anew, or the job would come back at once."""
+    others = [failure for failure in failures if failure["who"] != ended.counts_as]
+    if len(others) < len(failures) and ended.counts_as.startswith(_WRITTEN):
         return None
-    return [*failures, EarlyFailure(who=ended.counts_as, why=ended.error, at=now)]
+    return [*others, EarlyFailure(who=ended.counts_as, why=ended.error, at=now)]
 
 
 def _worked(ended: TaskEnded, now: float) -> bool:

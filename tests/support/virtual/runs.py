@@ -57,7 +57,9 @@ def _template() -> bytes:
 class FaultRun:
     """`trouble`: how much goes wrong; 0 is a service that has a good day."""
 
-    def __init__(self, seed: int, *, trouble: float = 1.0, hosts: int | None = None, gpus: int = 4) -> None:
+    def __init__(
+        self, seed: int, *, trouble: float = 1.0, hosts: int | None = None, gpus: int = 4, real: bool | None = None
+    ) -> None:
         self.seed = seed
         self.trouble = trouble
         self.rng = random.Random(seed)
@@ -75,7 +77,8 @@ class FaultRun:
         (self.directory / "schedulearn.db").write_bytes(_template())
         names = ["local", "h1", "h2"][: hosts or self.rng.choice([1, 1, 2, 3])]
         self.gpus = gpus
-        self.real = self.lots.random() < 0.5
+        drawn = self.lots.random() < 0.5
+        self.real = drawn if real is None else real
         """Whether the GPUs are real ones, which may break."""
         self.engines = {
             name: VirtualEngine(

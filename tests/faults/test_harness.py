@@ -15,7 +15,7 @@ from virtual.runs import FaultRun
 from schedulearn.scheduler.control import host_actions
 from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.core.cluster_state import Gpu
-from schedulearn.scheduler.core.outcomes import early_failures, retries, task_outcomes
+from schedulearn.scheduler.core.outcomes import early_failures, retries
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -78,13 +78,8 @@ def _notes_xids_apart(patch: Patch) -> None:
     patch.setattr(HostWatch, "_write", write)
 
 
-def _blames_jobs_at_once(patch: Patch) -> None:
-    """A job that fails has failed by itself, whatever the next look at its GPUs tells."""
-    patch.setattr(task_outcomes, "LOOK_AT_MOST_S", 0.0)
-    patch.setattr(task_outcomes, "UNSURE_S", 0.0)
-
-
 def _uses_broken_gpus(patch: Patch) -> None:
+    """GPUs that are out of service are given to jobs all the same."""
     patch.setattr(Gpu, "is_usable", property(lambda gpu: True))
 
 
@@ -93,7 +88,7 @@ def _sees_no_hang(patch: Patch) -> None:
     patch.setattr(HangWatch, "look", lambda self, now, answering: {})
 
 
-OF_GPUS = (_notes_xids_apart, _blames_jobs_at_once, _uses_broken_gpus)
+OF_GPUS = (_notes_xids_apart, _uses_broken_gpus)
 
 
 @pytest.mark.slow
@@ -101,9 +96,8 @@ OF_GPUS = (_notes_xids_apart, _blames_jobs_at_once, _uses_broken_gpus)
     ("break_it", "what", "begins"),
     [
         (_sees_no_hang, "jobs that never end", 2),
-        (_notes_xids_apart, "GPUs with Xids are in service", 87),
-        (_blames_jobs_at_once, "only its GPUs did", 112),
-        (_uses_broken_gpus, "is out of service .*, and was given", 9),
+        (_notes_xids_apart, "GPUs with Xids are in service", 79),
+        (_uses_broken_gpus, "is out of service .*, and was given", 7),
         (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 0),
         (_no_removal, "containers that nobody removes", 0),
         (_forgets_what_ran, "is said to have failed", 0),

@@ -292,24 +292,28 @@ class FaultRun:
     def _break(self, engine: VirtualEngine, gpus: VirtualGpus, uuid: str, how: str) -> None:
         if how == "hangs":
             gpus.stuck.add(uuid)
-        elif how == "goes":
+            return
+        if how == "goes":
             gpus.missing.add(uuid)
-        else:
-            codes = {"falls": (self.lots.choice([48, 74, 79]), 45), "resets": (119, 45), "program": (31, 43)}[how]
-            gpus.raise_xids(uuid, *codes)
-            if how == "program":
-                return
-        if self.lots.random() < 0.7 and not (gpus.hung or gpus.mute):  # else nobody can know whose fault it was
+            return
+        codes = {"falls": (self.lots.choice([48, 74, 79]), 45), "resets": (119, 45), "program": (31, 43)}[how]
+        gpus.raise_xids(uuid, *codes)
+        if how == "program" or gpus.hung or gpus.mute:  # nobody could know whose fault it was
+            return
+        if self.lots.random() < 0.7:
             engine.fail_on(uuid)
             if self.lots.random() < 0.5:  # its end is seen before its probe tells
                 self.service.observe(engine.host_id)
                 self.service.turn()
 
     def return_gpus(self) -> None:
-        """As an operator: those that are whole again and that no container has."""
+        """As an operator who sees what is: those that are whole again and that no container has."""
+        self.hear_everywhere()
         for host_id, engine in self.engines.items():
+            if engine.gpus is None or engine.gpus.hung or engine.gpus.mute:
+                continue
             held = {uuid for spec in engine.fake.tasks() for uuid in spec.gpu_uuids}
-            well = set(engine.gpus.well) if engine.gpus is not None else set()
+            well = set(engine.gpus.well)
             for uuid in self.invariants.faulty_gpus(host_id):
                 if uuid in well - held:
                     self.service.return_gpu(host_id, uuid)

@@ -103,6 +103,8 @@ class HostWatch:
         self._failing_since: float | None = None
         self._following = threading.Lock()
         """Held while readings are consumed, and while a GPU is reset."""
+        self.judging = threading.RLock()
+        """Held from when a reading is judged until what follows is stored. An operator's word comes before or after."""
         self._thread = Background(f"probe-{host_id}", self._follow)
 
     def start(self) -> None:
@@ -173,7 +175,10 @@ class HostWatch:
         return not (looked or self._failures or self._silent)
 
     def renew(self, uuid: str) -> None:
-        """An operator has returned a GPU: it is judged afresh, and the probe is asked for an inventory."""
+        """An operator has returned a GPU: it is judged afresh, and the probe is asked for an inventory.
+
+        `judging` must be held since before that was stored.
+        """
         if (known := self._known.get(uuid)) is not None:
             self._known[uuid] = known.afresh()
         self._load(set())
@@ -232,11 +237,12 @@ class HostWatch:
             if self._thread.stopping:
                 return
             self._heard = self._monotonic()
-            if isinstance(reading, Inventory):
-                self._take_inventory(reading)
-            else:
-                self._failing_since = None
-                self._take_sample(reading)
+            with self.judging:
+                if isinstance(reading, Inventory):
+                    self._take_inventory(reading)
+                else:
+                    self._failing_since = None
+                    self._take_sample(reading)
 
     def _take_inventory(self, inventory: Inventory) -> None:
         renewed, self._renewed = self._renewed, False

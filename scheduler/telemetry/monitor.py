@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -249,9 +250,10 @@ class Monitor:
             forget_xids(conn, uuid)
             return uuid
 
-        uuid = self._db.write(change)
-        if watch is not None:
-            watch.renew(uuid)
+        with watch.judging if watch is not None else nullcontext():
+            uuid = self._db.write(change)
+            if watch is not None:
+                watch.renew(uuid)
         self._wake()
         return uuid
 
@@ -279,9 +281,10 @@ class Monitor:
             error = str(fault)
             raise
         finally:
-            self._db.write(partial(self._note_reset, host_id, gpu, watch, error))
-            if watch is not None:
-                watch.renew(gpu.uuid)
+            with watch.judging if watch is not None else nullcontext():
+                self._db.write(partial(self._note_reset, host_id, gpu, watch, error))
+                if watch is not None:
+                    watch.renew(gpu.uuid)
             self._wake()
 
     def _note_reset(self, host_id: str, gpu: Resetting, watch: HostWatch | None, error: str, conn: Connection) -> None:

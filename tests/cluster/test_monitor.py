@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -257,6 +258,33 @@ def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Pat
         probe.set(0, ecc_errors=4, xids=(Xid(48, 1, before),))
         wait_for(lambda: c.gpu(probe.uuid(0)).fault == "1 uncorrected memory errors (ECC)")
         wait_for(lambda: c.leases() == [])
+
+
+def test_no_look_comes_between_a_return_and_what_is_forgotten_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not know yet which errors are accepted: the GPU would be out of service again, and stay so."""
+    probe, looked = FakeProbe(1), threading.Event()
+    last_seen, take = host_watch.last_seen, host_watch.HostWatch._take_sample
+
+    def slowly(*given: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            looked.clear()
+            looked.wait(timeout=2.0)
+        return last_seen(*given)
+
+    def noted(self: host_watch.HostWatch, sample: Sample) -> None:
+        take(self, sample)
+        looked.set()
+
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        probe.set(0, ecc_errors=3)
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault)
+        monkeypatch.setattr(host_watch, "last_seen", slowly)
+        monkeypatch.setattr(host_watch.HostWatch, "_take_sample", noted)
+        c.cluster.monitor.return_gpu("local", "0")
+        c.wait(*c.submit(), "running")
 
 
 def test_a_gpu_that_was_taken_out_is_forgotten_when_it_is_returned(tmp_path: Path) -> None:

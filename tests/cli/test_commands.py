@@ -39,7 +39,7 @@ def running(service: Service) -> Iterator[str]:
 def test_sentences_name_the_jobs_that_they_speak_of(service: Service) -> None:
     first = service.submit("sleep 60", gpus=1, name="the-first")
     after = service.submit("true", gpus=1, after={"jobs": [first]})
-    assert "It waits for job the-first (" in service.invoke("ls").out
+    wait_for(lambda: "It waits for job the-first (" in service.invoke("ls").out, what="the list to say why it waits")
     assert "It waits for job the-first (" in service.invoke("show", after).out
     assert service.invoke("show", after, "--json").json["names"] == {first: "the-first"}
 

@@ -69,8 +69,8 @@ def test_an_xid_that_takes_the_gpu_out_of_service_is_a_failure(driver: Path, tmp
 
 def test_each_call_is_timed(driver: Path, tmp_path: Path) -> None:
     found = checked(driver, tmp_path / "state", "latency")
-    assert {result for result, _ in found.values()} == {"passed"}
     assert "DeviceGet" in found["calls of NVML, slowest p99 first"][1]
+    assert found["a sample of all GPUs, with their health"][1].endswith(" ms, p50/p99")
 
 
 def test_memory_of_a_killed_process_is_seen_to_go(driver: Path, tmp_path: Path) -> None:

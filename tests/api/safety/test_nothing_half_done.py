@@ -9,6 +9,7 @@ from apis import FIVE_KEYS, Api
 from clusters import wait_for
 
 from schedulearn.api.answers.model import Answer
+from schedulearn.api.routes import jobs
 
 KEY = {"idempotency-key": "once"}
 
@@ -52,11 +53,12 @@ def test_an_answer_that_cannot_be_written_leaves_nothing_behind(
 ) -> None:
     before, policy = contents(api), api.http.get("/api/v1/policy").json()["algorithm"]
 
-    def fails(self: Answer, content: Any) -> bytes:
+    def fails(*_: object) -> bytes:
         raise ZeroDivisionError("the answer can't be written")
 
     with monkeypatch.context() as patch:
         patch.setattr(Answer, "render", fails)
+        patch.setattr(jobs, "json_bytes", fails)  # of a batch
         answer = api.http.request(method, path.format(job=waiting), json=body, headers=headers)
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal"

@@ -14,10 +14,12 @@ _LONGEST = 300
 TAIL_BYTES = 8192
 """Of the output: enough for their last words."""
 
+_OTHERS = rb"\s*(?:Process \d+ exit with status code -?\d+\.\s*)*"
+"""What horovodrun says meanwhile, by other threads, of workers that it ends."""
 _HOROVODRUN = re.compile(
-    rb"RuntimeError: Horovod detected that one or more processes exited with non-zero status[^\n]*\r?\n"
-    rb"Process name: [^\n]*\r?\nExit code: (-?\d+)\s*\Z"
-)
+    rb"RuntimeError: Horovod detected that one or more processes exited with non-zero status[^\n]*\n"
+    + _OTHERS + rb"Process name: [^\n]*\n" + _OTHERS + rb"Exit code: (-?\d+)" + _OTHERS + rb"\Z"
+)  # fmt: skip
 _TORCHRUN = re.compile(rb"Root Cause \(first observed failure\):\r?\n[^=]*?exitcode  : (-?\d+) [^=]*=+\s*\Z")
 _GPU_MEMORY = re.compile(rb"schedulearn: (out of memory on the GPU[^\n]*)")
 """What the SDK says (worker_images/sdk/torch/memory.py)."""

@@ -47,6 +47,14 @@ def test_the_code_of_the_worker_that_failed_first(words: bytes, said: str, code:
     assert command_exit_code(1, words % said.encode()) == code
 
 
+@pytest.mark.parametrize("where", ["", "Process name: 1\n", "to be terminated. The first process to do so was:\n"])
+def test_what_horovodrun_says_meanwhile_of_other_workers_is_no_last_word(where: str) -> None:
+    ended = b"Process 1 exit with status code 143.\nProcess 12 exit with status code -15.\n"
+    whole = HOROVODRUN % b"3"
+    before, found, after = whole.rpartition(where.encode()) if where else (whole, b"", b"")
+    assert command_exit_code(1, before + found + ended + after) == 3
+
+
 @pytest.mark.parametrize("said", ["0", "256", "-128", "-99999999999"])
 def test_a_code_that_can_be_none_is_not_believed(said: str) -> None:
     assert command_exit_code(1, HOROVODRUN % said.encode()) == 1

@@ -12,8 +12,8 @@ from bench.measured_service import JOB, Service, service, verdict
 
 MOST_S = 0.1
 BATCH = 10_000
-FAMILIES = [{**JOB, "command": f"{number} {'x' * 600}"} for number in range(BATCH)]
-"""A body of nearly 8 MiB."""
+FAMILIES = [{**JOB, "command": f"{number} {'x' * 290}"} for number in range(BATCH)]
+"""A body of nearly 4 MiB."""
 ELASTIC = 700
 """More than a comparison of policies plays on."""
 
@@ -63,8 +63,8 @@ def main() -> bool:
         waits = {**JOB, "required_gpus": 1, "elastic": True, "max_gpus": 8}
         requests = {
             f"a batch of {BATCH} jobs": ("POST", "/api/v1/jobs:batch", [JOB] * BATCH),
-            f"a batch of {BATCH} families": ("POST", "/api/v1/jobs:batch", FAMILIES),
             "a comparison of policies": ("GET", "/api/v1/policy/comparison", None),
+            f"a batch of {BATCH} families": ("POST", "/api/v1/jobs:batch", FAMILIES),
         }
         target.request("POST", "/api/v1/jobs:batch", [waits] * ELASTIC)
         for name, (method, path, body) in requests.items():

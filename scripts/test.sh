@@ -84,12 +84,12 @@ if [[ " $* " == *" --postgres "* ]] && ! compgen -G '/usr/lib/postgresql/*/bin/i
 fi
 
 step tests
-# Four workers: most tests wait more than they compute. tests/support/tiers.py says which must not run beside each other.
+# Five workers: many tests wait more than they compute. tests/support/tiers.py says which must not run beside each other.
 # Later arguments win: `make test ARGS="-n 0 --pdb"` is one process.
 failed=.pytest_cache/v/cache/lastfailed
 rm -f "$failed"
 status=0
-"$bin/pytest" -n 4 --dist loadscope --no-loadscope-reorder --tier "$tier" \
+"$bin/pytest" -n 5 --dist loadscope --no-loadscope-reorder --tier "$tier" \
   --durations 30 --durations-min 0.5 --junitxml "build/tests/$tier.xml" "$@" || status=$?
 # 1: tests failed. Anything else (no test was found, an internal error, Ctrl-C) has nothing to run again.
 if [ "$status" = 1 ]; then

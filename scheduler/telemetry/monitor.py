@@ -250,6 +250,10 @@ class Monitor:
             forget_xids(conn, uuid)
             return uuid
 
+        return self._stored_between_looks(watch, change)
+
+    def _stored_between_looks(self, watch: HostWatch | None, change: Callable[[Connection], str]) -> str:
+        """Store an operator's word of a GPU, whose UUID `change` returns, and have the GPU judged afresh."""
         with watch.judging if watch is not None else nullcontext():
             uuid = self._db.write(change)
             if watch is not None:
@@ -281,16 +285,13 @@ class Monitor:
             error = str(fault)
             raise
         finally:
-            with watch.judging if watch is not None else nullcontext():
-                self._db.write(partial(self._note_reset, host_id, gpu, watch, error))
-                if watch is not None:
-                    watch.renew(gpu.uuid)
-            self._wake()
+            self._stored_between_looks(watch, partial(self._note_reset, host_id, gpu, watch, error))
 
-    def _note_reset(self, host_id: str, gpu: Resetting, watch: HostWatch | None, error: str, conn: Connection) -> None:
+    def _note_reset(self, host_id: str, gpu: Resetting, watch: HostWatch | None, error: str, conn: Connection) -> str:
         if watch is not None and gpu.fault and not error:
             store.return_gpu(conn, host_id, gpu.uuid, watch.as_seen, self._clock())
         end_reset(conn, host_id, gpu, self._clock(), error)
+        return gpu.uuid
 
     def _tick_on(self) -> float:
         self._due = max(self._due + 1.0, time.monotonic())

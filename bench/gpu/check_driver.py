@@ -15,8 +15,9 @@ from typing import Any
 
 from bench.gpu import nvidia_smi
 from bench.gpu.cuda import FAULTS
-from bench.gpu.machine import ROOT, Machine, begun, found_in, paths, run
+from bench.gpu.machine import ROOT, Machine, begun, found_in, paths, run, running
 from bench.gpu.report import Check, Skipped, passed
+from schedulearn.metrics.probe import watchdog
 from schedulearn.metrics.probe.readings import GpuReading, Inventory, Sample, from_line
 
 CUDA = ROOT / "bench/gpu/cuda.py"
@@ -120,14 +121,9 @@ def _p50_p99(seconds: list[float]) -> str:
 @contextmanager
 def held(uuid: str, size: int) -> Iterator[subprocess.Popen[str]]:
     """A process that is no job's, and holds so many bytes of a GPU."""
-    env = {**paths(), "CUDA_VISIBLE_DEVICES": uuid}
-    command = [sys.executable, str(CUDA), "hold", str(size)]
-    with subprocess.Popen(command, text=True, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        try:
-            begun(process)
-            yield process
-        finally:
-            process.kill()
+    with running(CUDA, "hold", size, CUDA_VISIBLE_DEVICES=uuid) as process:
+        begun(process)
+        yield process
 
 
 def released(machine: Machine) -> Iterator[Check]:
@@ -194,7 +190,7 @@ def lookers(machine: Machine) -> Iterator[Check]:
 
 def _probed(prefix: list[str], user: int | None) -> Sample:
     """The first sample that has values, by a probe that runs so."""
-    command = [*prefix, sys.executable, "-m", "schedulearn.metrics.probe", "child", "-", "0"]
+    command = [*prefix, *watchdog.command("child", {}, machine=False)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=paths(), cwd="/", user=user,
         extra_groups=None if user is None else [],
@@ -224,8 +220,7 @@ def mismatch(machine: Machine) -> Iterator[Check]:
         raise Skipped(f"{mapped[0]} does not have its version, {version}, in plain text")
     with tempfile.TemporaryDirectory(prefix="schedulearn-gpu-check-") as folder:
         (Path(folder) / "libnvidia-ml.so.1").write_bytes(content.replace(version.encode(), other.encode()))
-        command = [sys.executable, "-m", "schedulearn.metrics.probe", "once", "-", "0"]
-        done = run(command, LD_LIBRARY_PATH=folder)
+        done = run(watchdog.command("once", {}, machine=False), LD_LIBRARY_PATH=folder)
     line = next((line for line in done.stdout.splitlines() if not line.startswith("?")), "")
     inventory = from_line(line.encode()) if line else None
     told = inventory.problem if isinstance(inventory, Inventory) else done.stderr.strip()[-200:]

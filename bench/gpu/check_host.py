@@ -110,15 +110,14 @@ def probe_stopped(machine: Machine) -> Iterator[Check]:
     with service("docker", None) as served:
         container = _started(served, 1)
         before = {gpu["uuid"] for gpu in served.ask("/api/v1/gpus")}
-        probe = _docker("ps", "--quiet", "--filter", "label=schedulearn.probe").stdout.split()
-        _docker("stop", "--time", "1", *probe)
+        stopped = _containers("schedulearn.probe")
+        _docker("stop", "--time", "1", *stopped)
         time.sleep(SETTLE_S)
         kept = {gpu["uuid"] for gpu in served.ask("/api/v1/gpus")} == before
-        runs = container in _docker("ps", "--quiet", "--no-trunc").stdout.split()
+        runs = container in _containers("schedulearn.job")
         said = f"GPUs {'kept' if kept else 'lost'}, job {'runs' if runs else 'ended'}"
-        yield passed("a probe that was stopped", bool(probe) and kept and runs, said, "GPUs kept, job runs")
-        label = ("ps", "--quiet", "--filter", "label=schedulearn.probe")
-        served.wait("another probe", lambda: set(_docker(*label).stdout.split()) - set(probe))
+        yield passed("a probe that was stopped", bool(stopped) and kept and runs, said, "GPUs kept, job runs")
+        served.wait("another probe", lambda: set(_containers("schedulearn.probe")) - set(stopped))
         yield Check("another probe comes", "passed")
 
 
@@ -159,8 +158,12 @@ def fabric_manager(machine: Machine) -> Iterator[Check]:
 def _started(served: Service, gpus: int) -> str:
     """The container of a job that sleeps; its image may have to be built first."""
     job = served.submit("gpu-check sleeps", IMAGE, "sleep 600", {}, gpus=gpus)
-    label = ("ps", "--quiet", "--no-trunc", "--filter", f"label=schedulearn.job={job}")
-    return served.wait("the job's container", lambda: _docker(*label).stdout.strip(), CONTAINER_S)
+    return served.wait("the job's container", lambda: _containers(f"schedulearn.job={job}"), CONTAINER_S)[0]
+
+
+def _containers(label: str) -> list[str]:
+    """Whole ids of those that run."""
+    return _docker("ps", "--quiet", "--no-trunc", "--filter", f"label={label}").stdout.split()
 
 
 def _docker(*words: str) -> subprocess.CompletedProcess[str]:

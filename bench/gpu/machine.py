@@ -107,8 +107,15 @@ def run(command: Sequence[str], timeout: float = 300.0, **env: str) -> subproces
 
 @contextmanager
 def started(*arguments: object, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """train.py with these arguments; killed at the end if it still runs."""
-    command = [sys.executable, str(TRAIN), *map(str, arguments)]
+    """train.py with these arguments."""
+    with running(TRAIN, *arguments, **env) as process:
+        yield process
+
+
+@contextmanager
+def running(script: Path, *arguments: object, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """A script with these arguments; killed at the end if it still runs."""
+    command = [sys.executable, str(script), *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, text=True, env={**paths(), **env}, **pipes) as process:
         try:
@@ -119,13 +126,15 @@ def started(*arguments: object, **env: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def begun(process: subprocess.Popen[str]) -> None:
-    """Waits for the first step of train.py; warnings may come before. Raises RuntimeError if it ends without one."""
+    """Waits for the first step of a script; warnings may come before. Raises RuntimeError if it ends without one."""
     assert process.stdout is not None
     said = ""
     for said in process.stdout:
         if said.startswith("step "):
             return
-    raise RuntimeError(f"train.py ended before its first step: {said.strip()[-200:] or 'it said nothing'}")
+    raise RuntimeError(
+        f"{Path(process.args[1]).name} ended before its first step: {said.strip()[-200:] or 'it said nothing'}"
+    )
 
 
 def trained(*arguments: object, code: int = 0, **env: str) -> tuple[dict[str, Any], str]:

@@ -149,6 +149,8 @@ class ClipByValue(Case):
 class Scaler(Case):
     """The scale grows every third step; one sample overflows."""
 
+    factor = float("inf")
+
     def begin(self):
         self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=3)
 
@@ -156,11 +158,13 @@ class Scaler(Case):
         self.zero_grad()
         loss = F.cross_entropy(self.net(x), y)
         if 17 in index:
-            loss = loss * float("inf")
+            loss = loss * self.factor
         self.scaler.scale(loss).backward()
-        self.scaler.unscale_(self.optimizers[0])
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
-        self.scaler.step(self.optimizers[0])
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
         self.scaler.update()
         self.log(norm.nan_to_num(-1.0, -1.0, -1.0))
 
@@ -213,27 +217,10 @@ class Optimizers(Case):
         self.log(nn.utils.clip_grad_norm_(self.model.parameters(), 0.5))
 
 
-class ScalerOfTwo(Optimizers):
+class ScalerOfTwo(Optimizers, Scaler):
     """For both optimizers; the loss of one step is not a number."""
 
-    def begin(self):
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=3)
-
-    def body(self, x, y, index):
-        self.zero_grad()
-        loss = F.cross_entropy(self.net(x), y)
-        if 17 in index:
-            loss = loss * float("nan")
-        self.scaler.scale(loss).backward()
-        for optimizer in self.optimizers:
-            self.scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
-        for optimizer in self.optimizers:
-            self.scaler.step(optimizer)
-        self.scaler.update()
-
-    def result(self):
-        return [*super().result(), torch.tensor([self.scaler.get_scale()])]
+    factor = float("nan")
 
 
 class Penalty(ClipByNorm):

@@ -27,8 +27,22 @@ def old_python() -> str | None:
     named = os.environ.get("SCHEDULEARN_TEST_PYTHON38")
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     pyenv = sorted(root.glob("versions/3.8.*/bin/python3.8"))
-    # pyenv's own command of that name may stand for no Python at all.
-    return named or (str(pyenv[-1]) if pyenv else shutil.which("python3.8"))
+    return named or (str(pyenv[-1]) if pyenv else working(shutil.which("python3.8")))
+
+
+def working(candidate: str | None) -> str | None:
+    """A version manager's command of that name may stand for no Python at all: it is asked for its version first."""
+    asked = [str(candidate), "-c", "import sys; print(sys.version_info[:2])"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout if candidate else ""
+    return candidate if said == "(3, 8)\n" else None
+
+
+def test_a_command_that_stands_for_no_python_is_none(tmp_path: Path) -> None:
+    for name, script in {"shim": "echo pyenv: not found >&2; exit 127", "newer": "echo '(3, 11)'"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+        assert working(str(tmp_path / name)) is None
+    assert working(None) is None
 
 
 def test_all_that_jobs_import_is_python_3_8_to_the_parser(tmp_path: Path) -> None:

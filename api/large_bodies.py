@@ -20,7 +20,7 @@ from schedulearn.scheduler.errors import InvalidError
 
 T = TypeVar("T")
 
-MANY = Bound(4 << 20, 500_000)
+MANY = Bound(2 << 20, 500_000)
 """Of a batch of jobs, or a sweep with many runs: what the database stores within 0.1 s, while others wait for it."""
 _AT_ONCE = 200_000
 """Values that are parsed by one call, which takes about 25 ms."""

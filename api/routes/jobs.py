@@ -155,7 +155,7 @@ def _flag(request: Request, name: str) -> bool:
     openapi_extra=json_body(several=True),
 )
 async def submit_batch(request: Request) -> Response:
-    """Stores many jobs, all or none: 10,000 jobs and 4 MiB at most."""
+    """Stores many jobs, all or none: 10,000 jobs and 2 MiB at most."""
     check_rate(request)
     body = await request.body()
     async with turns_of(request).large(request):

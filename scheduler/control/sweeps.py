@@ -99,6 +99,7 @@ class Sweeps:
             "message": f"Started with {len(runs)} run{'s' * (len(runs) != 1)}.",
             "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
         }  # fmt: skip
+        add_runs = store.prepare_runs(self._db.engine.dialect, str(values["id"]), runs)
 
         def change(conn: Connection) -> A:
             found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
@@ -106,7 +107,8 @@ class Sweeps:
                 check_predecessors(conn, [first])
                 if first.data:  # each run has the same versions, whatever is pushed meanwhile
                     values["spec"] = {**given, "job": {**given["job"], "data": pinned(conn, first.data)}}
-                store.add_sweep(conn, values, runs)
+                store.add_sweep(conn, values)
+                add_runs(conn)
                 found = store.get_sweep(conn, str(values["id"]))
                 store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)
             elif found.request_hash != digest:

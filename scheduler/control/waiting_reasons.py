@@ -18,7 +18,7 @@ from schedulearn.scheduler.store.models import Event, Job
 
 KIND = "job.waiting"
 UNSATISFIABLE = Reason.UNSATISFIABLE.value
-_AT_ONCE = 500  # events a turn; whoever is left over is told of by the next one
+_AT_ONCE = 200  # events a turn; whoever is left over is told of by the next one
 
 
 class WaitingLog:

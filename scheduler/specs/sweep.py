@@ -31,7 +31,7 @@ from schedulearn.scheduler.specs.texts import Text
 MAX_RUNS = 10_000
 MAX_PARALLEL = 1000
 """Jobs of a sweep that wait or run at once."""
-MAX_TEXT = 4 << 20  # characters of all parameters of all runs
+MAX_TEXT = 2 << 20  # characters of all parameters of all runs
 MAX_TRIED = 64 << 20
 """Characters of the jobs of all runs: each of them is checked."""
 _MAX_NAMES = 50

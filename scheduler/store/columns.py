@@ -30,7 +30,9 @@ from schedulearn.scheduler.core.instants import bounded
 E = TypeVar("E", bound=StrEnum)
 
 _MANY = 200
-"""Rows of one statement: SQLite takes 32,766 parameters."""
+"""Rows from which on several are stored by one statement."""
+_PARAMETERS = 32_000
+"""Of one statement: SQLite takes 32,766."""
 
 
 class EnumColumn(TypeDecorator[E]):
@@ -96,11 +98,6 @@ def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, ob
     conn.execute(postgresql.insert(model).on_conflict_do_nothing(), rows)
 
 
-def insert_rows(conn: Connection, model: type, rows: Sequence[Mapping[str, object]]) -> None:
-    """Rows with the same columns."""
-    prepare_rows(conn.dialect, model, rows)(conn)
-
-
 def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, object]]) -> Callable[[Connection], object]:
     """What inserts rows with the same columns, made before the writer is asked to. SQLAlchemy prepares each value by
     itself, which takes as long for the sixty of a job as SQLite takes to store them: here it only says how, once."""
@@ -118,8 +115,9 @@ def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, obje
 
 
 def _of_many(names: str, values: Sequence[tuple[object, ...]]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """Return statements of many rows each, with their parameters. SQLite sets the checks of a table up anew for each
-    statement, which takes as long as storing a row. What all rows share is given once a statement."""
+    """Return statements of as many rows as they can have, with their parameters. SQLite sets the checks of a table up
+    anew for each statement, which takes as long as storing a row; and after each one the writer waits for the
+    interpreter. What all rows share is given once a statement."""
     first, places = values[0], range(len(values[0]))
     own = [place for place in places if any(row[place] != first[place] for row in values)] or [0]
     constants = [first[place] for place in places if place not in own]
@@ -127,8 +125,9 @@ def _of_many(names: str, values: Sequence[tuple[object, ...]]) -> list[tuple[str
     picked = ", ".join(column.get(place, "?") for place in places)
     row = f"({', '.join('?' * len(own))})"
     made: dict[int, list[tuple[object, ...]]] = {}
-    for start in range(0, len(values), _MANY):
-        group = values[start : start + _MANY]
+    size = (_PARAMETERS - len(constants)) // len(own)
+    for start in range(0, len(values), size):
+        group = values[start : start + size]
         made.setdefault(len(group), []).append((*constants, *(each[place] for each in group for place in own)))
     return [
         (f"{names} SELECT {picked} FROM (VALUES {', '.join([row] * count)})", parameters)  # noqa: S608

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Dialect,
     ForeignKey,
     Index,
     Row,
@@ -38,9 +39,9 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import (
     EnumColumn,
     InstantColumn,
-    insert_rows,
     json_column,
     json_or_none_column,
+    prepare_rows,
 )
 from schedulearn.scheduler.store.models import Job, Metric
 
@@ -180,11 +181,17 @@ def list_sweeps(
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
 
-def add_sweep(conn: Connection, values: Mapping[str, object], runs: Iterable[Mapping[str, object]]) -> None:
-    """`runs`: the parameters of each."""
+def add_sweep(conn: Connection, values: Mapping[str, object]) -> None:
+    """A sweep without its runs."""
     conn.execute(insert(Sweep), [values])
-    rows = [{"sweep_id": values["id"], "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
-    insert_rows(conn, SweepRun, rows)
+
+
+def prepare_runs(
+    dialect: Dialect, sweep_id: str, runs: Iterable[Mapping[str, object]]
+) -> Callable[[Connection], object]:
+    """What inserts the runs of a new sweep, made before the writer is asked to. `runs`: the parameters of each."""
+    rows = [{"sweep_id": sweep_id, "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
+    return prepare_rows(dialect, SweepRun, rows)
 
 
 def pending_runs(conn: Connection, sweep_id: str, limit: int) -> list[RunRow]:

@@ -134,7 +134,7 @@ LONG = "x" * 4000
         ({"list": [{}]}, "the runs have no parameters"),
         ({"list": [{"lr": 1}, {"b": 1}]}, "run 2 differs from run 1 in b, lr"),
         ({"grid": {"lr": [1] * 101, "seed": [1] * 100}}, f"at most {MAX_RUNS} runs, not 10100"),
-        ({"grid": {"lr": [LONG] * (MAX_TEXT // 4000 + 2)}}, "more than 4 MiB"),
+        ({"grid": {"lr": [LONG] * (MAX_TEXT // 4000 + 2)}}, "more than 2 MiB"),
         ({"grid": {"batchsize": [1]}}, "nothing uses the parameter 'batchsize'; did you mean 'batch_size'?"),
         ({"grid": {"lrr": [1]}}, "nothing uses the parameter 'lrr'"),
         ({"grid": {"user": ["eve"]}}, "nothing uses the parameter 'user'"),

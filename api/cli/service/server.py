@@ -107,7 +107,7 @@ def leave_in_peace() -> None:
     of 250,000 objects. What comes later is looked at more seldom: a decision makes and drops thousands of values,
     hardly any in cycles."""
     gc.freeze()
-    gc.set_threshold(20_000, 5, 80)
+    gc.set_threshold(20_000, 2, 200)
     gc.enable()
 
 

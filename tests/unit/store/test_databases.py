@@ -19,7 +19,7 @@ from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import gpus, history, hosts, repository
 from schedulearn.scheduler.store.accounting import capacity
 from schedulearn.scheduler.store.accounting.deadlines import kept_deadlines
-from schedulearn.scheduler.store.columns import insert_rows
+from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.job_list import JobFilter
 from schedulearn.scheduler.store.models import Job, Meta, Metric, Task
@@ -40,7 +40,7 @@ def add_jobs(database: Database, *given: dict[str, Any]) -> list[str]:
         "name": "j", "type": "t", "container_image": "i", "command": "c", "required_gpus": 1,
     }  # fmt: skip
     rows = [job_row(JobSpec(**{**base, **fields}), float(at)) for at, fields in enumerate(given, 1)]
-    database.write(lambda db: insert_rows(db, Job, rows))
+    database.write(prepare_rows(database.engine.dialect, Job, rows))
     return [str(row["id"]) for row in rows]
 
 

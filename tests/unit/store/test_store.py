@@ -24,7 +24,7 @@ from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store import gpus, repository
 from schedulearn.scheduler.store import hosts as repository_hosts
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.columns import insert_rows
+from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Job, Lease, Meta, Task
 
@@ -122,7 +122,7 @@ def test_rows_are_stored_as_by_sqlalchemy(in_sqlite: Database, times: int) -> No
     given = [{**job_row(spec, at), "params": params} for at, params in kinds * times]
 
     def store_both(conn: Connection) -> tuple[list[Any], list[Any]]:
-        insert_rows(conn, Job, given)
+        prepare_rows(conn.dialect, Job, given)(conn)
         ours = read(conn)
         conn.execute(delete(Job))
         conn.execute(insert(Job), given)
@@ -156,9 +156,9 @@ def test_many_jobs_hold_the_writer_for_a_fraction_of_what_sqlalchemy_needs(in_sq
 def test_a_row_that_cannot_be_is_refused(database: Database) -> None:
     job = job_row(JobSpec(name="a", type="b", container_image="c", command="d", required_gpus=1), 1.0)
     with pytest.raises(IntegrityError):
-        database.write(lambda conn: insert_rows(conn, Job, [job, job]))
+        database.write(prepare_rows(database.engine.dialect, Job, [job, job]))
     with pytest.raises((ValueError, StatementError), match="nonsense"):
-        database.write(lambda conn: insert_rows(conn, Job, [{**job, "status": "nonsense"}]))
+        database.write(prepare_rows(database.engine.dialect, Job, [{**job, "status": "nonsense"}]))
     with database.read() as conn:
         assert conn.execute(select(Job)).all() == []
 

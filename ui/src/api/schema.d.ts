@@ -786,7 +786,7 @@ export interface paths {
         put?: never;
         /**
          * Submit Batch
-         * @description Stores many jobs, all or none: 10,000 jobs and 4 MiB at most.
+         * @description Stores many jobs, all or none: 10,000 jobs and 2 MiB at most.
          */
         post: operations["submit_batch_api_v1_jobs_batch_post"];
         delete?: never;

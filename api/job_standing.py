@@ -79,7 +79,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
 
 def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
     """What is expected of a job with a deadline that is about to be stored; nothing where its family's past does not
-    tell. Takes a second at most. Raises InvalidError if it would be late and is to be refused then."""
+    tell. Takes a second of the processor at most. Raises InvalidError if it would be late and is to be refused then."""
     assert spec.deadline is not None
     deadline, now = spec.deadline.timestamp(), time.time()
     known = cluster.profiles.knows_lengths(spec.family or "", spec.user or "")

@@ -256,7 +256,7 @@ class Forecaster:
                 replace(snapshot, jobs=(*snapshot.jobs, view)),
                 {**facts, _UNBORN: about},
                 horizon_s=HORIZON_S,
-                out_of_time=self._within(ETA_S),
+                out_of_time=self._within(PREVIEW_WALL_S, ETA_S),
                 switching=self._switching,
                 always_on=_always_on(state),
                 quotas=quotas,

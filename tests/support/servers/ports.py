@@ -88,4 +88,5 @@ def socket_to(service: Service, there: str, cookie: str, **options: Any) -> Clie
     address = there.replace("http", "ws", 1) + "/socket"
     if service.tls is not None:
         options["ssl"] = service.tls
-    return connect(address, sock=here, additional_headers=headers, proxy=None, **options)
+    # On a busy machine five processes stand between both ends: 10 s, as by default, may be too short.
+    return connect(address, sock=here, additional_headers=headers, proxy=None, open_timeout=60, **options)

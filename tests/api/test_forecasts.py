@@ -29,7 +29,12 @@ def test_the_preview_shows_what_would_change_and_changes_nothing(api: Api) -> No
     api.wait(first, "running")
     large = api.submit(required_gpus=2, name="large")
     small = api.submit(required_gpus=1, name="small")
-    wait_for(lambda: api.job(large)["reason"] == "waiting_for_gpus", what="the decision")
+    for waiting in (large, small):
+        events_of = f"/api/v1/jobs/{waiting}/events"
+        wait_for(
+            lambda path=events_of: "job.waiting" in [each["kind"] for each in api.http.get(path).json()["items"]],
+            what="the decision",
+        )
     events = len(api.http.get("/api/v1/events").json()["items"])
     found = preview(api, algorithm="fifo", params='{"backfill": "all"}')
     assert [(c["name"], c["action"], c["before"], c["after"]) for c in found["changes"]] == [

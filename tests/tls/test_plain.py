@@ -13,6 +13,7 @@ from urllib.request import OpenerDirector
 
 import httpx
 import pytest
+from clusters import wait_for
 from servers.authorities import Authority
 from servers.ports import free_port
 from services import Service
@@ -54,7 +55,7 @@ def test_requests_are_refused_and_browsers_sent_to_tls(service: Service, plain: 
     assert (sent.status_code, sent.headers["location"]) == (307, f"{service.url}/ui/jobs/a%2Fb?x=1&y=%20")
     for host in ("evil.test/x", "a b", "a@b", ""):
         assert plain.get("/ui/", headers={**html, "host": host}).status_code in (400, 403), host
-    assert plain.get("/healthz").json()["status"] == "ok"
+    wait_for(lambda: plain.get("/healthz").json()["status"] == "ok", what="the first scheduling cycle")
 
 
 def test_sockets_are_refused(service: Service) -> None:

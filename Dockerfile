@@ -34,6 +34,7 @@ COPY pyproject.toml setup.py README.md ./
 COPY src src
 COPY api api
 COPY scheduler scheduler
+COPY features features
 COPY metrics metrics
 COPY worker_images worker_images
 COPY --from=page /src/api/static api/static

@@ -5,7 +5,13 @@ Top-level modules called ``api`` or ``metrics`` would collide with other people'
 
 from setuptools import find_packages, setup
 
-FOLDERS = {"api": "api", "scheduler": "scheduler", "metrics": "metrics", "worker": "worker_images/sdk"}
+FOLDERS = {
+    "features": "features",
+    "api": "api",
+    "scheduler": "scheduler",
+    "metrics": "metrics",
+    "worker": "worker_images/sdk",
+}
 packages, package_dir = ["schedulearn"], {"schedulearn": "src/schedulearn"}
 for name, folder in FOLDERS.items():
     package_dir[f"schedulearn.{name}"] = folder

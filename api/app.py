@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import cast
@@ -24,6 +24,7 @@ from schedulearn.api.edge.bodies import ONE, Bodies
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.edge.submissions import Submissions
 from schedulearn.api.edge.thread_futures import ThreadFutures
+from schedulearn.api.feature import Feature
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.ports import routes as ports
@@ -45,7 +46,6 @@ from schedulearn.api.routes import (
     telemetry,
     timeline,
     usage,
-    webhooks,
 )
 from schedulearn.api.routes.experiments import advice, experiments, predictions, searches
 from schedulearn.api.routes.inputs import code, data, data_sets
@@ -74,9 +74,12 @@ def create_app(
     pulse: Pulse | None = None,
     credentials: Credentials | None = None,
     report_certificate: str | None = None,
+    features: Sequence[Feature] = (),
 ) -> ASGIApp:
     """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
     the hosts, for tests. `report_certificate`: by which workers know the service where no authority vouches for it."""
+    for feature in features:
+        feature.load_tables()
     pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
 
     @asynccontextmanager
@@ -90,6 +93,7 @@ def create_app(
             make_runtime=make_runtime,
             find_report_url=partial(find_report_url, settings),
             on_commit=pulse.beat,
+            features=[make for each in features if (make := each.load_worker()) is not None],
             own_port=settings.port,
             report_certificate=report_certificate,
         )
@@ -128,10 +132,12 @@ def create_app(
     routed = (
         jobs, code, files, sweeps, experiments, searches, advice, predictions, data, data_sets, hosts, disk, policy,
         reports, events, metrics, legacy, usage, telemetry, resources, timeline, quotas, groups, terminals, ports,
-        secrets, sessions, tokens, users, webhooks, page,
+        secrets, sessions, tokens, users, page,
     )  # fmt: skip
-    for module in routed:
-        app.include_router(module.router)
+    routers = [module.router for module in routed]
+    routers += [router for each in features if (router := each.load_router()) is not None]
+    for router in routers:
+        app.include_router(router)
     openapi.complete(app)
 
     async def owner_of(kind: str, name: str) -> str | None:
@@ -141,7 +147,7 @@ def create_app(
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
-    routes = [route for module in routed for route in module.router.routes if isinstance(route, APIRoute)]
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     bounded = Bodies(Submissions(app), (route.path_regex for route in routes if route.max_body_size is not None))
     guarded = Guard(
         bounded,

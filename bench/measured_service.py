@@ -66,7 +66,7 @@ class Service:
 
 def compile_all() -> None:
     """Write bytecode, as `make setup` leaves it, whatever was edited since."""
-    for folder in ("api", "scheduler", "metrics"):
+    for folder in ("api", "features", "scheduler", "metrics"):
         compileall.compile_dir(folder, quiet=1)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,14 @@ class Timing:
 
 
 MACHINE = Timing()
+
+
+class Worker(Protocol):
+    """Something that runs beside all requests while the service is open."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Background:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from sqlalchemy.engine import Connection, make_url
 
-from schedulearn.scheduler.background import MACHINE, Timing
+from schedulearn.scheduler.background import MACHINE, Timing, Worker
 from schedulearn.scheduler.code.store import CodeStore, check_room
 from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.control.experiments.advisor import Advisor
@@ -26,8 +26,6 @@ from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.sweeps import Sweeps
-from schedulearn.scheduler.control.webhook_targets import WebhookTargets
-from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -69,6 +67,7 @@ log = logging.getLogger(__name__)
 
 MakeHost = Callable[[Path, str, ClusterSettings, Before], EmbeddedHost]
 """Data folder, cluster id, settings and what was before -> the embedded host; called once the database is open."""
+P = TypeVar("P")
 FindReportUrl = Callable[[str], str | None]
 """Runtime of the embedded host -> URL at which its containers reach the API; None: they can't."""
 
@@ -86,13 +85,15 @@ class Cluster:
         make_probe: MakeProbe | None = None,
         find_report_url: FindReportUrl | None = None,
         on_commit: Callable[[], None] | None = None,
+        features: Sequence[Callable[[Cluster], Worker]] = (),
         own_port: int = 0,
         report_certificate: str | None = None,
         timing: Timing = MACHINE,
     ) -> None:
         """`make_runtime` and `make_probe` are for further hosts; by default these are Docker Engines, with our probe.
         `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread.
-        `own_port`: where the API listens, so that no webhook leads there. `report_certificate`: see `ReportAccess`."""
+        `features`: what makes the worker of each. `own_port`: where the API listens. `report_certificate`: see
+        `ReportAccess`."""
         check_data_sets(settings.data_sets)
         check_writable(settings.writable_data_sets, settings.data_sets)
         self.data_dir = data_dir
@@ -100,8 +101,10 @@ class Cluster:
         self._timing = timing
         self._wake = threading.Event()
         self._directory = AgentDirectory()
-        self._webhook_targets = WebhookTargets(settings.webhook_networks, own_port)
-        self._open_database(on_commit)
+        self.own_port = own_port
+        self.after_commit: list[Callable[[], None]] = [] if on_commit is None else [on_commit]
+        """Called from the writer's thread."""
+        self._open_database()
         store = DataStore(
             data_dir / "data-sets",
             max_bytes=settings.data_limit,
@@ -134,8 +137,20 @@ class Cluster:
         self.sweeps = Sweeps(self.db, self._wake.set, self.service.check, clock=timing.clock)
         self._open_logs()
         self._open_loop()
+        self._of_features = [make(self) for make in features]
+        self._workers: Sequence[Worker] = [
+            self.fleet, self.resources, self.monitor, self.profiles, self.job_logs, self.loop, self.checkpoints,
+            self.outputs, self.kept_outputs, self.housekeeping, self.searcher, self.forecaster, *self._of_features,
+            *([self.parking] if self.parking else []),
+        ]  # fmt: skip
+        """Started in this order, and closed in reverse."""
 
-    def _open_database(self, on_commit: Callable[[], None] | None) -> None:
+    def worker(self, kind: type[P]) -> P:
+        """Return the worker of a feature."""
+        [found] = [each for each in self._of_features if isinstance(each, kind)]
+        return found
+
+    def _open_database(self) -> None:
         close_to_others(self.data_dir)
         if is_low(self.data_dir):
             give_reserve(self.data_dir)  # to start with
@@ -155,8 +170,6 @@ class Cluster:
         except BaseException:
             self._unlock()
             raise
-        self.webhooks = Webhooks(self.db, targets=self._webhook_targets)
-        self._on_commit = on_commit
         self.db.after_commit = self._committed
         self.cluster_id = self.db.write(partial(identity.cluster_id, new=new_id))
         self.clock_watch = ClockWatch(self.db, self._timing)
@@ -351,44 +364,17 @@ class Cluster:
         return any(task.task_id.startswith(mark) for each in seen if each is not None for task in each.tasks)
 
     def _committed(self) -> None:
-        if self._on_commit is not None:
-            self._on_commit()
-        self.webhooks.beat()
+        for call in self.after_commit:
+            call()
 
     def start(self) -> None:
-        self.monitor.start()
-        self.profiles.start()
-        self.job_logs.start()
-        self.loop.start()
-        self.fleet.start()
-        self.resources.start()
-        self.checkpoints.start()
-        self.outputs.start()
-        self.kept_outputs.start()
-        self.housekeeping.start()
-        self.forecaster.start()
-        self.searcher.start()
-        self.webhooks.start()
-        if self.parking:
-            self.parking.start()
+        for worker in self._workers:
+            worker.start()
 
     def close(self) -> None:
         """Lets go of everything; containers go on."""
-        if self.parking:
-            self.parking.close()
-        self.forecaster.close()
-        self.searcher.close()
-        self.housekeeping.close()
-        self.kept_outputs.close()
-        self.outputs.close()
-        self.checkpoints.close()
-        self.loop.close()
-        self.job_logs.close()
-        self.profiles.close()
-        self.monitor.close()
-        self.resources.close()
-        self.fleet.close()
-        self.webhooks.close()
+        for worker in reversed(self._workers):
+            worker.close()
         self.db.close()
         self._unlock()
 

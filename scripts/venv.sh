@@ -31,4 +31,4 @@ if [ -z "${PYTHONDONTWRITEBYTECODE:-}" ]; then pip+=(--no-compile); fi
 # What builds this project comes along, at a version of ours: pip then needs no second environment for it.
 "${pip[@]}" -r "$lock" -r requirements/build.txt
 "${pip[@]}" --no-deps --no-build-isolation -e .
-env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q api scheduler metrics src/schedulearn/__init__.py || true
+env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q api features scheduler metrics src/schedulearn/*.py || true

@@ -7,145 +7,153 @@ is called; `--help` needs none of them.
 
 from __future__ import annotations
 
-import importlib
 import io
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
 import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.client.errors import ClientError
-
-__all__ = ["COMMANDS", "cli", "main"]
+from schedulearn.api.feature import Command, Feature, load
 
 COMMANDS = {
-    "serve": ("service.serve", "serve", "Runs the service: API, scheduler and page."),
-    "run": ("submit", "run", "Runs a command in this folder, somewhere on the cluster,..."),
-    "submit": ("submit", "submit", "Submits a job and follows it: its log on stdout, its exit..."),
-    "sweep": ("sweep", "sweep", "Tries one job with many parameters: `sweep FILE` starts..."),
-    "ls": ("jobs", "ls", "Lists jobs, newest first, and why each is in its state."),
-    "show": ("jobs", "show", "Shows one job: what it asked for, its attempts, and what..."),
-    "logs": ("jobs", "logs", "Prints what a job has written, of all its attempts."),
-    "files": ("files", "files", "What a job wrote to /outputs, and its checkpoints: while..."),
-    "cp": ("files", "cp", "Brings a file or a folder of a job here, as `files get` does."),
-    "cancel": ("lifecycle.cancel", "cancel", "Ends jobs: those that wait at once, those that run by..."),
-    "prio": ("jobs", "prio", "Changes a job's priority: 0 to 100, higher first, 50..."),
-    "top": ("top", "top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
-    "policy": ("policy", "policy", "The scheduling policy."),
-    "hosts": ("hosts", "hosts", "The machines and their GPUs."),
-    "simulate": ("simulate", "simulate", "Plays a trace of jobs under several policies: when each..."),
-    "usage": ("usage", "usage", "Shows GPU-hours, energy and cost."),
-    "wait": ("lifecycle.wait", "wait", "Waits until all of these jobs have ended, and prints how."),
-    "resubmit": ("lifecycle.resubmit", "resubmit", "Submits a job again and follows it: the same image,..."),
-    "rm": ("lifecycle.rm", "rm", "Deletes jobs that have ended, with all that they left:..."),
-    "init": ("job_files.commands", "init", "Writes a job file with a comment for every key: FILE,..."),
-    "import": ("job_files.commands", "import_", "Makes job files of what other systems run."),
-    "data": ("data.commands", "data", "Data sets and models that jobs get by name: `schedulearn..."),
-    "experiment": (
-        "experiments.experiment",
-        "experiment",
-        "Measures what the factors of a job do to its time and its...",
+    "serve": Command("service.serve:serve", "Runs the service: API, scheduler and page."),
+    "run": Command("submit:run", "Runs a command in this folder, somewhere on the cluster,..."),
+    "submit": Command("submit:submit", "Submits a job and follows it: its log on stdout, its exit..."),
+    "sweep": Command("sweep:sweep", "Tries one job with many parameters: `sweep FILE` starts..."),
+    "ls": Command("jobs:ls", "Lists jobs, newest first, and why each is in its state."),
+    "show": Command("jobs:show", "Shows one job: what it asked for, its attempts, and what..."),
+    "logs": Command("jobs:logs", "Prints what a job has written, of all its attempts."),
+    "files": Command("files:files", "What a job wrote to /outputs, and its checkpoints: while..."),
+    "cp": Command("files:cp", "Brings a file or a folder of a job here, as `files get` does."),
+    "cancel": Command("lifecycle.cancel:cancel", "Ends jobs: those that wait at once, those that run by..."),
+    "prio": Command("jobs:prio", "Changes a job's priority: 0 to 100, higher first, 50..."),
+    "top": Command("top:top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
+    "policy": Command("policy:policy", "The scheduling policy."),
+    "hosts": Command("hosts:hosts", "The machines and their GPUs."),
+    "simulate": Command("simulate:simulate", "Plays a trace of jobs under several policies: when each..."),
+    "usage": Command("usage:usage", "Shows GPU-hours, energy and cost."),
+    "wait": Command("lifecycle.wait:wait", "Waits until all of these jobs have ended, and prints how."),
+    "resubmit": Command("lifecycle.resubmit:resubmit", "Submits a job again and follows it: the same image,..."),
+    "rm": Command("lifecycle.rm:rm", "Deletes jobs that have ended, with all that they left:..."),
+    "init": Command("job_files.commands:init", "Writes a job file with a comment for every key: FILE,..."),
+    "import": Command("job_files.commands:import_", "Makes job files of what other systems run."),
+    "data": Command("data.commands:data", "Data sets and models that jobs get by name: `schedulearn..."),
+    "experiment": Command(
+        "experiments.experiment:experiment", "Measures what the factors of a job do to its time and its..."
     ),
-    "search": ("experiments.search", "search", "Searches for the best configuration of a job by short..."),
-    "advise": ("experiments.advise", "advise", "Tells with which batch size and how many GPUs the job in..."),
-    "predictions": ("experiments.predictions", "predictions", "Shows how long jobs were predicted to take by their..."),
-    "exec": ("hands.exec", "exec_", "Runs a command in a running job, beside its own: a shell..."),
-    "shell": ("hands.shell", "shell", "A shell on GPUs of the cluster: a job that begins for it..."),
-    "forward": ("hands.forward", "forward", "Makes a port of a running job's container a port of this..."),
-    "open": ("hands.ports", "open_", "Prints a link that opens a port of a job in the browser,..."),
-    "notebook": ("hands.ports", "notebook", "JupyterLab on GPUs of the cluster: a job that opens in the..."),
-    "tensorboard": ("hands.ports", "tensorboard", "TensorBoard over the outputs of a job that has ended: a..."),
-    "events": ("history", "events", "Shows what happened, oldest first; with -f what happens,..."),
-    "timeline": ("history", "timeline", "Shows who had which GPUs when, oldest first: one line a..."),
-    "telemetry": ("history", "telemetry", "Shows the mean and the highest utilisation, memory,..."),
-    "webhooks": ("webhooks", "webhooks", "URLs that get events when jobs end, hosts are lost, GPUs..."),
-    "whoami": ("people.users", "whoami", "Says who the service takes you for, and what you may do."),
-    "users": ("people.users", "users", "People and programs with a role: admins do everything,..."),
-    "tokens": ("people.tokens", "tokens", "Named tokens, one for each person or program, beside the..."),
-    "quota": ("people.quota", "quota", "How much each user may have."),
-    "groups": ("people.groups", "groups", "Users who share a quota: it bounds them together, and each..."),
-    "secrets": ("people.secrets", "secrets", "Values that jobs get as variables, by name."),
-    "backup": ("service.backup", "backup", "Writes database, token, secrets, logs and code into FILE,..."),
-    "restore": ("service.backup", "restore", "Makes a data folder of a backup in FILE, `-` for stdin."),
-    "doctor": ("service.doctor", "doctor", "Looks for what is wrong with the data folder, the database..."),
-    "uninstall": ("service.uninstall", "uninstall", "Removes what the service has left on all of its hosts: job..."),
+    "search": Command("experiments.search:search", "Searches for the best configuration of a job by short..."),
+    "advise": Command("experiments.advise:advise", "Tells with which batch size and how many GPUs the job in..."),
+    "predictions": Command(
+        "experiments.predictions:predictions", "Shows how long jobs were predicted to take by their..."
+    ),
+    "exec": Command("hands.exec:exec_", "Runs a command in a running job, beside its own: a shell..."),
+    "shell": Command("hands.shell:shell", "A shell on GPUs of the cluster: a job that begins for it..."),
+    "forward": Command("hands.forward:forward", "Makes a port of a running job's container a port of this..."),
+    "open": Command("hands.ports:open_", "Prints a link that opens a port of a job in the browser,..."),
+    "notebook": Command("hands.ports:notebook", "JupyterLab on GPUs of the cluster: a job that opens in the..."),
+    "tensorboard": Command("hands.ports:tensorboard", "TensorBoard over the outputs of a job that has ended: a..."),
+    "events": Command("history:events", "Shows what happened, oldest first; with -f what happens,..."),
+    "timeline": Command("history:timeline", "Shows who had which GPUs when, oldest first: one line a..."),
+    "telemetry": Command("history:telemetry", "Shows the mean and the highest utilisation, memory,..."),
+    "whoami": Command("people.users:whoami", "Says who the service takes you for, and what you may do."),
+    "users": Command("people.users:users", "People and programs with a role: admins do everything,..."),
+    "tokens": Command("people.tokens:tokens", "Named tokens, one for each person or program, beside the..."),
+    "quota": Command("people.quota:quota", "How much each user may have."),
+    "groups": Command("people.groups:groups", "Users who share a quota: it bounds them together, and each..."),
+    "secrets": Command("people.secrets:secrets", "Values that jobs get as variables, by name."),
+    "backup": Command("service.backup:backup", "Writes database, token, secrets, logs and code into FILE,..."),
+    "restore": Command("service.backup:restore", "Makes a data folder of a backup in FILE, `-` for stdin."),
+    "doctor": Command("service.doctor:doctor", "Looks for what is wrong with the data folder, the database..."),
+    "uninstall": Command(
+        "service.uninstall:uninstall", "Removes what the service has left on all of its hosts: job..."
+    ),
 }
-"""Name -> (module, its name there, the beginning of its help)."""
+"""Those of the core, by name."""
+
+_HELP = """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
+
+\b
+Start the service, then run your own code on it and watch it:
+  schedulearn serve
+  schedulearn run --gpus 2 -- python train.py
+  schedulearn ls
+
+\b
+Where a JOB is asked for: its id, the beginning or end of it, or `last`.
+Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN,
+SCHEDULEARN_CA.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
+exit code, 124 if it ran into its time limit, 130 if it was cancelled.
+"""
 
 
 class _Commands(MutableMapping[str, click.Command]):
     """Commands by name, imported one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, tuple[str, Command]]) -> None:
+        self._known = known
         self._loaded: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._loaded:
-            module, attribute, _ = COMMANDS[name]
-            self._loaded[name] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+            package, command = self._known[name]
+            self._loaded[name] = load(package, command.place)
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in COMMANDS or name in self._loaded
+        return name in self._known
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._loaded[name] = command
+        raise TypeError("commands are added by features")
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("commands stay")
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**COMMANDS, **self._loaded})
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len({**COMMANDS, **self._loaded})
+        return len(self._known)
 
 
-class _Cli(Group):
+class Cli(Group):
+    """The command `schedulearn`, with the commands of the core and of features."""
+
+    def __init__(self, features: Sequence[Feature]) -> None:
+        self.features = features
+        self.known = {name: (__name__, command) for name, command in COMMANDS.items()}
+        """Name -> (package, command)."""
+        self.known |= {name: (each.package, command) for each in features for name, command in each.commands.items()}
+        super().__init__(
+            "schedulearn",
+            _Commands(self.known),
+            help=_HELP,
+            no_args_is_help=True,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        told = "%(prog)s %(version)s"
+        click.version_option(schedulearn.__version__, prog_name="schedulearn", message=told)(self)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self.known[name][1].help) for name in self.list_commands(ctx)])
 
-
-@click.group(cls=_Cli, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(schedulearn.__version__, prog_name="schedulearn", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
-
-    \b
-    Start the service, then run your own code on it and watch it:
-      schedulearn serve
-      schedulearn run --gpus 2 -- python train.py
-      schedulearn ls
-
-    \b
-    Where a JOB is asked for: its id, the beginning or end of it, or `last`.
-    Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN,
-    SCHEDULEARN_CA.
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
-    exit code, 124 if it ran into its time limit, 130 if it was cancelled.
-    """
-
-
-def main() -> None:
-    """The entry point. Ends with one line on stderr, not a traceback, whatever the service answers."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        code = cli.main(prog_name="schedulearn", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except ClientError as error:
-        click.echo(f"Error: {clean(str(error))}", err=True)
-        code = 1
-    except (click.Abort, KeyboardInterrupt):
-        code = INTERRUPTED
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-if __name__ == "__main__":
-    main()
+    def run(self) -> None:
+        """Run as the program. Ends with one line on stderr, not a traceback, whatever the service answers."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            code = self.main(prog_name="schedulearn", standalone_mode=False)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except ClientError as error:
+            click.echo(f"Error: {clean(str(error))}", err=True)
+            code = 1
+        except (click.Abort, KeyboardInterrupt):
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)

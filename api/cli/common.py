@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from schedulearn.api.client.client import Client, Json
+    from schedulearn import Client
+    from schedulearn.api.client.client import Json
 
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 TIMED_OUT = 124  # as timeout(1) does
@@ -57,9 +58,9 @@ class Session:
     @property
     def client(self) -> Client:
         if self._client is None:
-            from schedulearn.api.client.client import Client
-
             _leave_out_httpx_command()
+            from schedulearn import Client
+
             self._client = Client(self.url, ca=self.ca)
             if context := click.get_current_context(silent=True):
                 context.find_root().call_on_close(self._client.close)

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from bench.policies import deadlines
 from bench.policies.paired import paired_ratio
 from bench.statistics import noise_memory
-from schedulearn.api.cli import cli
+from schedulearn.main import cli
 
 ROOT = Path(__file__).parents[2]
 COMPARED = (

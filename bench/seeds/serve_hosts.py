@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from schedulearn.api.cli import main
+from schedulearn.main import main
 from schedulearn.scheduler.hosts import parking
 from schedulearn.scheduler.hosts.docker_hosts import DockerHosts
 from schedulearn.scheduler.hosts.fleet import RemoteHost

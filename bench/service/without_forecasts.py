@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulearn.api.cli import main
+from schedulearn.main import main
 from schedulearn.scheduler.control.forecaster import Forecaster
 
 if __name__ == "__main__":

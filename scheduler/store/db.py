@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
 from schedulearn.scheduler.errors import DatabaseLostError, StoreError, UnwritableError
-from schedulearn.scheduler.store import history, models, moved_outputs, sweeps, webhooks
+from schedulearn.scheduler.store import history, models, moved_outputs, sweeps
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
@@ -45,10 +45,12 @@ HEAD = "0057"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (
-    models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths, versions,
+    models, history, moved_outputs, sweeps, usage, capacity, data_tables, minutes, lengths, versions,
     gpu_memory, metric_predictions, xids,
 )  # fmt: skip
-"""The modules that have tables: those of each are known once it is imported."""
+"""The core's modules with tables: those of each are known once it is imported. Features have more."""
+TABLE_COUNT = 35
+"""Of all of them, at `HEAD`: a database that is made without those of a feature would lack them for ever."""
 
 LEADS_AGAIN_S = 0.2
 """Until whoever may not act looks again whether no other service can be at work."""
@@ -469,6 +471,9 @@ def _migrate(engine: Engine, run: Callable[[Any, str], None], revision: str) -> 
 
 def _create(connection: Connection) -> None:
     """All or nothing: a service that is killed in here leaves an empty database."""
+    known = len(models.METADATA.tables)
+    if known != TABLE_COUNT:
+        raise RuntimeError(f"{known} of {TABLE_COUNT} tables are known: load those of all features")
     models.METADATA.create_all(connection)
     version = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
     connection.execute(text(f"CREATE TABLE alembic_version ({version})"))

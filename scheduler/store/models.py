@@ -423,4 +423,4 @@ class Metric(SQLModel, table=True):
 
 
 METADATA = tables.Account.metadata
-"""All of the tables above, and those of `people`, `webhooks` and `sweeps`."""
+"""All of the tables above, and those of other modules that were imported."""

@@ -7,24 +7,20 @@ libraries.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedulearn.api.client.async_client import AsyncClient
-    from schedulearn.api.client.client import ApiError, Client, ClientError, Job, UnreachableError
+    from schedulearn.api.client.client import ApiError, ClientError, Job, UnreachableError
+    from schedulearn.clients import AsyncClient, Client
 
 __all__ = ["ApiError", "AsyncClient", "Client", "ClientError", "Job", "UnreachableError", "__version__"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    if name == "AsyncClient":
-        from schedulearn.api.client.async_client import AsyncClient
-
-        return AsyncClient
     if name in __all__:
-        from schedulearn.api.client import client
-
-        found: object = getattr(client, name)
+        module = "clients" if name in ("AsyncClient", "Client") else "api.client.client"
+        found: object = getattr(import_module(f"{__name__}.{module}"), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

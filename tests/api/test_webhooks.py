@@ -17,11 +17,11 @@ from apis import Api, serve_api
 from clusters import wait_for
 from matrices import each
 
-from schedulearn.scheduler.control.webhook_delivery import TIMEOUT_S
-from schedulearn.scheduler.control.webhook_targets import WebhookTargets
-from schedulearn.scheduler.control.webhooks import Webhooks
-from schedulearn.scheduler.specs.webhook import EVENTS, MEANINGS, WebhookSpec
-from schedulearn.scheduler.store import webhooks as store
+from schedulearn.features.webhooks import table as store
+from schedulearn.features.webhooks.delivery import TIMEOUT_S
+from schedulearn.features.webhooks.spec import EVENTS, MEANINGS, WebhookSpec
+from schedulearn.features.webhooks.targets import WebhookTargets
+from schedulearn.features.webhooks.worker import Webhooks
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.repository import add_event
 

@@ -14,7 +14,7 @@ import pytest
 from clusters import wait_for
 from services import Service, invoke
 
-from schedulearn.scheduler.specs.webhook import EVENTS
+from schedulearn.features.webhooks.spec import EVENTS
 
 NASTY = "\x1b[31mred\x07 [bold]markup[/bold]"
 ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold]"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from services import Service
 
-from schedulearn.api.cli import COMMANDS, cli
+from schedulearn.main import cli
 
 SERVER = (
     "numpy", "scipy", "pydantic", "sqlalchemy", "sqlmodel", "fastapi", "starlette", "uvicorn", "docker",
@@ -20,22 +20,23 @@ NOT_FOR_HELP = (*SERVER, "httpx", "rich", "yaml", "ssl", "schedulearn.api.client
 NOT_FOR_LS = (*SERVER, "rich", "pygments", "yaml", "schedulearn.api.cli.submit")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", cli.known)
 def test_the_list_says_what_the_command_says(name: str) -> None:
     command = cli.commands[name]
-    assert (command.name, COMMANDS[name][2]) == (name, command.get_short_help_str(61))
+    assert (command.name, cli.known[name][1].help) == (name, command.get_short_help_str(61))
 
 
 def test_help_lists_every_command() -> None:
     shown = CliRunner().invoke(cli, ["--help"]).output
-    assert [name for name, (_, _, text) in COMMANDS.items() if f"  {name} " not in shown or text not in shown] == []
+    known = {name: command.help for name, (_, command) in cli.known.items()}
+    assert [name for name, text in known.items() if f"  {name} " not in shown or text not in shown] == []
 
 
 @pytest.mark.parametrize(("arguments", "not_imported"), [("--help", NOT_FOR_HELP), ("ls", NOT_FOR_LS)])
 def test_a_command_imports_only_what_it_needs(service: Service, arguments: str, not_imported: tuple[str, ...]) -> None:
     program = (
         "import sys\n"
-        "from schedulearn.api.cli import cli\n"
+        "from schedulearn.main import cli\n"
         f"cli.main([{arguments!r}, '--url', {service.url!r}], standalone_mode=False)\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )

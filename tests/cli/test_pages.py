@@ -14,7 +14,7 @@ import click
 import pytest
 from services import COMMAND, IMAGE, Service
 
-from schedulearn.api.cli import cli
+from schedulearn.main import cli
 from schedulearn.scheduler.specs.job import JobFields
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from services import Service, invoke, run
 from terminals import without_escapes
 
-from schedulearn.api.cli import cli
+from schedulearn.main import cli
 from schedulearn.scheduler.sim.result import Summary
 
 EVIL = "<img src=x onerror=alert(1)>"

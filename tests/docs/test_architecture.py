@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text()
-PACKAGES = ("api", "scheduler", "metrics", "worker_images")
+PACKAGES = ("api", "features", "scheduler", "metrics", "worker_images")
 NOT_CODE = {"worker_images/examples": "whole examples, described in worker_images/README.md"}
 
 

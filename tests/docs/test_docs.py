@@ -10,12 +10,12 @@ from builders import host, job, snapshot
 from matrices import each
 
 from schedulearn.api.settings import Settings, load_settings
+from schedulearn.features.webhooks.spec import EVENTS
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.specs.webhook import EVENTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "worker_images/README.md", ROOT / "ui/README.md"]

@@ -11,7 +11,7 @@ from bench.__main__ import MODULES
 from bench.policies import figures
 from click.testing import CliRunner
 
-from schedulearn.api.cli import cli
+from schedulearn.main import cli
 
 ROOT = Path(__file__).parents[2]
 INTERVAL = re.compile(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]")

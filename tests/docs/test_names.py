@@ -11,7 +11,7 @@ import click
 from apis import openapi, sockets
 from matrices import each
 
-from schedulearn.api.cli import cli
+from schedulearn.main import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

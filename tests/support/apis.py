@@ -26,6 +26,7 @@ from schedulearn.api.edge.connections import Connections, bounded, limits_for
 from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
 from schedulearn.api.terminals import routes as terminals
+from schedulearn.features import FEATURES
 from schedulearn.scheduler.control.experiments import advisor, searcher
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
@@ -48,7 +49,7 @@ ROLES = ("viewer", "user", "admin")
 @cache
 def openapi() -> dict[str, Any]:
     """The description of the API that the service serves."""
-    app: Any = create_app(load_settings())
+    app: Any = create_app(load_settings(), features=FEATURES)
     while not isinstance(app, FastAPI):
         app = app.app
     return app.openapi()
@@ -129,6 +130,7 @@ def serve_api(
         load_settings(data=directory, **settings),
         lambda *_: EmbeddedHost("local", "fake", "fake", runtime, list(rows), probe=probe),
         make_runtime=make_runtime,
+        features=FEATURES,
     )
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1, timeout_keep_alive=20

@@ -28,8 +28,8 @@ from clusters import wait_for
 from terminals import on_terminal, terminal_window
 from tiers import needs_a_process
 
-from schedulearn.api.cli import main
 from schedulearn.api.client.trust import trusted_context
+from schedulearn.main import main
 
 COMMAND = str(Path(sys.executable).with_name("schedulearn"))
 IMAGE = "plain"

@@ -23,6 +23,8 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
+from schedulearn.features import FEATURES
+from schedulearn.features.webhooks.table import Webhook
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -47,7 +49,6 @@ from schedulearn.scheduler.store.models import (
 from schedulearn.scheduler.store.models import Task as TaskTable
 from schedulearn.scheduler.store.people.tables import ApiToken
 from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
-from schedulearn.scheduler.store.webhooks import Webhook
 
 CLUSTER = "showcase"
 GPUS_A_HOST = 8
@@ -376,7 +377,7 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
             HostSpec(address=f"unix:///fake/{name}.sock", name=name, simulate_gpus=GPUS_A_HOST) for name in names[1:]
         ],
     )
-    app = create_app(settings, lambda *_: embedded, lambda row: runtimes[row.id])
+    app = create_app(settings, lambda *_: embedded, lambda row: runtimes[row.id], features=FEATURES)
     uvicorn.run(app, port=port, log_level="warning", timeout_graceful_shutdown=2)
 
 

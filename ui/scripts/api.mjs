@@ -11,8 +11,9 @@ const target = fileURLToPath(new URL("../src/api/schema.d.ts", import.meta.url))
 const dump = `
 import json
 from schedulearn.api.app import create_app
+from schedulearn.features import FEATURES
 from schedulearn.api.settings import load_settings
-app = create_app(load_settings())
+app = create_app(load_settings(), features=FEATURES)
 while not hasattr(app, "openapi"):
     app = app.app
 print(json.dumps(app.openapi()))

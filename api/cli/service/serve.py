@@ -75,6 +75,9 @@ def serve(session: Session, /, config: Path | None, verbose: bool, **flags: obje
     # Our matrices are tiny: threads for them would only spin, and a decision is one of many things on this machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # while some hundred modules are imported nothing becomes garbage; looking for it takes 0.2 s
+    from schedulearn.api.cli import Cli
     from schedulearn.api.cli.service.server import run
 
-    return run(config, flags, verbose=verbose, as_json=session.as_json)
+    root = click.get_current_context().find_root().command
+    features = root.features if isinstance(root, Cli) else ()
+    return run(config, flags, features, verbose=verbose, as_json=session.as_json)

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,7 @@ from schedulearn.api.auth import stored_token
 from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.edge.connections import Connections, bounded, limits_for, raise_file_limit
 from schedulearn.api.edge.standby import Standby
+from schedulearn.api.feature import Feature
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
@@ -56,7 +57,9 @@ class _WithoutSecrets(logging.Formatter):
         return hide_in_text(self._formatter.format(record))
 
 
-def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_json: bool) -> int:
+def run(
+    config: Path | None, flags: Mapping[str, object], features: Sequence[Feature], *, verbose: bool, as_json: bool
+) -> int:
     """Serves until SIGINT or SIGTERM and returns 0; 1 with one line on stderr if the service can't start."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -79,7 +82,7 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     listeners = [listener, *_bridge_listener(settings)]
     pulse, credentials = Pulse(), Credentials(settings.token)
     for_workers = certificate.for_workers if certificate is not None else None
-    made = create_app(settings, pulse=pulse, credentials=credentials, report_certificate=for_workers)
+    made = create_app(settings, pulse=pulse, credentials=credentials, report_certificate=for_workers, features=features)
     standby = Standby(made) if settings.shares_database else None
     made = standby or made
     app = _Startup(made if certificate is None else OnlyReports(made))

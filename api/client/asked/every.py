@@ -1,4 +1,4 @@
-"""All calls that both clients have in common."""
+"""All calls of the core that both clients have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from schedulearn.api.client.asked.history import HistoryCalls
 from schedulearn.api.client.asked.jobs import JobCalls
 from schedulearn.api.client.asked.people import PeopleCalls
 from schedulearn.api.client.asked.sweeps import SweepCalls
-from schedulearn.api.client.asked.webhooks import WebhookCalls
 
 
 class EveryCall(
@@ -19,6 +18,5 @@ class EveryCall(
     ClusterCalls[J, L, N, T],
     HistoryCalls[J, L, N, T],
     PeopleCalls[J, L, N, T],
-    WebhookCalls[J, L, N, T],
 ):
     """Part of both clients."""

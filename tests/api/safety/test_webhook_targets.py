@@ -14,8 +14,8 @@ from apis import Api, serve_api
 from clusters import wait_for
 from matrices import each
 
-from schedulearn.scheduler.control.webhook_delivery import post
-from schedulearn.scheduler.control.webhook_targets import TargetRefused, WebhookTargets
+from schedulearn.features.webhooks.delivery import post
+from schedulearn.features.webhooks.targets import TargetRefused, WebhookTargets
 from schedulearn.scheduler.errors import InvalidError
 
 PRIVATE = [

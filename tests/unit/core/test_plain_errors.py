@@ -22,6 +22,7 @@ import schedulearn.scheduler
 from schedulearn.api.answers.model import AnswerModel
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
+from schedulearn.features import FEATURES
 from schedulearn.scheduler.core.plain_errors import faults_of, plain_message
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +70,7 @@ def test_each_model_says_in_words_what_is_wrong() -> None:
 
 
 def test_each_parameter_of_a_route_says_in_words_what_is_wrong() -> None:
-    app: Any = create_app(load_settings())
+    app: Any = create_app(load_settings(), features=FEATURES)
     while not isinstance(app, FastAPI):
         app = app.app
     said = set()

@@ -9,8 +9,8 @@ from sqlalchemy import Row, Text, delete, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
+from schedulearn.features.webhooks.spec import WebhookSpec, kinds_of
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
-from schedulearn.scheduler.specs.webhook import WebhookSpec, kinds_of
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Event

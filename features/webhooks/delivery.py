@@ -1,4 +1,4 @@
-"""The requests of webhooks. A module of its own: its libraries are not free at start, and few have webhooks."""
+"""Requests to the receivers of webhooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from schedulearn.scheduler.control.webhook_targets import WebhookTargets
+from schedulearn.features.webhooks.targets import WebhookTargets
 
 TIMEOUT_S = 10.0
 """So long a receiver may take to connect, and then to answer."""

@@ -12,8 +12,9 @@ from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
 from schedulearn.api.state import cluster_of
-from schedulearn.scheduler.specs.webhook import MEANINGS, WebhookSpec, shown_url
-from schedulearn.scheduler.store import webhooks as store
+from schedulearn.features.webhooks import table as store
+from schedulearn.features.webhooks.spec import MEANINGS, WebhookSpec, shown_url
+from schedulearn.features.webhooks.worker import Webhooks
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"])
 
@@ -69,7 +70,7 @@ def add_webhook(request: Request, body: WebhookSpec) -> Response:
     """From now on its URL gets what happens, at least once and in order. See docs/webhooks.md."""
     cluster = cluster_of(request)
     answer = cluster.db.write(lambda db: Answer(_shown(store.add_webhook(db, body, time.time())), 201))
-    cluster.webhooks.refresh()
+    cluster.worker(Webhooks).refresh()
     return answer
 
 
@@ -78,7 +79,7 @@ def change_webhook(request: Request, webhook_id: RowId, body: WebhookChange) -> 
     """Pauses it, or takes it up again; what happens in between is not sent."""
     cluster = cluster_of(request)
     answer = cluster.db.write(lambda db: Answer(_shown(store.set_active(db, webhook_id, body.active, time.time()))))
-    cluster.webhooks.refresh()
+    cluster.worker(Webhooks).refresh()
     return answer
 
 
@@ -86,14 +87,14 @@ def change_webhook(request: Request, webhook_id: RowId, body: WebhookChange) -> 
 def remove_webhook(request: Request, webhook_id: RowId) -> Response:
     cluster = cluster_of(request)
     cluster.db.write(lambda db: store.remove_webhook(db, webhook_id, time.time()))
-    cluster.webhooks.refresh()
+    cluster.worker(Webhooks).refresh()
     return Response(status_code=204)
 
 
 @router.post("/webhooks/{webhook_id}/test", responses=problems(404))
 def test_webhook(request: Request, webhook_id: RowId) -> DeliveryOut:
     """Sends a made-up event at once, also to one that is paused, and tells what the receiver said."""
-    delivery = cluster_of(request).webhooks.test(webhook_id)
+    delivery = cluster_of(request).worker(Webhooks).test(webhook_id)
     return DeliveryOut(
         ok=not delivery.error, status=delivery.status, error=delivery.error, seconds=round(delivery.seconds, 3)
     )

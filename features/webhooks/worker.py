@@ -19,15 +19,16 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.features.webhooks import table as store
+from schedulearn.features.webhooks.table import EventRow, WebhookRow
+from schedulearn.features.webhooks.targets import WebhookTargets
 from schedulearn.scheduler.background import Background
-from schedulearn.scheduler.control.webhook_targets import WebhookTargets
+from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
-from schedulearn.scheduler.store.webhooks import EventRow, WebhookRow
 
 BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """After each failed try of an event; then there is one last try."""
@@ -120,6 +121,12 @@ class Webhooks:
         self._receivers: dict[int, _Receiver] = {}
         self._open = False
 
+    @classmethod
+    def of(cls, cluster: Cluster) -> Webhooks:
+        found = cls(cluster.db, targets=WebhookTargets(cluster.settings.webhook_networks, cluster.own_port))
+        cluster.after_commit.append(found.beat)
+        return found
+
     def start(self) -> None:
         self._open = True
         self.refresh()
@@ -207,9 +214,9 @@ class Webhooks:
         self._db.write(change)
 
     def _deliver(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        from schedulearn.scheduler.control import webhook_delivery
+        from schedulearn.features.webhooks.delivery import post  # not free, and few have webhooks
 
-        return webhook_delivery.post(self._targets, url, body, headers)
+        return post(self._targets, url, body, headers)
 
     def _send(self, row: WebhookRow, event: ToldEvent) -> Delivery:
         data = to_json({**event.payload(), "webhook": row.id}, inf_nan_mode="null")

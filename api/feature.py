@@ -1,0 +1,60 @@
+"""Record of what a feature adds to the service and the command line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from schedulearn.scheduler.background import Worker
+    from schedulearn.scheduler.cluster import Cluster
+
+
+class Command(NamedTuple):
+    """A command, and the beginning of its help: `--help` imports no command."""
+
+    place: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A capability in a folder of its own. Parts are named, `module:attribute`, and imported when they are needed:
+    the command line must not import the web framework, nor `--help` any command."""
+
+    name: str
+    """Of its folder."""
+    tables: str | None = None
+    """Module that defines its tables."""
+    router: str | None = None
+    worker: str | None = None
+    """What makes its worker, which starts and closes with the service."""
+    commands: Mapping[str, Command] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        return f"schedulearn.features.{self.name}"
+
+    def load_tables(self) -> None:
+        """Make its tables known to the database."""
+        if self.tables is not None:
+            importlib.import_module(f"{self.package}.{self.tables}")
+
+    def load_router(self) -> APIRouter | None:
+        found: APIRouter | None = load(self.package, self.router) if self.router is not None else None
+        return found
+
+    def load_worker(self) -> Callable[[Cluster], Worker] | None:
+        found: Callable[[Cluster], Worker] | None = load(self.package, self.worker) if self.worker is not None else None
+        return found
+
+
+def load(package: str, place: str) -> Any:
+    """Return what stands at `module:attribute` of a package."""
+    module, _, name = place.partition(":")
+    return reduce(getattr, name.split("."), importlib.import_module(f"{package}.{module}"))

@@ -1,0 +1,7 @@
+"""Capabilities outside the core, one folder each."""
+
+from __future__ import annotations
+
+from schedulearn.features import webhooks
+
+FEATURES = (webhooks.FEATURE,)

@@ -1,0 +1,13 @@
+"""Webhooks: URLs that get events by POST."""
+
+from __future__ import annotations
+
+from schedulearn.api.feature import Command, Feature
+
+FEATURE = Feature(
+    "webhooks",
+    tables="table",
+    router="routes:router",
+    worker="worker:Webhooks.of",
+    commands={"webhooks": Command("commands:webhooks", "URLs that get events when jobs end, hosts are lost, GPUs...")},
+)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from schedulearn.features import webhooks
+from schedulearn.features import admin, webhooks
 
-FEATURES = (webhooks.FEATURE,)
+FEATURES = (admin.FEATURE, webhooks.FEATURE)

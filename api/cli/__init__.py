@@ -64,12 +64,6 @@ COMMANDS = {
     "quota": Command("people.quota:quota", "How much each user may have."),
     "groups": Command("people.groups:groups", "Users who share a quota: it bounds them together, and each..."),
     "secrets": Command("people.secrets:secrets", "Values that jobs get as variables, by name."),
-    "backup": Command("service.backup:backup", "Writes database, token, secrets, logs and code into FILE,..."),
-    "restore": Command("service.backup:restore", "Makes a data folder of a backup in FILE, `-` for stdin."),
-    "doctor": Command("service.doctor:doctor", "Looks for what is wrong with the data folder, the database..."),
-    "uninstall": Command(
-        "service.uninstall:uninstall", "Removes what the service has left on all of its hosts: job..."
-    ),
 }
 """Those of the core, by name."""
 

@@ -10,8 +10,8 @@ from builders import task_spec
 from clusters import FakeCluster, spec, wait_for
 from services import run
 
+from schedulearn.features.admin.doctor import Doctor
 from schedulearn.scheduler.cluster import lock_data_folder
-from schedulearn.scheduler.doctor import Doctor
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import db as store

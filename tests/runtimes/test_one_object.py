@@ -11,9 +11,9 @@ import pytest
 from benches import Bench, docker_bench, shell
 from real_faults.engine_proxy import EngineProxy
 
+from schedulearn.features.admin.doctor import HostToSee, _on_host
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
-from schedulearn.scheduler.doctor import HostToSee, _on_host
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker import logs, states
 from schedulearn.scheduler.runtimes.docker.api import Engine

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from schedulearn.features import admin, webhooks
+from schedulearn.features import admin, simulate, slurm, webhooks
 
-FEATURES = (admin.FEATURE, webhooks.FEATURE)
+FEATURES = (admin.FEATURE, simulate.FEATURE, slurm.FEATURE, webhooks.FEATURE)

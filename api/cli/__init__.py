@@ -33,13 +33,11 @@ COMMANDS = {
     "top": Command("top:top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
     "policy": Command("policy:policy", "The scheduling policy."),
     "hosts": Command("hosts:hosts", "The machines and their GPUs."),
-    "simulate": Command("simulate:simulate", "Plays a trace of jobs under several policies: when each..."),
     "usage": Command("usage:usage", "Shows GPU-hours, energy and cost."),
     "wait": Command("lifecycle.wait:wait", "Waits until all of these jobs have ended, and prints how."),
     "resubmit": Command("lifecycle.resubmit:resubmit", "Submits a job again and follows it: the same image,..."),
     "rm": Command("lifecycle.rm:rm", "Deletes jobs that have ended, with all that they left:..."),
     "init": Command("job_files.commands:init", "Writes a job file with a comment for every key: FILE,..."),
-    "import": Command("job_files.commands:import_", "Makes job files of what other systems run."),
     "data": Command("data.commands:data", "Data sets and models that jobs get by name: `schedulearn..."),
     "experiment": Command(
         "experiments.experiment:experiment", "Measures what the factors of a job do to its time and its..."

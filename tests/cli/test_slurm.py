@@ -12,7 +12,7 @@ import pytest
 from services import COMMAND, IMAGE, Service, invoke
 
 from schedulearn.api.cli.job_files.reading import read_jobs, read_yaml
-from schedulearn.api.cli.job_files.slurm import from_sbatch
+from schedulearn.features.slurm.sbatch import from_sbatch
 from schedulearn.scheduler.specs.job import JobFields, JobSpec
 
 PAGE = (Path(__file__).parents[2] / "docs/from-slurm.md").read_text()

@@ -1,80 +1,23 @@
-"""import slurm, init: make job files."""
+"""init: make a job file."""
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
-from schedulearn.api.cli.common import SHARED, Group, Session, clean, key_and_value, pass_session, print_json
-from schedulearn.api.cli.job_files.slurm import from_sbatch
+from schedulearn.api.cli.common import SHARED, Session, clean, key_and_value, pass_session
 from schedulearn.api.cli.job_files.template import commented
-from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.submit import (
     NO_KEYS,
     SubmitCommand,
-    WordsCommand,
     complete,
     given_keys,
     given_pairs,
-    given_words,
     submit,
 )
 from schedulearn.api.client.client import Json
-
-_LARGEST = 1 << 20
-
-
-@click.group("import", cls=Group)
-def import_() -> None:
-    """Makes job files of what other systems run."""
-
-
-class _Slurm(WordsCommand):
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "FILE [-- ARGS...]"]
-
-
-@import_.command(cls=_Slurm)
-@click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--image", metavar="IMAGE", help="Container image to run it in, if the script names none.")
-@click.option("--strict", is_flag=True, help="Print no job and end with 1 if anything was not translated.")
-@click.pass_context
-@pass_session
-def slurm(session: Session, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
-    """Print the job file for a batch script of Slurm; `-` is stdin.
-
-    The script's options become keys, the script itself the command, ARGS its arguments. Whatever is not translated
-    is named on stderr with its line, and what to do instead. An array becomes a list of jobs, or a sweep if only some
-    of them may run at once (`%N`). Nothing is submitted. With --json it prints JSON.
-
-    \b
-    Examples:
-      schedulearn import slurm train.sbatch --image mine/torch > job.yaml
-      schedulearn import slurm train.sbatch --image mine/torch -- --seed 1 | schedulearn submit --code . -
-    """
-    text = file.read(_LARGEST + 1)
-    if len(text) > _LARGEST:
-        raise click.BadParameter("a batch script has 1 MiB at most", param_hint="FILE")
-    try:
-        made = from_sbatch(text, PurePath(file.name).stem.strip("<>") or "job", image, given_words(context))
-    except ValueError as error:
-        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
-    for note in made.notes:
-        click.echo(f"schedulearn: {clean(note)}", err=True)
-    if strict and made.untranslated:
-        click.echo(f"schedulearn: nothing printed: {len(made.untranslated)} not translated (--strict)", err=True)
-        return 1
-    found = made.sweep or (made.jobs if len(made.jobs) > 1 else made.jobs[0])
-    if session.as_json:
-        print_json(found)
-    elif isinstance(found, dict):
-        click.echo(as_yaml(found), nl=False)
-    else:
-        for job in found:
-            click.echo("- " + as_yaml(job).rstrip("\n").replace("\n", "\n  "))
-    return 0
 
 
 class _Init(SubmitCommand):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import host
 
+from schedulearn.features.simulate.report import mean_level
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
@@ -20,7 +21,6 @@ from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim import workload
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace, parse_types
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
-from schedulearn.scheduler.sim.report import mean_level
 from schedulearn.scheduler.sim.result import summarize
 from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation

@@ -131,7 +131,7 @@ def simulate(
     except RuntimeError as error:  # a policy's plan broke a rule
         raise click.ClickException(clean(str(error))) from error
     if html is not None:
-        from schedulearn.scheduler.sim.report import report
+        from schedulearn.features.simulate.report import report
 
         html.write_text(report(comparison, played), encoding="utf-8")
     if as_json or session.as_json:

@@ -10,8 +10,8 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
+from schedulearn.features.simulate.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.core.model import HostView, gpu_count
-from schedulearn.scheduler.sim.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.sim.comparison import Comparison, Played, table
 from schedulearn.scheduler.sim.run import Held, Run
 

@@ -1,0 +1,9 @@
+"""Importers: batch scripts of Slurm as job files."""
+
+from __future__ import annotations
+
+from schedulearn.api.feature import Command, Feature
+
+FEATURE = Feature(
+    "slurm", commands={"import": Command("commands:import_", "Makes job files of what other systems run.")}
+)

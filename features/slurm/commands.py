@@ -1,0 +1,66 @@
+"""import slurm: job files of batch scripts."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import IO
+
+import click
+
+from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json
+from schedulearn.api.cli.job_files.writing import as_yaml
+from schedulearn.api.cli.submit import WordsCommand, given_words
+from schedulearn.features.slurm.sbatch import from_sbatch
+
+_LARGEST = 1 << 20
+
+
+@click.group("import", cls=Group)
+def import_() -> None:
+    """Makes job files of what other systems run."""
+
+
+class _Slurm(WordsCommand):
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "FILE [-- ARGS...]"]
+
+
+@import_.command(cls=_Slurm)
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.option("--image", metavar="IMAGE", help="Container image to run it in, if the script names none.")
+@click.option("--strict", is_flag=True, help="Print no job and end with 1 if anything was not translated.")
+@click.pass_context
+@pass_session
+def slurm(session: Session, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
+    """Print the job file for a batch script of Slurm; `-` is stdin.
+
+    The script's options become keys, the script itself the command, ARGS its arguments. Whatever is not translated
+    is named on stderr with its line, and what to do instead. An array becomes a list of jobs, or a sweep if only some
+    of them may run at once (`%N`). Nothing is submitted. With --json it prints JSON.
+
+    \b
+    Examples:
+      schedulearn import slurm train.sbatch --image mine/torch > job.yaml
+      schedulearn import slurm train.sbatch --image mine/torch -- --seed 1 | schedulearn submit --code . -
+    """
+    text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise click.BadParameter("a batch script has 1 MiB at most", param_hint="FILE")
+    try:
+        made = from_sbatch(text, PurePath(file.name).stem.strip("<>") or "job", image, given_words(context))
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
+    for note in made.notes:
+        click.echo(f"schedulearn: {clean(note)}", err=True)
+    if strict and made.untranslated:
+        click.echo(f"schedulearn: nothing printed: {len(made.untranslated)} not translated (--strict)", err=True)
+        return 1
+    found = made.sweep or (made.jobs if len(made.jobs) > 1 else made.jobs[0])
+    if session.as_json:
+        print_json(found)
+    elif isinstance(found, dict):
+        click.echo(as_yaml(found), nl=False)
+    else:
+        for job in found:
+            click.echo("- " + as_yaml(job).rstrip("\n").replace("\n", "\n  "))
+    return 0

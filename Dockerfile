@@ -23,7 +23,7 @@ COPY scripts/node.sh scripts/
 COPY ui/package.json ui/package-lock.json ui/
 RUN python -m venv .venv && cd ui && ../scripts/node.sh ../.venv npm ci --no-audit --no-fund --loglevel=error
 COPY ui ui
-RUN cd ui && ../scripts/node.sh ../.venv npm run --silent build
+RUN cd ui && ../scripts/node.sh ../.venv npm run --silent bundle
 
 FROM base AS server
 ARG PIP_INDEX_URL

@@ -17,7 +17,7 @@ lint() {
   "$bin/mypy"
   "$bin/lint-imports" --no-cache >/dev/null || "$bin/lint-imports" --no-cache
 }
-page() { for check in lint api:check test; do (cd ui && ../scripts/node.sh ../.venv npm run --silent "$check") || return; done; }
+page() { for check in api lint test; do (cd ui && ../scripts/node.sh ../.venv npm run --silent "$check") || return; done; }
 
 # Debian's package $1, for $2, where root can install it.
 install() {

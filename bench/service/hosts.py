@@ -11,12 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+from fakes.runtime import FakeRuntime
+
 from bench.measured_service import JOB, verdict
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fakes.runtime import FakeRuntime
 from sqlalchemy import func, select
 
 from bench.measured_service import verdict
@@ -28,7 +29,6 @@ from schedulearn.metrics.probe.readings import (
 )
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store.models import GpuMinute

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.policies.registry import POLICIES
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store.cluster_state import tasks_of
 
 STOPPED = 1

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, surplus
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 
 items = st.lists(

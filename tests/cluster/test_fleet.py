@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from sqlalchemy import select, update
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, NotFoundError, RuntimeFault
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe
 
 from schedulearn.metrics.probe.readings import GpuHealth, GpuProcess, Reading, Xid
@@ -16,7 +17,6 @@ from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import ConflictError, HostRefused, ObjectFault, RuntimeFault, StoreError
 from schedulearn.scheduler.hosts import retries
 from schedulearn.scheduler.runtimes.cuda_check import Checked
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.telemetry import host_watch, monitor

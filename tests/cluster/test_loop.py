@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
@@ -15,7 +16,6 @@ from schedulearn.scheduler.core.outcomes import task_outcomes
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, RuntimeFault, StartRefused, StoreError
 from schedulearn.scheduler.policies.registry import POLICIES
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe, ToldProbe
 from sqlalchemy import select
 
@@ -18,7 +19,6 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuHealth, GpuInfo, GpuProcess, Reading, Sample, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.specs.sweep import SweepSpec
 from schedulearn.scheduler.store import history, repository, sweeps
 from schedulearn.scheduler.store.cluster_state import tasks_of

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from builders import host, job, snapshot
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.policies.registry import make_policy
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, SlowFetch, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.api.answers.job import EtaOut
 from schedulearn.scheduler.core.job_image import layer_of, layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from resizing import Sized
 
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.policies.registry import POLICIES
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 

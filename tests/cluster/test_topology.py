@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe
 
 from schedulearn.metrics.probe.readings import GpuLink, NumaNode
 from schedulearn.scheduler.core.task import TaskSpec
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 
 BIND = {"memory": "1g"}

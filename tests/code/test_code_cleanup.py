@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from clusters import FakeCluster, SlowFetch, spec
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.code.archive import Entry, Kind
 from schedulearn.scheduler.core.job_image import layer_of, layered
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.sweep import SweepSpec
 

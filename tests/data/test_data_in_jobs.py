@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.code.archive import Kind
 from schedulearn.scheduler.control import service
@@ -19,7 +20,6 @@ from schedulearn.scheduler.data.manifest import Item, manifest_of
 from schedulearn.scheduler.data.store import DataStore, blob_of
 from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFault
 from schedulearn.scheduler.hosts.data.data_sets import Offer
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data.versions import Version

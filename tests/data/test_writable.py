@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.task import RunAs, TaskSpec
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError, StartRefused
 from schedulearn.scheduler.runtimes.docker.container import create_arguments
 from schedulearn.scheduler.runtimes.docker.volumes import data_sets
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.people import accounts

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import FakeCluster, SlowFetch, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 
 

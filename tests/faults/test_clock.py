@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from clusters import spec
+from fakes.runtime import FakeRuntime
 from sqlalchemy import select
 from sqlmodel import col
 from virtual.time import VirtualPool, VirtualTime
@@ -17,7 +18,6 @@ from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.accounting.usage import usage, usage_of_job

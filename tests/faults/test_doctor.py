@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from builders import task_spec
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from services import run
 
 from schedulearn.features.admin.doctor import Doctor
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store.db import Database, sqlite_url
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders import job_record, task_spec
+from fakes.runtime import FakeRuntime
 from virtual.time import VirtualPool, VirtualTime
 
 from schedulearn.scheduler.background import Timing
@@ -17,7 +18,6 @@ from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import RuntimeFault, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.retries import Retries
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store.db import Database, sqlite_url
 
 HOUR_S = 3600.0

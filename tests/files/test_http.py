@@ -12,10 +12,10 @@ import httpx
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
+from fakes.stores import FakeView
 
 from schedulearn.api.files.ranges import NoSuchPart, Part, asked_part
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.fake_stores import FakeView
 
 MODEL = bytes(range(256)) * 20_000
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.errors import FilesGoneError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.hosts.outputs import Outputs
 from schedulearn.scheduler.runtimes.contract import StrayFile
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.stray import may_matter, told
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository

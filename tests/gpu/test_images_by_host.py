@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.errors import HostRefused
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.specs.job import JobSpec
 
 CPU, CUDA, CUDA12 = "schedulearn/horovod-cpu", "schedulearn/horovod-cuda13", "schedulearn/horovod-cuda12"

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 from benches import Bench, shell
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import InvalidError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import FileKind, FolderView
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.paths import parts_of, resolve
 
 MODEL = b"\0\xff0123456789" * 1000

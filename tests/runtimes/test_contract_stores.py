@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from benches import SLEEPER, Bench, printer, shell
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 
 class TestImages:

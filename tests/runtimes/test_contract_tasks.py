@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from benches import SLEEPER, UNKNOWN, Bench, Program, printer, shell, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.task import TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 
 class TestStart:

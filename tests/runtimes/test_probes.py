@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from benches import IMAGE, wait_for
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe
 from gpu_probes.probe_images import ENVIRONMENT, WITH_GPUS, image_with_gpus
 
@@ -26,7 +27,6 @@ from schedulearn.scheduler.runtimes.docker.container import LABEL, has_real_gpus
 from schedulearn.scheduler.runtimes.docker.probe import LABEL_PROBE, ContainerProbe, all_gpus, split_lines
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_version
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import httpx
 import uvicorn
 from clusters import wait_for
+from fakes.runtime import FakeRuntime
 from fastapi import FastAPI
 from gpu_probes.memory import FakeProbe
 from starlette.routing import WebSocketRoute
@@ -31,7 +32,6 @@ from schedulearn.scheduler.control.experiments import advisor, searcher
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 FIVE_KEYS: dict[str, Any] = {
     "name": "digits",

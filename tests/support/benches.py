@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import clusters
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
 from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import create_arguments
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 
 ROOT = Path(__file__).parents[2]

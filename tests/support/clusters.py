@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe
 from sqlalchemy import select
 from sqlmodel import col
@@ -18,7 +19,6 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec

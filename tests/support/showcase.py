@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fakes.runtime import FakeRuntime
 from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
@@ -27,7 +28,6 @@ from schedulearn.features import FEATURES
 from schedulearn.features.webhooks.table import Webhook
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id

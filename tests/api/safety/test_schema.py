@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from apis import FIVE_KEYS, ROLES, serve_api, token_for
-
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from fakes.runtime import FakeRuntime
 
 pytestmark = pytest.mark.process
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import docker.errors
 import pytest
 from benches import SLEEPER, Bench, shell
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.planning.shared_data import outputs_key
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
 from schedulearn.scheduler.runtimes.docker.volumes import DATA, PARTS
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 
 def tar(**files: str) -> list[bytes]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from benches import SLEEPER, UNKNOWN, Bench, Program, shell, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 from schedulearn.scheduler.runtimes.resources.docker import read_stats
 

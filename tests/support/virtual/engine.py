@@ -7,14 +7,15 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fakes.runtime import FakeRuntime
+from fakes.stores import FakeFolders, FakeImages
+from fakes.terminals import FakeTerminals
+
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import HostRefused, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
-from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.runtimes.fake_stores import FakeFolders, FakeImages
-from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from virtual.effects import SideEffects
 from virtual.gpus import VirtualGpus
 from virtual.time import VirtualTime

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from fakes.resources import FakeResources
+from fakes.stores import FakeData, FakeFolders, FakeImages
+from fakes.terminals import FakeTerminals
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
-from schedulearn.scheduler.runtimes.fake_stores import FakeData, FakeFolders, FakeImages
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
-from schedulearn.scheduler.runtimes.resources.fake import FakeResources
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
-from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 _UNNOTED = ("survey", "observe", "images.has", "data.has", "resources")

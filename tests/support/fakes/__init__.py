@@ -1,0 +1,1 @@
+"""In-memory runtimes, held to the contract tests of real ones (tests/runtimes)."""

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import schedulearn
 from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.permissions import Need, Rules, needs
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import COOKIE, SECURE_COOKIE, Guard
@@ -147,12 +148,15 @@ def create_app(
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
-    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    bounded = Bodies(Submissions(app), (route.path_regex for route in routes if route.max_body_size is not None))
+    routes = [*app.router.routes, *(route for router in routers for route in router.routes)]
+    app.state.rules = Rules(routes)
+    large = (each.path_regex for each in routes if isinstance(each, APIRoute) and each.max_body_size is not None)
+    bounded = Bodies(Submissions(app), large)
     guarded = Guard(
         bounded,
         known,
         owner_of,
+        app.state.rules,
         needs_token=settings.token is not None,
         hides=settings.hide_jobs,
         pages=settings.page_origins,
@@ -166,6 +170,7 @@ def create_app(
     return _AsOpened(LastResort(proxy)) if settings.public_url_has_tls else LastResort(proxy)
 
 
+@needs(Need.NOTHING)
 async def healthz(request: Request) -> Health:
     """Answers 200 once jobs are scheduled, and 503 with a code while they can't be stored or scheduled."""
     cluster: Cluster = request.app.state.cluster

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Address, Peers
-from schedulearn.api.access.permissions import Need, Rule, lacking, rule_of
+from schedulearn.api.access.permissions import Need, Rule, Rules, lacking
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
@@ -46,6 +46,7 @@ class Guard:
         app: ASGIApp,
         credentials: Credentials,
         owner_of: OwnerOf,
+        rules: Rules,
         *,
         needs_token: bool,
         hides: bool = False,
@@ -58,6 +59,7 @@ class Guard:
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
+        self.rules = rules
         self.needs_token = needs_token
         self.hides = hides
         self.pages = frozenset(pages)
@@ -69,7 +71,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = first_values(scope)
-        rule = rule_of(scope.get("method", "WS"), scope["path"])
+        rule = self.rules.of(scope.get("method", "WS"), scope["path"])
         grant: Grant | None = None
         refusal = _malformed(headers)
         if refusal is None and rule.need is not Need.JOB_TOKEN:

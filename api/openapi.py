@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from schedulearn.api.access.permissions import Need, rule_of
+from schedulearn.api.access.permissions import Need, Rules
 from schedulearn.api.routes.inputs.data import ManifestIn
 from schedulearn.scheduler.reports.membership import MembershipIn
 from schedulearn.scheduler.reports.store import ReportIn
@@ -45,7 +45,7 @@ def complete(app: FastAPI) -> None:
             _add_bodies(make())
             _name_problems(make())
             _leave_out_null(make())
-            _say_security(make(), needs_token=app.state.token_required, cookie=app.state.cookie)
+            _say_security(make(), app.state.rules, needs_token=app.state.token_required, cookie=app.state.cookie)
         return make()
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -82,12 +82,12 @@ def _leave_out_null(document: dict[str, Any]) -> None:
                     schema["anyOf"] = kinds
 
 
-def _say_security(document: dict[str, Any], *, needs_token: bool, cookie: str) -> None:
+def _say_security(document: dict[str, Any], rules: Rules, *, needs_token: bool, cookie: str) -> None:
     """Who may use each route, with the least role (docs/people.md). What belongs to a user is for them and admins."""
     document["components"]["securitySchemes"] = {**_SCHEMES, "session": {**_SCHEMES["session"], "name": cookie}}
     for path, methods in document["paths"].items():
         for method, route in methods.items():
-            need = rule_of(method.upper(), path).need
+            need = rules.of(method.upper(), path).need
             if need is Need.JOB_TOKEN:
                 route["security"] = [{"jobToken": []}]
             elif need.role is None:

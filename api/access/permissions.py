@@ -1,16 +1,17 @@
-"""What each route asks of who calls it. One table, checked before any route is reached: reading is for everybody who is
-known, changing a job or sweep for its user, changing anything else for admins. What differs from that stands here."""
+"""What each route asks of its caller: a role, or to be the user of a job or sweep."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.routing import BaseRoute
 
 from schedulearn.scheduler.core.people import Actor, Role
-from schedulearn.scheduler.reports import access as reporting
-from schedulearn.scheduler.reports import membership as rosters
 
 
 class Need(StrEnum):
@@ -40,45 +41,17 @@ class Rule(NamedTuple):
     """What the path names: `job` or `sweep`, and its id."""
 
 
-TABLE: dict[str, Need] = {
-    "GET /": Need.NOTHING,
-    "GET /ui": Need.NOTHING,
-    "GET /ui/{path:path}": Need.NOTHING,
-    "GET /healthz": Need.NOTHING,
-    "POST /api/v1/session": Need.NOTHING,
-    "DELETE /api/v1/session": Need.NOTHING,
-    f"POST {reporting.PATH}": Need.JOB_TOKEN,
-    f"POST {rosters.PATH}": Need.JOB_TOKEN,
-    "WS /jobs/{job_id}/logs": Need.VIEWER,
-    "GET /api/v1/jobs/{job_id}/processes": Need.OWN,
-    "GET /api/v1/jobs/{job_id}/ports/{name}": Need.OWN,
-    "POST /jobs": Need.USER,
-    "POST /api/v1/jobs": Need.USER,
-    "POST /api/v1/post": Need.USER,
-    "POST /api/v1/jobs:batch": Need.USER,
-    "POST /api/v1/jobs:preview": Need.VIEWER,
-    "POST /api/v1/code": Need.USER,
-    "POST /api/v1/sweeps": Need.USER,
-    "POST /api/v1/experiments": Need.USER,
-    "POST /api/v1/searches": Need.USER,
-    "POST /api/v1/advise": Need.USER,
-    "POST /api/v1/data/{name}/versions": Need.USER,
-    "DELETE /api/v1/data/{name}": Need.USER,
-    "POST /api/v1/content": Need.USER,
-    "PUT /api/v1/content/{sha256}": Need.USER,
-    "GET /api/v1/tokens": Need.USER,
-    "POST /api/v1/tokens": Need.USER,
-    "DELETE /api/v1/tokens/{token_id}": Need.USER,
-    "GET /api/v1/secrets": Need.USER,
-    "PUT /api/v1/secrets/{name}": Need.USER,
-    "DELETE /api/v1/secrets/{name}": Need.USER,
-    "GET /api/v1/webhooks": Need.ADMIN,
-    "GET /api/v1/users": Need.ADMIN,
-    "GET /api/v1/quotas": Need.ADMIN,
-    "GET /api/v1/groups": Need.ADMIN,
-}
-"""`METHOD path` -> need. HEAD asks for what GET does. WS: a socket, which asks for what a change does, as it goes both
-ways."""
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def needs(need: Need) -> Callable[[F], F]:
+    """Declare what a route asks for, in place of what others with its method do. Stands below the route's decorator."""
+
+    def declare(endpoint: F) -> F:
+        endpoint.need = need  # type: ignore[attr-defined]
+        return endpoint
+
+    return declare
 
 
 class Permission(StrEnum):
@@ -108,11 +81,11 @@ ASKED: dict[Permission, str] = {
 """A route that stands for each permission, so that the rules are written once. `CHANGE_ALL_JOBS` has none."""
 
 
-def refused_to(actor: Actor) -> dict[Permission, str]:
+def refused_to(actor: Actor, rules: Rules) -> dict[Permission, str]:
     """Return why an actor lacks each permission that they lack."""
-    needs = {permission: rule_of(*asked.split(" ", 1)).need.role for permission, asked in ASKED.items()}
-    needs[Permission.CHANGE_ALL_JOBS] = Role.ADMIN
-    return {each: lacking(actor, role) for each, role in needs.items() if role and not actor.role.includes(role)}
+    needed = {permission: rules.of(*asked.split(" ", 1)).need.role for permission, asked in ASKED.items()}
+    needed[Permission.CHANGE_ALL_JOBS] = Role.ADMIN
+    return {each: lacking(actor, role) for each, role in needed.items() if role and not actor.role.includes(role)}
 
 
 def lacking(actor: Actor, role: Role) -> str:
@@ -125,29 +98,40 @@ _READS = ("GET", "HEAD", "OPTIONS")
 _METHODS = frozenset({*_READS, "POST", "PUT", "PATCH", "DELETE", "WS"})
 
 
-def _as_pattern(route: str) -> re.Pattern[str]:
-    pattern = re.sub(r"\\\{\w+:path\\\}", ".*", re.escape(route))
-    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern))
+class Rules:
+    """What every route asks for. A route that declares nothing asks for what its method does: reading for a viewer,
+    changing a job or sweep for its user, changing anything else for an admin."""
 
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self.declared: dict[str, Need] = {}
+        """`METHOD path` -> need. WS: a socket, which goes both ways, so that it asks for what a change does."""
+        self._patterns: list[tuple[Collection[str], re.Pattern[str], Need]] = []
+        for route in routes:
+            if isinstance(route, APIRoute | APIWebSocketRoute) and hasattr(route.endpoint, "need"):
+                methods = (route.methods or set()) if isinstance(route, APIRoute) else {"WS"}
+                need: Need = route.endpoint.need
+                self.declared |= {f"{method} {route.path}": need for method in methods}
+                if "{" in route.path:
+                    self._patterns.append((methods, route.path_regex, need))
+        self._public = [asked.partition(" ")[2] for asked, need in self.declared.items() if need is Need.NOTHING]
+        self._public_patterns = [pattern for _, pattern, need in self._patterns if need is Need.NOTHING]
+        self.of = lru_cache(1024)(self._of)
 
-_EXACT = {route: need for route, need in TABLE.items() if "{" not in route}
-_PATTERNS = [(_as_pattern(route), need) for route, need in TABLE.items() if "{" in route]
-_PUBLIC = [_as_pattern(route.partition(" ")[2]) for route, need in TABLE.items() if need is Need.NOTHING]
-
-
-@lru_cache(1024)
-def rule_of(method: str, path: str) -> Rule:
-    """What `method` on `path` asks for; a path that is no route asks for what one with its method would. A method that
-    no route has, or none of a path that is for everybody, asks for nothing: there is nothing behind it, and the router
-    says so."""
-    if method not in _METHODS:
-        return Rule(Need.NOTHING)
-    path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
-    asked = f"{'GET' if method == 'HEAD' else method} {path}"
-    need = _EXACT.get(asked) or next((need for pattern, need in _PATTERNS if pattern.fullmatch(asked)), None)
-    owned = _OWNED.fullmatch(path)
-    if need is None and any(pattern.fullmatch(path) for pattern in _PUBLIC):
-        need = Need.NOTHING
-    if need is None:
-        need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN
-    return Rule(need, (owned[1], owned[2]) if owned else None)
+    def _of(self, method: str, path: str) -> Rule:
+        """What `method` on `path` asks for; a path that is no route asks for what one with its method would. A method
+        that no route has, or none of a path that is for everybody, asks for nothing: there is nothing behind it, and
+        the router says so."""
+        if method not in _METHODS:
+            return Rule(Need.NOTHING)
+        path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
+        method = "GET" if method == "HEAD" else method
+        need = self.declared.get(f"{method} {path}")
+        if need is None:
+            fitting = (need for methods, pattern, need in self._patterns if method in methods and pattern.match(path))
+            need = next(fitting, None)
+        owned = _OWNED.fullmatch(path)
+        if need is None and (path in self._public or any(pattern.match(path) for pattern in self._public_patterns)):
+            need = Need.NOTHING
+        if need is None:
+            need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN
+        return Rule(need, (owned[1], owned[2]) if owned else None)

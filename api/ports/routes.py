@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.ports.origins import PortKey, origin_of
@@ -47,6 +48,7 @@ async def make_link(request: Request, job_id: str, name: Name) -> Response:
     "/jobs/{job_id}/ports/{name}", status_code=303, response_class=RedirectResponse,
     responses=problems(403, 404, 409, 422),
 )  # fmt: skip
+@needs(Need.OWN)
 async def open_port(request: Request, job_id: str, name: Name) -> Response:
     """Leads to a port of a job in a browser, for its user and admins: what a link on the page names."""
     link = _link(request, PortKey(job_id, name))

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import (
     Batch,
@@ -82,6 +83,7 @@ def json_body(*, several: bool = False) -> dict[str, Any]:
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body())
+@needs(Need.USER)
 async def submit(
     request: Request,
     env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
@@ -154,6 +156,7 @@ def _flag(request: Request, name: str) -> bool:
     max_body_size=MANY.size,
     openapi_extra=json_body(several=True),
 )
+@needs(Need.USER)
 async def submit_batch(request: Request) -> Response:
     """Stores many jobs, all or none: 10,000 jobs and 2 MiB at most."""
     check_rate(request)
@@ -226,6 +229,7 @@ def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=request_of(JobSpec))
+@needs(Need.VIEWER)
 async def preview_job(request: Request) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
     spec = await job_of(request)

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.job import JobOut, OriginalJob, OriginalJobDetail
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
@@ -58,6 +59,7 @@ router.add_api_route(
     responses=problems(409, 422),
     openapi_extra=jobs.json_body(),
 )
+@needs(Need.USER)
 async def post(request: Request) -> Response:
     """`POST /jobs` as the original's first versions called it, with the names that two keys had there."""
     jobs.check_rate(request)
@@ -121,6 +123,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
 
 
 @router.websocket("/jobs/{job_id}/logs")
+@needs(Need.VIEWER)
 async def logs_socket(socket: WebSocket, job_id: str) -> None:
     """The job's log from its start, as text messages, until the job has ended."""
     cluster = cluster_of(socket)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection
 from starlette.exceptions import HTTPException
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.report import (
     BatchOut,
@@ -61,6 +62,7 @@ def _body(schema: str) -> dict[str, Any]:
 
 
 @router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("ReportIn"))
+@needs(Need.JOB_TOKEN)
 async def report(request: Request) -> ReportAnswer:
     """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
     known of the job's speed, for the choice of its batch."""
@@ -89,6 +91,7 @@ async def report(request: Request) -> ReportAnswer:
 @router.post(
     "/reports/membership", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("MembershipIn")
 )
+@needs(Need.JOB_TOKEN)
 async def membership(request: Request) -> RosterOut:
     """For workers of a job that is resized in place, with its token: who belongs to it now. The answer waits for news,
     for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet."""

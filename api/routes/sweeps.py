@@ -11,6 +11,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
@@ -42,6 +43,7 @@ def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
 
 
 @router.post("/sweeps", **starts(SweepSpec, SweepOut))
+@needs(Need.USER)
 def start_sweep(request: Request, body: Annotated[SweepSpec, body_as(SweepSpec)]) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, lambda: body, _one)

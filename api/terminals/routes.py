@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 from fastapi import APIRouter, Query, Request, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.process import ProcessesOut
 from schedulearn.api.edge.sockets import until_one_ends
@@ -48,6 +49,7 @@ class _Taken(SchedulearnError):
 
 
 @router.get("/api/v1/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
+@needs(Need.OWN)
 def processes(
     request: Request,
     job_id: str,

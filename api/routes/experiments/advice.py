@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.advice import AdviceOut
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of
@@ -14,6 +15,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
 @router.post("/advise", responses=problems(409, 422), dependencies=COMPUTING)
+@needs(Need.USER)
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
     """With which batch size and how many GPUs a job meets its objective, predicted from the finished jobs of its family
     that are its user's, or their group's. Stores nothing; takes seconds."""

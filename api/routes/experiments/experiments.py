@@ -10,6 +10,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.experiment import (
     AnalysisOut,
     ExperimentDetail,
@@ -31,6 +32,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
 @router.post("/experiments", **starts(ExperimentSpec, ExperimentOut))
+@needs(Need.USER)
 def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(ExperimentSpec)]) -> Response:
     """Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first."""
     return started(request, body.job, body.sweep, _one, design=body.design_of)

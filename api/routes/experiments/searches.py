@@ -9,6 +9,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.experiment import DefaultOut, SearchOut
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import WITH_KEY
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 @router.post(
     "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=WITH_KEY
 )
+@needs(Need.USER)
 def start_search(request: Request, body: SearchSpec) -> Response:
     """Searches for the best type and number of GPUs and batch size of a job, by short trials one after the other. It is
     on disk when the answer comes, and goes on after a restart."""

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of
@@ -66,6 +67,7 @@ def limits(request: Request) -> CodeLimits:
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _TAR}},
 )
+@needs(Need.USER)
 async def upload(request: Request, digest: Digest = None) -> StoredCodeOut:
     """Takes a tar file, also one made smaller by gzip, and stores its files in our own form, whose digest it answers.
     The same files are stored once. Nothing is kept of an upload that is cut off, too large or harmful."""

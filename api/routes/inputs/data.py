@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.data import (
     ContentReceived,
     DataLimits,
@@ -115,6 +116,7 @@ def show_data(request: Request, name: Name) -> DataVersions:
     max_body_size=_MANIFEST.size,
     openapi_extra=request_of(ManifestIn),
 )
+@needs(Need.USER)
 def push_data(
     request: Request, name: Name, body: Annotated[ManifestIn, body_as(ManifestIn, _MANIFEST, _check_manifest)]
 ) -> Response:
@@ -131,6 +133,7 @@ def push_data(
 
 
 @router.delete("/data/{name}", response_model=DataVersions, responses=problems(403, 404, 409))
+@needs(Need.USER)
 def remove_data(request: Request, name: Name, version: Annotated[int | None, Query(ge=1, le=10**9)] = None) -> Response:
     """Removes one version, or all of them: for whoever made the first one, and for admins. What a job that has not
     ended needs stays. Answers with what is gone; its number is not given again."""
@@ -161,6 +164,7 @@ def data_archive(request: Request, name: Name, version: Number) -> Response:
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
 )
+@needs(Need.USER)
 async def send_content(
     request: Request,
     sha256: Annotated[str, Path(pattern=f"^{BLOB}$")],
@@ -180,6 +184,7 @@ async def send_content(
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _TAR}},
 )
+@needs(Need.USER)
 async def send_many(request: Request) -> ContentReceived:
     """Takes a tar file of many small files, each named by the SHA-256 of its content: 2000 files and 64 MiB at most."""
     store = cluster_of(request).data.store

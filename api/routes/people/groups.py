@@ -12,6 +12,7 @@ from pydantic import Field
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.routes.people.quotas import BoundsIn, QuotaUse, uses_of
@@ -44,6 +45,7 @@ class GroupList(AnswerModel):
 
 
 @router.get("/groups")
+@needs(Need.ADMIN)
 def list_groups(request: Request) -> GroupList:
     """All groups, and what the users of each have together."""
     return GroupList(items=groups_shown(request))

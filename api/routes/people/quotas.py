@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
@@ -78,6 +79,7 @@ class QuotaList(AnswerModel):
 
 
 @router.get("/quotas")
+@needs(Need.ADMIN)
 def list_quotas(request: Request) -> QuotaList:
     """All quotas, and what each user has of theirs."""
     with cluster_of(request).db.read() as db:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of
@@ -46,6 +47,7 @@ class SecretList(AnswerModel):
 
 
 @router.get("/secrets")
+@needs(Need.USER)
 def list_secrets(request: Request) -> SecretList:
     """The names of those that your jobs may use; for admins of all. No values."""
     actor = actor_of(request)
@@ -54,6 +56,7 @@ def list_secrets(request: Request) -> SecretList:
 
 
 @router.put("/secrets/{name}", response_model=SecretSet, responses=problems(403, 422))
+@needs(Need.USER)
 def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Shared = False) -> Response:
     """Makes or changes a secret; jobs that start from now on get the new value."""
     owner = _owner(actor_of(request), shared)
@@ -63,6 +66,7 @@ def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Share
 
 
 @router.delete("/secrets/{name}", status_code=204, responses=problems(403, 404))
+@needs(Need.USER)
 def remove_secret(request: Request, name: SecretName, shared: Shared = False) -> Response:
     """Jobs that start from now on do without it."""
     cluster_of(request).secrets.remove(_owner(actor_of(request), shared), name, time.time())

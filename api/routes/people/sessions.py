@@ -9,6 +9,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.auth import COOKIE, SECURE_COOKIE, cookie_of, is_secure
@@ -39,6 +40,7 @@ _BODY = {
 @router.post(
     "/session", response_model=SessionOut, responses=problems(401, 413), max_body_size=1 << 50, openapi_extra=_BODY
 )
+@needs(Need.NOTHING)
 async def log_in(request: Request) -> Response:
     """Trades a token for a cookie, for the page: its event streams can't send headers. The cookie is a session of its
     own, which ends with the token, after seven days, or by logging out."""
@@ -58,6 +60,7 @@ async def log_in(request: Request) -> Response:
 
 
 @router.delete("/session", status_code=204)
+@needs(Need.NOTHING)
 async def log_out(request: Request) -> Response:
     """Ends the session of the cookie; its streams end."""
     secure = is_secure(request.scope)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
@@ -70,6 +71,7 @@ class TokenList(AnswerModel):
 
 
 @router.get("/tokens")
+@needs(Need.USER)
 def list_tokens(request: Request) -> TokenList:
     """Named tokens, without the tokens themselves: only their hashes are kept."""
     actor, own = actor_of(request), credentials_of(request).own
@@ -80,6 +82,7 @@ def list_tokens(request: Request) -> TokenList:
 
 
 @router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(403, 404, 409, 422))
+@needs(Need.USER)
 def create_token(request: Request, body: TokenIn) -> Response:
     """A token of one's own, or as admin of somebody. It may do no more, and is good for no longer, than what it is made
     with, and is revoked with that. Only this answer shows it."""
@@ -99,6 +102,7 @@ def create_token(request: Request, body: TokenIn) -> Response:
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(403, 404))
+@needs(Need.USER)
 def revoke_token(request: Request, token_id: RowId) -> Response:
     """Revokes the token and all that were made with it; their open streams and sessions end."""
     actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Permission, refused_to
+from schedulearn.api.access.permissions import Need, Permission, needs, refused_to
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.routes.people.groups import GroupOut, groups_shown
@@ -115,7 +115,7 @@ def who_am_i(request: Request) -> WhoAmI:
             **vars(actor),
             "sees_all_jobs": SEES_ONLY.get() is None,
             "logged_in": grant_of(request) is not None,
-            "refused": refused_to(actor),
+            "refused": refused_to(actor, request.app.state.rules),
             "quota": quota,
             "group": group,
         }
@@ -123,6 +123,7 @@ def who_am_i(request: Request) -> WhoAmI:
 
 
 @router.get("/users")
+@needs(Need.ADMIN)
 def list_users(request: Request) -> UserList:
     """All but the account that runs the service, which is always an admin."""
     with cluster_of(request).db.read() as db:

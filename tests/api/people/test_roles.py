@@ -18,7 +18,7 @@ from apis import FIVE_KEYS, ROLES, Api, described_routes, known_by, serve_api, t
 from clusters import wait_for
 from matrices import each
 
-from schedulearn.api.access.permissions import ASKED, TABLE, Permission
+from schedulearn.api.access.permissions import ASKED, Permission
 
 OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")}
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
@@ -87,13 +87,6 @@ def test_the_description_says_what_each_route_asks_for(served: tuple[Api, dict[s
             else:
                 least = [least_role(*called)]
                 assert route["security"] == [{"token": least}, {"session": least}], called
-
-
-def test_the_table_names_only_routes_that_there_are() -> None:
-    described = {f"{method} {path}" for method, path in described_routes()}
-    pages = {"GET /", "GET /ui", "GET /ui/path:path", "WS /jobs/job_id/logs"}
-    named = {route.replace("{", "").replace("}", "") for route in TABLE}
-    assert named - described == pages
 
 
 def test_a_path_that_is_no_route_is_no_way_in(served: tuple[Api, dict[str, httpx.Client]]) -> None:

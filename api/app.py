@@ -43,15 +43,14 @@ from schedulearn.api.routes import (
     policy,
     reports,
     resources,
+    sessions,
     sweeps,
     telemetry,
     timeline,
-    usage,
 )
 from schedulearn.api.routes.experiments import advice, experiments, predictions, searches
 from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
-from schedulearn.api.routes.people import groups, quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
@@ -132,11 +131,11 @@ def create_app(
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, searches, advice, predictions, data, data_sets, hosts, disk, policy,
-        reports, events, metrics, legacy, usage, telemetry, resources, timeline, quotas, groups, terminals, ports,
-        secrets, sessions, tokens, users, page,
+        reports, events, metrics, legacy, telemetry, resources, timeline, terminals, ports,
+        sessions, page,
     )  # fmt: skip
     routers = [module.router for module in routed]
-    routers += [router for each in features if (router := each.load_router()) is not None]
+    routers += [router for each in features for router in each.load_routers()]
     for router in routers:
         app.include_router(router)
     openapi.complete(app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +31,7 @@ class Feature:
     """Of its folder."""
     tables: str | None = None
     """Module that defines its tables."""
-    router: str | None = None
+    routers: Sequence[str] = ()
     worker: str | None = None
     """What makes its worker, which starts and closes with the service."""
     commands: Mapping[str, Command] = field(default_factory=dict)
@@ -45,9 +45,8 @@ class Feature:
         if self.tables is not None:
             importlib.import_module(f"{self.package}.{self.tables}")
 
-    def load_router(self) -> APIRouter | None:
-        found: APIRouter | None = load(self.package, self.router) if self.router is not None else None
-        return found
+    def load_routers(self) -> list[APIRouter]:
+        return [load(self.package, place) for place in self.routers]
 
     def load_worker(self) -> Callable[[Cluster], Worker] | None:
         found: Callable[[Cluster], Worker] | None = load(self.package, self.worker) if self.worker is not None else None

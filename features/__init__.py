@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from schedulearn.features import admin, simulate, slurm, webhooks
+from schedulearn.features import accounts, admin, simulate, slurm, usage, webhooks
 
-FEATURES = (admin.FEATURE, simulate.FEATURE, slurm.FEATURE, webhooks.FEATURE)
+FEATURES = (accounts.FEATURE, admin.FEATURE, simulate.FEATURE, slurm.FEATURE, usage.FEATURE, webhooks.FEATURE)

@@ -33,7 +33,6 @@ COMMANDS = {
     "top": Command("top:top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
     "policy": Command("policy:policy", "The scheduling policy."),
     "hosts": Command("hosts:hosts", "The machines and their GPUs."),
-    "usage": Command("usage:usage", "Shows GPU-hours, energy and cost."),
     "wait": Command("lifecycle.wait:wait", "Waits until all of these jobs have ended, and prints how."),
     "resubmit": Command("lifecycle.resubmit:resubmit", "Submits a job again and follows it: the same image,..."),
     "rm": Command("lifecycle.rm:rm", "Deletes jobs that have ended, with all that they left:..."),
@@ -56,12 +55,6 @@ COMMANDS = {
     "events": Command("history:events", "Shows what happened, oldest first; with -f what happens,..."),
     "timeline": Command("history:timeline", "Shows who had which GPUs when, oldest first: one line a..."),
     "telemetry": Command("history:telemetry", "Shows the mean and the highest utilisation, memory,..."),
-    "whoami": Command("people.users:whoami", "Says who the service takes you for, and what you may do."),
-    "users": Command("people.users:users", "People and programs with a role: admins do everything,..."),
-    "tokens": Command("people.tokens:tokens", "Named tokens, one for each person or program, beside the..."),
-    "quota": Command("people.quota:quota", "How much each user may have."),
-    "groups": Command("people.groups:groups", "Users who share a quota: it bounds them together, and each..."),
-    "secrets": Command("people.secrets:secrets", "Values that jobs get as variables, by name."),
 }
 """Those of the core, by name."""
 

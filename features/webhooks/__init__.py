@@ -7,7 +7,7 @@ from schedulearn.api.feature import Command, Feature
 FEATURE = Feature(
     "webhooks",
     tables="table",
-    router="routes:router",
+    routers=["routes:router"],
     worker="worker:Webhooks.of",
     commands={"webhooks": Command("commands:webhooks", "URLs that get events when jobs end, hosts are lost, GPUs...")},
 )

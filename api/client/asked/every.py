@@ -7,7 +7,6 @@ from schedulearn.api.client.asked.cluster import ClusterCalls
 from schedulearn.api.client.asked.experiments import ExperimentCalls
 from schedulearn.api.client.asked.history import HistoryCalls
 from schedulearn.api.client.asked.jobs import JobCalls
-from schedulearn.api.client.asked.people import PeopleCalls
 from schedulearn.api.client.asked.sweeps import SweepCalls
 
 
@@ -17,6 +16,5 @@ class EveryCall(
     ExperimentCalls[J, L, N, T],
     ClusterCalls[J, L, N, T],
     HistoryCalls[J, L, N, T],
-    PeopleCalls[J, L, N, T],
 ):
     """Part of both clients."""

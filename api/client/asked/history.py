@@ -1,4 +1,4 @@
-"""The calls for what was: readings, events, usage."""
+"""The calls for what was: readings and events."""
 
 from __future__ import annotations
 
@@ -43,17 +43,6 @@ class HistoryCalls(Asked[J, L, N, T]):
     def policy_history(self, limit: int = 200) -> L:
         """Since when which policy was in force, oldest first."""
         return self._list("GET", "policy/history", params={"limit": limit})
-
-    def usage(self, **given: Any) -> L:
-        """Rows of `GET /api/v1/usage`; `given` are its parameters."""
-        return self._list("GET", "usage", params=given)
-
-    def usage_capacity(self, **given: Any) -> J:
-        """`GET /api/v1/usage/capacity`; `given` are its parameters."""
-        return self._object("GET", "usage/capacity", params=given)
-
-    def usage_csv(self, **given: Any) -> T:
-        return self._text("/api/v1/usage", params={**given, "format": "csv"})
 
 
 def _span(first: str, since: str | None, second: str, until: str | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DataError
 from sqlmodel import col
 
+from schedulearn.features.usage.deadlines import kept_deadlines
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.control.service import job_row
 from schedulearn.scheduler.core.states import JobStatus
@@ -18,7 +19,6 @@ from schedulearn.scheduler.hosts.disk_cleanup import data_of_jobs
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import gpus, history, hosts, repository
 from schedulearn.scheduler.store.accounting import capacity
-from schedulearn.scheduler.store.accounting.deadlines import kept_deadlines
 from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.job_list import JobFilter

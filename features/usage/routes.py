@@ -17,11 +17,11 @@ from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
+from schedulearn.features.usage.deadlines import Kept, kept_deadlines
 from schedulearn.scheduler.advisor.advice import ANY_TYPE, cost_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.accounting.capacity import capacity
-from schedulearn.scheduler.store.accounting.deadlines import Kept, kept_deadlines
 from schedulearn.scheduler.store.accounting.usage import Usage, gpu_types, usage
 from schedulearn.scheduler.store.people.visibility import seeing_all
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.people.quota import used_lines
-from schedulearn.api.cli.people.tokens import ROLES
 from schedulearn.api.cli.times import show_time
+from schedulearn.features.accounts.commands.quota import used_lines
+from schedulearn.features.accounts.commands.tokens import ROLES
 
 UID = click.option("--uid", type=int, metavar="UID", help="As whom on the hosts their jobs write; goes with --gid.")
 GID = click.option("--gid", type=int, metavar="GID", help="Their group on the hosts.")

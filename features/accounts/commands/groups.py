@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.people.quota import BOUNDS, COLUMNS, bound_options, given, shown, tell_bounds, use
+from schedulearn.features.accounts.commands.quota import BOUNDS, COLUMNS, bound_options, given, shown, tell_bounds, use
 
 
 @click.group(cls=Group)

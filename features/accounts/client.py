@@ -8,7 +8,7 @@ from schedulearn.api.client.asked.base import Asked, J, L, N, T
 from schedulearn.api.client.transport import part
 
 
-class PeopleCalls(Asked[J, L, N, T]):
+class AccountCalls(Asked[J, L, N, T]):
     """Part of both clients."""
 
     def whoami(self) -> J:

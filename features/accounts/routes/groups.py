@@ -15,8 +15,8 @@ from starlette.responses import Response
 from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.routes.people.quotas import BoundsIn, QuotaUse, uses_of
 from schedulearn.api.state import cluster_of, quotas_of
+from schedulearn.features.accounts.routes.quotas import BoundsIn, QuotaUse, uses_of
 from schedulearn.scheduler.core.planning.quotas import Bounds, Holder
 from schedulearn.scheduler.store.people import groups as store
 

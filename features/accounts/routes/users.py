@@ -14,9 +14,9 @@ from starlette.responses import Response
 from schedulearn.api.access.permissions import Need, Permission, needs, refused_to
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.routes.people.groups import GroupOut, groups_shown
-from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
+from schedulearn.features.accounts.routes.groups import GroupOut, groups_shown
+from schedulearn.features.accounts.routes.quotas import QuotaOut, quotas_shown
 from schedulearn.scheduler.control.people import OfJobs, OfThings, remove_person, set_ids
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA

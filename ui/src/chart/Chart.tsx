@@ -2,9 +2,9 @@ import { ActionIcon, Button, Menu, Skeleton, Tooltip } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type uPlot from "uplot";
 import { plainNumber } from "../format/number";
+import { Code } from "../shell/code";
 import { Icon } from "../shell/Icon";
 import { Part } from "../shell/Part";
-import { parts } from "../shell/screens";
 import { type Bin, totalOf } from "./bars";
 import classes from "./Chart.module.css";
 import { type Range, useChartGroup } from "./group";
@@ -78,8 +78,8 @@ export interface View {
   onPlot: (plot: uPlot | null) => void;
 }
 
-const Plot = parts.plot.Component;
-const WholeWindow = parts.wholeWindow.Component;
+const Plot = new Code("plot", () => import("./Plot")).Component;
+const WholeWindow = new Code("whole window", () => import("./WholeWindow")).Component;
 
 /** A chart with its title, last values and tools. Its library is loaded with the first one. */
 export function Chart(props: ChartProps) {

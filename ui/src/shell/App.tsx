@@ -3,11 +3,12 @@ import { Route, Routes, useLocation } from "react-router";
 import { access } from "../api/access";
 import { LiveProvider } from "../live/LiveProvider";
 import OverviewScreen from "../screens/overview/OverviewScreen";
+import { prefetchWhenIdle } from "./code";
 import { Loading } from "./Loading";
 import { Missing } from "./Missing";
 import { Part } from "./Part";
 import { Shell } from "./Shell";
-import { prefetchWhenIdle, screens } from "./screens";
+import { screens } from "./screens";
 import { TokenForm } from "./TokenForm";
 
 const JobsScreen = screens.jobs.Component;

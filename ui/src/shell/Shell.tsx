@@ -10,16 +10,16 @@ import { type WhyNot, whyNot } from "../may/may";
 import { useMe } from "../may/useMay";
 import { Account } from "./Account";
 import { ColorScheme } from "./ColorScheme";
+import { Code } from "./code";
 import { Icon } from "./Icon";
 import { Part } from "./Part";
 import { SCREENS } from "./places";
 import classes from "./Shell.module.css";
-import { parts } from "./screens";
 import { useShortcuts } from "./useShortcuts";
 
-const KeysDialog = parts.keys.Component;
+const KeysDialog = new Code("keys", () => import("./KeysDialog")).Component;
 
-const Palette = parts.palette.Component;
+const Palette = new Code("palette", () => import("./Palette")).Component;
 
 export function Shell({ children }: { children: ReactNode }) {
   const [over, setOver] = useState<"keys" | "palette" | null>(null);

@@ -15,6 +15,30 @@ export class MissingCode extends Error {
 /** So often code is asked for while the service answers. */
 const TRIES = 3;
 
+/** All that is known of. The code of a screen adds that of its own parts. */
+const known: { prefetch: () => Promise<void> }[] = [];
+
+const FIRST_MS = 1_500;
+
+/** Fetches all code when there is nothing else to do, one after the other: a screen opens at once, and also when the
+ * service has stopped. Gives back what ends it. */
+export function prefetchWhenIdle(): () => void {
+  let ended = false;
+  let at = 0;
+  function next() {
+    const code = known[at++];
+    if (!ended && code) whenIdle(() => void code.prefetch().then(next));
+  }
+  const timer = setTimeout(next, FIRST_MS);
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}
+
+/** Safari has no requestIdleCallback. */
+const whenIdle = (act: () => void) => (window.requestIdleCallback ?? ((then) => setTimeout(then, 100)))(act);
+
 /** A part of the page whose code is fetched when it is first drawn, or before. */
 export class Code<P extends object> {
   readonly name: string;
@@ -25,6 +49,7 @@ export class Code<P extends object> {
   constructor(name: string, load: () => Promise<{ default: ComponentType<P> }>) {
     this.name = name;
     this.#load = load;
+    known.push(this);
   }
 
   /** Waits for its code: to be drawn below a Part. */

@@ -5,16 +5,16 @@ import type { Host } from "../../api/types";
 import { When } from "../../format/Elapsed";
 import { plural } from "../../format/number";
 import { size } from "../../format/size";
+import { Code } from "../../shell/code";
 import { Icon } from "../../shell/Icon";
 import { Loading } from "../../shell/Loading";
 import { Part } from "../../shell/Part";
-import { parts } from "../../shell/screens";
 import { GpuRows } from "./GpuRows";
 import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
 import { HostResources } from "./HostResources";
 
-const HostHistory = parts.hostHistory.Component;
+const HostHistory = new Code("host history", () => import("./HostHistory")).Component;
 
 interface Props {
   host: Host;

@@ -14,11 +14,11 @@ import { isOver } from "../../jobs/states";
 import { specOf } from "../../jobs/values";
 import { LogView } from "../../logs/LogView";
 import { CopyButton } from "../../shell/CopyButton";
+import { Code } from "../../shell/code";
 import { Loaded } from "../../shell/Loaded";
 import { Loading } from "../../shell/Loading";
 import { Part } from "../../shell/Part";
 import { Screen } from "../../shell/Screen";
-import { parts } from "../../shell/screens";
 import { Attempts } from "./Attempts";
 import { AT_ERROR, Failure } from "./Failure";
 import { JobActions } from "./JobActions";
@@ -28,9 +28,9 @@ import classes from "./JobScreen.module.css";
 import { progressOf } from "./training";
 import { WhyWaits } from "./WhyWaits";
 
-const Training = parts.training.Component;
-const Files = parts.files.Component;
-const TerminalTab = parts.terminal.Component;
+const Training = new Code("training", () => import("./Training")).Component;
+const Files = new Code("files", () => import("./Files")).Component;
+const TerminalTab = new Code("terminal", () => import("../../terminal/TerminalTab")).Component;
 const TABS = {
   log: "Log",
   training: "Training",

@@ -7,18 +7,18 @@ import { EmptyJobs } from "../../jobs/EmptyJobs";
 import { groupCount } from "../../jobs/states";
 import { GuardedButton } from "../../may/GuardedButton";
 import { useWhyNot } from "../../may/useMay";
+import { Code } from "../../shell/code";
 import { Icon } from "../../shell/Icon";
 import { LoadedAll } from "../../shell/Loaded";
 import { Part } from "../../shell/Part";
 import { Screen } from "../../shell/Screen";
-import { parts } from "../../shell/screens";
 import { Figures } from "./Figures";
 import { GpuMap } from "./GpuMap";
 import classes from "./OverviewScreen.module.css";
 import { Queue } from "./Queue";
 
 const NO_NAMES = {};
-const PastCharts = parts.pastCharts.Component;
+const PastCharts = new Code("past charts", () => import("./PastCharts")).Component;
 
 export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);

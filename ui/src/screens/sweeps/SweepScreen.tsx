@@ -2,11 +2,11 @@ import { Group, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearchParams } from "react-router";
 import type { SweepDetail } from "../../api/types";
+import { Code } from "../../shell/code";
 import { Loaded } from "../../shell/Loaded";
 import { Loading } from "../../shell/Loading";
 import { Part } from "../../shell/Part";
 import { Screen } from "../../shell/Screen";
-import { parts } from "../../shell/screens";
 import { useSetAddress } from "../../shell/useAddress";
 import { sweepQuery } from "../../sweeps/queries";
 import { shownCounts, shownKind, shownValue } from "../../sweeps/runs";
@@ -14,8 +14,8 @@ import { SweepBadge } from "../../sweeps/SweepBadge";
 import { goalOf, Runs } from "./Runs";
 import { SweepActions } from "./SweepActions";
 
-const SearchView = parts.search.Component;
-const ExperimentView = parts.analysis.Component;
+const SearchView = new Code("search", () => import("./search/SearchView")).Component;
+const ExperimentView = new Code("analysis", () => import("./experiment/ExperimentView")).Component;
 
 export default function SweepScreen() {
   const { id = "" } = useParams();

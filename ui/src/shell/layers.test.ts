@@ -30,3 +30,19 @@ test("a screen imports nothing of another screen, and what they share nothing of
   );
   expect(wrong).toEqual([]);
 });
+
+test("no file imports itself by way of others", () => {
+  const nameOf = (path: string) => path.replace(/(\/index)?\.tsx?$/, "");
+  const left = new Map(
+    Object.entries(sources).map(([path, text]) => {
+      const file = path.startsWith("./") ? `shell/${path.slice(2)}` : path.slice(3);
+      const code = text.replace(/(?:import|export) type [^;]+;/g, "");
+      return [nameOf(file), importsOf(file, code)] as const;
+    }),
+  );
+  for (let before = Number.POSITIVE_INFINITY; left.size < before; ) {
+    before = left.size;
+    for (const [file, paths] of left) if (!paths.some((path) => left.has(path))) left.delete(file);
+  }
+  expect([...left.keys()]).toEqual([]);
+});

@@ -435,14 +435,11 @@ def migrate(engine: Engine) -> None:
             found = HEAD
     if found == HEAD:
         return
-    from alembic.util.exc import CommandError
-
-    try:
-        with _can_be_used(engine):
-            upgrade(engine)
-    except CommandError as error:
+    if found is not None and found > HEAD:
         name = name_of(engine)
-        raise StoreError(f"the database {name} belongs to a newer version of Schedulearn: {error}") from error
+        raise StoreError(f"the database {name} belongs to a newer version of Schedulearn: its tables are of {found}")
+    with _can_be_used(engine), sqlite.kept_beside(engine, found or "0000"):
+        upgrade(engine)
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from schedulearn.clients import AsyncClient, Client
 
 __all__ = ["ApiError", "AsyncClient", "Client", "ClientError", "Job", "UnreachableError", "__version__"]
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def __getattr__(name: str) -> object:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,30 @@ def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
     return engine
+
+
+@contextmanager
+def kept_beside(engine: Engine, version: str) -> Iterator[None]:
+    """Keep a copy of the database, beside it, until what is done in here has succeeded. Raises StoreError."""
+    file = engine.url.database
+    if engine.dialect.name != "sqlite" or not file:
+        yield
+        return
+    copy = Path(f"{file}.{version}")
+    try:
+        if not copy.exists():  # else it is from an upgrade that failed: the database may be half-way since
+            with closing(sqlite3.connect(file)) as connection:
+                connection.execute("VACUUM INTO ?", (str(copy),))
+            close_path(copy)
+    except (OSError, sqlite3.Error) as error:
+        with suppress(OSError):
+            copy.unlink(missing_ok=True)
+        raise StoreError(f"the database can't be copied to {copy} before it is upgraded: {error}") from error
+    try:
+        yield
+    except Exception as error:
+        raise StoreError(f"the database could not be upgraded: {error}. As it was before, it is {copy}") from error
+    copy.unlink()
 
 
 def check_whole(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""The calls for accounts and tokens."""
+"""Client calls for accounts, quotas, groups, secrets and tokens."""
 
 from __future__ import annotations
 

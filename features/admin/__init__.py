@@ -1,4 +1,4 @@
-"""What an operator needs beside a running service: backup, restore, doctor, uninstall."""
+"""Operator tools beside a service: backup, restore, doctor, uninstall."""
 
 from __future__ import annotations
 

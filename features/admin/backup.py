@@ -1,7 +1,7 @@
-"""Backups of a data folder: one tar file with the database, the token, the key of secrets, the service's own
-certificate, the logs and the code of jobs. Made while the service runs or not.
+"""Backup of a data folder as one tar file.
 
-Checkpoints stay where they are, on the hosts; copies of them, local tasks and the SDK are no part of it.
+It holds the database, the token, the key of secrets, the service's own certificate, the logs and the code of jobs. The
+service may run meanwhile. Checkpoints stay on the hosts; copies of them, local tasks and the SDK are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands backup, restore, doctor and uninstall."""
+"""Commands `backup`, `restore`, `doctor` and `uninstall`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a data folder and with the hosts of its service, and how that is mended."""
+"""Diagnosis and repair of a data folder and its hosts."""
 
 from __future__ import annotations
 

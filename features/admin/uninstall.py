@@ -1,4 +1,4 @@
-"""What a service has left on its hosts, and its removal: for a service that is stopped, and not to come back."""
+"""Removal of what a stopped service left on its hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""simulate: the options. What does it is imported only then: it brings numpy and all policies along."""
+"""Command `simulate`. NumPy and the policies are imported when it runs."""
 
 from __future__ import annotations
 

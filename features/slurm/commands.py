@@ -1,4 +1,4 @@
-"""import slurm: job files of batch scripts."""
+"""Command `import slurm`."""
 
 from __future__ import annotations
 

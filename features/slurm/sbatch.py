@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm as jobs, with notes on all that has no counterpart."""
+"""Translation of Slurm batch scripts into jobs, with notes on the rest."""
 
 from __future__ import annotations
 

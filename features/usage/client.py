@@ -1,4 +1,4 @@
-"""The calls for usage."""
+"""Client calls for usage reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""usage: who used how much."""
+"""Command `usage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many jobs kept to their deadlines."""
+"""Counts of jobs that met their deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who used how much."""
+"""Routes for usage and capacity reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls for webhooks."""
+"""Client calls for webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""webhooks ls, add, pause, resume, test and rm."""
+"""Command group `webhooks`."""
 
 from __future__ import annotations
 

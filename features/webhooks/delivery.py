@@ -1,4 +1,4 @@
-"""Requests to the receivers of webhooks."""
+"""HTTP requests to webhook receivers."""
 
 from __future__ import annotations
 

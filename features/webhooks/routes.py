@@ -1,4 +1,4 @@
-"""Webhooks: list, add, pause, remove, test."""
+"""Routes for webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook as an operator writes it, and the events that it may ask for."""
+"""Webhook as an operator writes it, and the events it may ask for."""
 
 from __future__ import annotations
 

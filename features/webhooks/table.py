@@ -1,4 +1,4 @@
-"""Webhooks in the database. Every function takes the connection of its caller's transaction."""
+"""Webhook table and queries, inside the caller's transaction."""
 
 from __future__ import annotations
 

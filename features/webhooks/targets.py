@@ -1,8 +1,8 @@
-"""Where webhooks may lead: out of this machine and its networks, unless a setting allows one, and never to the service.
+"""Addresses that webhooks may lead to.
 
-Who may add a webhook may otherwise ask whatever listens near the service, with the service's place in the network. The
-address is checked after its name is resolved, and that same address is then connected to: a name may lead elsewhere the
-next moment.
+Private networks need a setting, and the service itself is never allowed. Otherwise a webhook could reach whatever
+listens near the service. The address is checked after its name is resolved, and the connection goes to that address: a
+name may resolve to another one a moment later.
 """
 
 from __future__ import annotations

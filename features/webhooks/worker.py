@@ -1,8 +1,7 @@
-"""Tells receivers what happens: each event of the table that they asked for, at least once and in order.
+"""Webhook delivery: at least once, in order.
 
-One thread a receiver, so that a dead one delays neither the others nor anything else. How far each has got is stored
-with the outcome of each try: after a restart delivery goes on there, and an event whose outcome was not stored goes out
-again, with the same id.
+Each receiver has a thread, so that a dead one delays no other. Its position is stored with the outcome of each attempt.
+After a restart, delivery continues there. An event whose outcome was not stored is sent again with the same id.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Commands for accounts, tokens and quotas."""
+"""Commands for accounts, quotas, groups, secrets and tokens."""

@@ -1,4 +1,4 @@
-"""groups ls, set, add, drop and rm."""
+"""Command group `groups`."""
 
 from __future__ import annotations
 

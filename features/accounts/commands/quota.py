@@ -1,4 +1,4 @@
-"""quota ls, set and rm."""
+"""Command group `quota`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""secrets set, ls and rm."""
+"""Command group `secrets`."""
 
 from __future__ import annotations
 

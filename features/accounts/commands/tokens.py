@@ -1,4 +1,4 @@
-"""tokens ls, add and rm."""
+"""Command group `tokens`."""
 
 from __future__ import annotations
 

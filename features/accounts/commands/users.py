@@ -1,4 +1,4 @@
-"""whoami; users ls, add, role and rm."""
+"""Commands `whoami` and `users`."""
 
 from __future__ import annotations
 

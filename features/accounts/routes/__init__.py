@@ -1,1 +1,1 @@
-"""Accounts, tokens, sessions, quotas."""
+"""Routes for accounts, quotas, groups, secrets and tokens."""

@@ -1,4 +1,4 @@
-"""Groups: how much the users of each may have together, and have."""
+"""Routes for groups of users and their quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas: how much each user may have, and has."""
+"""Routes for quotas of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets by name: set, listed without their values, removed."""
+"""Routes for secrets; values are never returned."""
 
 from __future__ import annotations
 

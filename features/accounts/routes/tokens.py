@@ -1,4 +1,4 @@
-"""Named tokens: list, create, revoke. Admins see and revoke all, others their own."""
+"""Routes for named tokens. Admins see and revoke all, others their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts, and who one is."""
+"""Routes for user accounts and `whoami`."""
 
 from __future__ import annotations
 

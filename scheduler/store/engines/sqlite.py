@@ -77,9 +77,10 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
     if engine.dialect.name != "sqlite" or not file:
         yield
         return
-    copy = Path(f"{file}.{version}")
+    # One that is there is from an upgrade that failed or was killed: the database may be half-way since.
+    copy = next(_copies(Path(file)), Path(f"{file}.{version}"))
     try:
-        if not copy.exists():  # else it is from an upgrade that failed: the database may be half-way since
+        if not copy.exists():
             with closing(sqlite3.connect(file)) as connection:
                 connection.execute("VACUUM INTO ?", (str(copy),))
             close_path(copy)
@@ -92,6 +93,11 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
     except Exception as error:
         raise StoreError(f"the database could not be upgraded: {error}. As it was before, it is {copy}") from error
     copy.unlink()
+
+
+def _copies(file: Path) -> Iterator[Path]:
+    """Copies of a database, the oldest version first."""
+    return iter(sorted(file.parent.glob(f"{file.name}.[0-9][0-9][0-9][0-9]")))
 
 
 def check_whole(engine: Engine) -> None:

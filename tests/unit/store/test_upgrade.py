@@ -95,6 +95,14 @@ def test_an_upgrade_that_fails_names_the_old_one_and_the_next_tries_again(
     assert list(tmp_path.glob("schedulearn.db.0*")) == []
 
 
+def test_the_copy_of_an_upgrade_that_was_killed_is_kept_until_one_succeeds(tmp_path: Path) -> None:
+    file = older(tmp_path)
+    (tmp_path / "schedulearn.db.0050").write_bytes(b"as it was before the first try")
+    Database(sqlite_url(tmp_path)).close()
+    assert version_of(file) == HEAD
+    assert list(tmp_path.glob("schedulearn.db.0*")) == []
+
+
 def test_without_a_copy_nothing_is_upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = older(tmp_path)
     was = version_of(file)

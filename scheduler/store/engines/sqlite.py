@@ -79,14 +79,17 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
         return
     # One that is there is from an upgrade that failed or was killed: the database may be half-way since.
     copy = next(_copies(Path(file)), Path(f"{file}.{version}"))
+    part = Path(f"{copy}.part")
     try:
         if not copy.exists():
+            part.unlink(missing_ok=True)
             with closing(sqlite3.connect(file)) as connection:
-                connection.execute("VACUUM INTO ?", (str(copy),))
-            close_path(copy)
+                connection.execute("VACUUM INTO ?", (str(part),))
+            close_path(part)
+            part.rename(copy)
     except (OSError, sqlite3.Error) as error:
         with suppress(OSError):
-            copy.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
         raise StoreError(f"the database can't be copied to {copy} before it is upgraded: {error}") from error
     try:
         yield

@@ -138,12 +138,12 @@ class Cluster:
         self._open_logs()
         self._open_loop()
         self._of_features = [make(self) for make in features]
-        self._workers: Sequence[Worker] = [
-            self.fleet, self.resources, self.monitor, self.profiles, self.job_logs, self.loop, self.checkpoints,
-            self.outputs, self.kept_outputs, self.housekeeping, self.searcher, self.forecaster, *self._of_features,
-            *([self.parking] if self.parking else []),
+        self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.loop]
+        self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
+        self._others: Sequence[Worker] = [
+            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster, self.searcher,
+            *self._of_features, *([self.parking] if self.parking else []),
         ]  # fmt: skip
-        """Started in this order, and closed in reverse."""
 
     def worker(self, kind: type[P]) -> P:
         """Return the worker of a feature."""
@@ -368,12 +368,12 @@ class Cluster:
             call()
 
     def start(self) -> None:
-        for worker in self._workers:
+        for worker in (*self._acting, *self._of_hosts, *self._others):
             worker.start()
 
     def close(self) -> None:
-        """Lets go of everything; containers go on."""
-        for worker in reversed(self._workers):
+        """Lets go of everything; containers go on. Hosts come last: what acts would take them for broken."""
+        for worker in (*reversed(self._others), *reversed(self._acting), *reversed(self._of_hosts)):
             worker.close()
         self.db.close()
         self._unlock()

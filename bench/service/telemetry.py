@@ -17,6 +17,7 @@ from fakes.runtime import FakeRuntime
 from sqlalchemy import func, select
 
 from bench.measured_service import verdict
+from schedulearn.features import FEATURES
 from schedulearn.metrics.probe.readings import (
     GpuInfo,
     GpuProcess,
@@ -32,6 +33,9 @@ from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store.models import GpuMinute
+
+for feature in FEATURES:
+    feature.load_tables()
 
 HOSTS, GPUS = 100, 8
 SECONDS = 125.0  # with two ends of minutes in it

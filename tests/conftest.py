@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from schedulearn.features import FEATURES
+from schedulearn.features import load_tables
 
 if TYPE_CHECKING:
     from databases.postgres import Postgres
     from sqlalchemy.engine import Connection, Engine
 
 pytest_plugins = ["tiers"]
-for feature in FEATURES:
-    feature.load_tables()
+load_tables()
 ROOT = Path(__file__).parent.parent
 gc.disable()  # until all is imported: see `pytest_collection_finish`
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it

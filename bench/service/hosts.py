@@ -14,7 +14,7 @@ from pathlib import Path
 from fakes.runtime import FakeRuntime
 
 from bench.measured_service import JOB, verdict
-from schedulearn.features import FEATURES
+from schedulearn.features import load_tables
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.errors import RuntimeFault
@@ -24,8 +24,7 @@ from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 
-for feature in FEATURES:
-    feature.load_tables()
+load_tables()
 
 IDLE_S = 20.0
 STARTS = 40

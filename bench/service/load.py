@@ -16,6 +16,7 @@ from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from bench.measured_service import JOB, ask, raw, service, verdict
+from schedulearn.features import load_tables
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.states import Reason
@@ -63,6 +64,7 @@ def main() -> bool:
 
 def _fill(data: Path) -> None:
     """10,000 jobs that ran and ended, with the tasks and events that real ones leave."""
+    load_tables()
     db = Database(sqlite_url(data))
     service = Service(db)
     spec = JobSpec(**{**JOB, "command": "python examples/digits/train.py --epochs 20 --lr 0.05"})

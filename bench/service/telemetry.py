@@ -17,7 +17,7 @@ from fakes.runtime import FakeRuntime
 from sqlalchemy import func, select
 
 from bench.measured_service import verdict
-from schedulearn.features import FEATURES
+from schedulearn.features import load_tables
 from schedulearn.metrics.probe.readings import (
     GpuInfo,
     GpuProcess,
@@ -34,8 +34,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store.models import GpuMinute
 
-for feature in FEATURES:
-    feature.load_tables()
+load_tables()
 
 HOSTS, GPUS = 100, 8
 SECONDS = 125.0  # with two ends of minutes in it

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from schedulearn.features import FEATURES
+from schedulearn.features import load_tables
 from schedulearn.scheduler.errors import ConflictError, StoreError
 from virtual.effects import Killed, SideEffects
 from virtual.engine import VirtualEngine
@@ -25,8 +25,7 @@ from virtual.jobs import Workload
 from virtual.service import HOST_GRACE_S, VirtualService
 from virtual.time import VirtualTime
 
-for feature in FEATURES:
-    feature.load_tables()
+load_tables()
 
 POLICIES = ("fifo", "edf", "las", "priority", "round-robin", "srtf", "tiresias", "gandiva", "elastic-fifo", "afs-l")
 STEPS = 40

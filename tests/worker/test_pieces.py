@@ -367,7 +367,7 @@ def test_how_the_workers_end_is_how_the_job_ends(script: str, code: int) -> None
 @pytest.mark.slow
 def test_a_stop_is_passed_on_and_waited_for() -> None:
     # Not `wait`: a signal that comes just before it is lost on some shells.
-    training = "trap 'echo saved $RANK; exit 75' TERM; echo ready; while :; do sleep 0.05; done"
+    training = "exec 2>/dev/null; trap 'echo saved $RANK; exit 75' TERM; echo ready; while :; do sleep 0.05; done"
     process = launch(3, training, start_new_session=True)
     assert process.stdout is not None
     ready = [process.stdout.readline() for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Databases of older versions: one of 0.1.0 opens with all of its jobs, and an upgrade that fails loses nothing."""
+"""Databases of older versions: those kept of the first schema and of 0.1.0 open, and a failed upgrade loses nothing."""
 
 from __future__ import annotations
 
@@ -14,22 +14,47 @@ from sqlmodel import col
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.models import Job
 
-OLD = Path(__file__).parent / "data/0.1.0.sql"
+DUMPS = Path(__file__).parent / "data"
 
 
-def restored(folder: Path, dump: Path = OLD) -> Path:
+def restored(folder: Path, dump: str) -> Path:
     file = folder / "schedulearn.db"
     with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(dump.read_text())
+        connection.executescript((DUMPS / dump).read_text())
     return file
 
 
+def test_a_kept_database_of_the_first_schema_is_upgraded_with_all_that_is_in_it(tmp_path: Path) -> None:
+    restored(tmp_path, "0001.sql")
+    db = Database(sqlite_url(tmp_path))
+    try:
+        with db.read() as conn:
+            assert conn.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == HEAD
+            assert conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
+            done = repository.get_job(conn, "job0000001")
+            assert (done.status, done.name, done.exit_code) == ("succeeded", "first", 0)
+            state = load_cluster_state(conn)
+            assert {job_id: job.status for job_id, job in state.jobs.items()} == {
+                "job0000002": "running",
+                "job0000003": "queued",
+            }
+            assert [(task.job_id, task.gpu_uuids) for task in state.tasks] == [("job0000002", ["GPU-0"])]
+            assert [event.kind for event in repository.list_events(conn, job_id="job0000001")] == ["job.queued"]
+            assert conn.exec_driver_sql("SELECT gpu_uuid, task_id FROM lease").fetchall() == [
+                ("GPU-0", "schedulearn-job0000002-1-0")
+            ]
+    finally:
+        db.close()
+
+
 def test_a_database_of_0_1_0_opens_with_a_job_in_every_state(tmp_path: Path) -> None:
-    file = restored(tmp_path)
+    file = restored(tmp_path, "0.1.0.sql")
     with closing(sqlite3.connect(file)) as connection:
         before = dict(connection.execute("SELECT name, status FROM job"))
     database = Database(sqlite_url(tmp_path))

@@ -103,18 +103,12 @@ class Rules:
     changing a job or sweep for its user, changing anything else for an admin."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self.declared: dict[str, Need] = {}
-        """`METHOD path` -> need. WS: a socket, which goes both ways, so that it asks for what a change does."""
-        self._patterns: list[tuple[Collection[str], re.Pattern[str], Need]] = []
+        self._declared: list[tuple[Collection[str], re.Pattern[str], Need]] = []
+        """Methods, path and need. WS: a socket, which goes both ways, so that it asks for what a change does."""
         for route in routes:
             if isinstance(route, APIRoute | APIWebSocketRoute) and hasattr(route.endpoint, "need"):
                 methods = (route.methods or set()) if isinstance(route, APIRoute) else {"WS"}
-                need: Need = route.endpoint.need
-                self.declared |= {f"{method} {route.path}": need for method in methods}
-                if "{" in route.path:
-                    self._patterns.append((methods, route.path_regex, need))
-        self._public = [asked.partition(" ")[2] for asked, need in self.declared.items() if need is Need.NOTHING]
-        self._public_patterns = [pattern for _, pattern, need in self._patterns if need is Need.NOTHING]
+                self._declared.append((methods, route.path_regex, route.endpoint.need))
         self.of = lru_cache(1024)(self._of)
 
     def _of(self, method: str, path: str) -> Rule:
@@ -125,12 +119,10 @@ class Rules:
             return Rule(Need.NOTHING)
         path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
         method = "GET" if method == "HEAD" else method
-        need = self.declared.get(f"{method} {path}")
-        if need is None:
-            fitting = (need for methods, pattern, need in self._patterns if method in methods and pattern.match(path))
-            need = next(fitting, None)
+        declared = [(methods, need) for methods, pattern, need in self._declared if pattern.fullmatch(path)]
         owned = _OWNED.fullmatch(path)
-        if need is None and (path in self._public or any(pattern.match(path) for pattern in self._public_patterns)):
+        need = next((need for methods, need in declared if method in methods), None)
+        if need is None and any(need is Need.NOTHING for _, need in declared):
             need = Need.NOTHING
         if need is None:
             need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN

@@ -94,7 +94,7 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise StoreError(f"the database could not be upgraded: {error}. As it was before, it is {copy}") from error
+        raise StoreError(f"the database could not be upgraded: {error}. {copy} is a copy from before") from error
     copy.unlink()
 
 

@@ -79,5 +79,5 @@ def serve(session: Session, /, config: Path | None, verbose: bool, **flags: obje
     from schedulearn.api.cli.service.server import run
 
     root = click.get_current_context().find_root().command
-    features = root.features if isinstance(root, Cli) else ()
-    return run(config, flags, features, verbose=verbose, as_json=session.as_json)
+    assert isinstance(root, Cli)
+    return run(config, flags, root.features, verbose=verbose, as_json=session.as_json)

@@ -105,6 +105,7 @@ class Knock:
         self._doorway = doorway
         self._connection = connection
         self._address = address
+        self._opening = False
         self._ended = False
 
     def begin(self) -> None:
@@ -130,6 +131,7 @@ class Knock:
         self.task = self._doorway.loop.create_task(self._open(with_tls=first == _HANDSHAKE))
 
     async def _open(self, *, with_tls: bool) -> None:
+        self._opening = True
         protocol = self._doorway.make_protocol()
         protocol.before_open = self._leave
         timeout = self._doorway.bounds.limits.receive_s
@@ -166,7 +168,8 @@ class Knock:
             return
         if self.task is not None:
             self.task.cancel()
-            return
+            if self._opening:  # then it lets go of the connection itself; a task that never ran can't
+                return
         self._leave()
         self._doorway.loop.remove_reader(self._connection.fileno())
         self._connection.close()

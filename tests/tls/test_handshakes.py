@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -18,7 +19,7 @@ from services import Service
 
 from schedulearn.api.edge.connections import ConnectionLimits, Connections, bounded
 from schedulearn.api.tls.certificates import Certificate
-from schedulearn.api.tls.doorway import open_doorways
+from schedulearn.api.tls.doorway import Doorway, Knock, open_doorways
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$0" "$@"')
 HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
@@ -154,6 +155,28 @@ def test_old_versions_of_tls_are_refused(authority: Authority) -> None:
         context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with serving(authority) as server, begin(server) as raw, pytest.raises(ssl.SSLError):
         context.wrap_socket(raw, server_hostname="localhost")
+
+
+def test_a_connection_cut_before_its_handshake_ran_is_closed_and_forgotten(authority: Authority) -> None:
+    """A task that is cancelled before its first step runs nothing, not even `finally`."""
+
+    async def cut() -> bytes:
+        cert, key = authority.issue("localhost")
+        bounds = Connections(ConnectionLimits(connections=100, of_a_peer=100))
+        server, client = socket.socketpair()
+        with socket.create_server(("127.0.0.1", 0)) as listener, client:
+            doorway = Doorway(listener, Certificate(cert, key, own=False), bounds, lambda: pytest.fail("opened"))
+            knock = Knock(doorway, server, ("a peer", 1))
+            bounds.enter(knock)
+            doorway.knocks.add(knock)
+            client.sendall(HALF_A_HELLO)
+            knock._first_byte()
+            doorway.close()
+            await doorway.wait_closed()
+            assert not bounds._peers
+            return read_all(client)
+
+    assert asyncio.run(cut()) == b""
 
 
 def test_it_stops_though_some_have_not_begun(authority: Authority) -> None:

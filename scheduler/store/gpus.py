@@ -126,14 +126,15 @@ def _take_back(db: Connection, row: Row[Any], now: float) -> None:
 
 
 def unwatch(db: Connection, host_id: str, why: str, now: float) -> bool:
-    """Nobody watches the GPUs of a host: its jobs go on, no others start, until they are found again. True if that is
-    new."""
-    before = [gpu for gpu in of_host(db, host_id) if not gpu.simulated and not gpu.unwatched]
+    """Nobody watches the GPUs of a host: its jobs go on, no others start, until they are found again. The latest reason
+    is stored. True if a GPU was watched until now."""
+    why = why[:500]
+    before = [gpu for gpu in of_host(db, host_id) if not gpu.simulated and gpu.unwatched != why]
     if before:
         which = col(Gpu.uuid).in_([gpu.uuid for gpu in before])
-        db.execute(update(Gpu).where(which).values(unwatched=why[:500]))
+        db.execute(update(Gpu).where(which).values(unwatched=why))
         _tell_watched(db, host_id, before, now)
-    return bool(before)
+    return any(not gpu.unwatched for gpu in before)
 
 
 def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], now: float) -> None:

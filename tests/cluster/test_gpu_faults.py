@@ -267,6 +267,21 @@ def test_a_host_whose_probe_fails_gets_no_jobs_with_gpus_until_it_is_well(
         assert {"gpu.unwatched", "gpu.watched"} <= set(kinds(c))
 
 
+def test_the_latest_reason_why_gpus_are_not_watched_is_shown_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.05,))
+    monkeypatch.setattr(host_watch, "UNWATCHED_AFTER_S", 0.0)
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)), what="the GPU")
+        for fault in ("its image can't be built", "its engine does not answer"):
+            probe.fault = fault
+            probe.interrupt()
+            wait_for(lambda: fault in c.gpu(probe.uuid(0)).unwatched, what=fault)  # noqa: B023
+        assert kinds(c).count("gpu.unwatched") == 1
+
+
 class StandIn:
     """A check of CUDA that answers as a test says."""
 

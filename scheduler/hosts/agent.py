@@ -316,7 +316,7 @@ class HostAgent:
             if isinstance(action, PauseTask):
                 self._told_to_pause.add(action.task_id)
             if isinstance(action, StartTask):
-                self._starts.begin(action.spec.task_id)
+                self._starts.begin(action.spec.task_id, self._timing.clock())
             if isinstance(action, FetchImage):
                 self._images.begin_fetch(action.image)
         pool = self._fetchers if isinstance(action, FetchImage) else self._pool

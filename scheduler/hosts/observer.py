@@ -159,7 +159,7 @@ class HostObserver:
         if silent or broke:
             self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, now, silent)]
         self._answered_at = now
-        return [through_outages(task, self._outages) for task in tasks]
+        return [through_outages(task, self._outages, self._starts.begun_at(task.task_id)) for task in tasks]
 
     def _watch(self) -> float:
         try:

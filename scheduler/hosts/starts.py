@@ -19,10 +19,13 @@ class Starts:
         self._unseen: set[str] = set()
         """Likewise since the last observation began that has ended."""
         self._succeeded: set[str] = set()
+        self._begun_at: dict[str, float] = {}
+        """When the first start of a task began, by the clock of the service."""
         self._refusals: dict[str, Refusal] = {}
 
-    def begin(self, task_id: str) -> None:
+    def begin(self, task_id: str, now: float) -> None:
         with self._lock:
+            self._begun_at.setdefault(task_id, now)
             self._under_way.add(task_id)
             self._touched.add(task_id)
             self._unseen.add(task_id)
@@ -42,9 +45,14 @@ class Starts:
     def has_succeeded(self, task_id: str) -> bool:
         return task_id in self._succeeded
 
+    def begun_at(self, task_id: str) -> float | None:
+        """Return when this service first began to start a task; None: it did not."""
+        return self._begun_at.get(task_id)
+
     def keep_only(self, live: Set[str]) -> None:
         with self._lock:
             self._succeeded &= live
+            self._begun_at = {task_id: at for task_id, at in self._begun_at.items() if task_id in live}
 
     def refuse(self, task_ids: Iterable[str], refusal: Refusal) -> None:
         with self._lock:

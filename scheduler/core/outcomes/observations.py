@@ -38,16 +38,20 @@ class Outage:
     """False: it answered whenever it was asked, but a connection to it broke: its engine may have been restarted."""
 
 
-def through_outages(task: ObservedTask, outages: Sequence[Outage]) -> ObservedTask:
-    """A task that failed while its host did not answer is taken for lost: an engine that stops, a machine that
-    reboots and a network that breaks end what runs in just the way that a failing command does."""
+def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: float | None = None) -> ObservedTask:
+    """Return a task as lost if it failed while its host did not answer: an engine that stops, a machine that reboots
+    and a network that breaks end what runs in just the way that a failing command does.
+
+    `begun_at`: when this service began to start it, by the clock that times the outages; None: another one did.
+    """
     if task.state is not TaskState.EXITED or not task.exit_code or task.oom_killed or task.finished_at is None:
         return task
     killed = task.exit_code in _KILLED
     for outage in outages:
         late = _CLEARING_S if killed else _CLOCKS_S
         known = (outage.since > 0 and outage.silent) or killed
-        if task.started_at is not None and task.started_at > outage.until + _CLOCKS_S:
+        begun_since = task.started_at is not None and task.started_at > outage.until + _CLOCKS_S
+        if begun_since or (begun_at is not None and begun_at >= outage.until):
             continue  # begun by an engine that was there again: nothing to clear
         if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:
             return replace(task, state=TaskState.LOST, error="it ended while its host did not answer")

@@ -270,6 +270,14 @@ def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
     assert (seen.state is TaskState.LOST) == lost
 
 
+@pytest.mark.parametrize(("begun_at", "lost"), [(None, True), (99.9, True), (100.0, False)])
+def test_what_this_service_began_after_an_outage_was_not_ended_by_it(begun_at: float | None, lost: bool) -> None:
+    """As a command that ends with 255 in the first second of a service: it must not run twice."""
+    ended = ObservedTask("t", TaskState.EXITED, exit_code=255, started_at=100.2, finished_at=100.3)
+    seen = through_outages(ended, [Outage(0.0, 100.0)], begun_at)
+    assert (seen.state is TaskState.LOST) == lost
+
+
 def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
     """Its other containers end a moment later: nobody waits in vain for it to start."""
     first, second = (task_record(rank=rank, started_at=NOW - 10 * MEET_S) for rank in (0, 1))

@@ -52,7 +52,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
         ends = idle_ends(rows, live, cluster.terminals.unused_since)
-    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
+    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.spec.get("secrets")}
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas

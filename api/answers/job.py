@@ -24,6 +24,7 @@ from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.accounting.usage import Service
+from schedulearn.scheduler.store.job_rows import with_keys
 from schedulearn.scheduler.store.people.visibility import told
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ _NOTHING = JobNow()
 
 
 def seen_by(actor: Actor, job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns of a job; its commands without secrets for whoever may not change it."""
+    """The columns and keys of a job; its commands without secrets for whoever may not change it."""
+    job = with_keys(job)
     return job if actor.may_change(job["user"]) else without_secrets(job)
 
 
@@ -171,10 +173,7 @@ class CodeOut(AnswerModel):
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Self | None:
-        if job["code"] is None:
-            return None
-        source = {"git": None, "ref": None, "commit": None, "dirty": None, **(job["code_source"] or {})}
-        return cls(digest=job["code"], **source)
+        return None if job["code"] is None else cls(**job["code"])
 
 
 class JobOut(JobFields):
@@ -225,7 +224,7 @@ class JobOut(JobFields):
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
-        """`job`: its row; `more`: fields of a subclass."""
+        """`job`: its columns and keys (`with_keys`); `more`: fields of a subclass."""
         allocation = dict.fromkeys(now.hosts, 0)
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
@@ -250,8 +249,6 @@ class JobOut(JobFields):
                 "env": masked(job["env"]),
                 "deadline": _instant(job["deadline"]),
                 "after": unchecked(AfterSpec, job["after"]) if job["after"] is not None else None,
-                "shm_size": job["shm_bytes"],
-                "memory": job["memory_bytes"],
                 "code": CodeOut.of(job),
                 "not_before": iso(job["not_before"]) if status == JobStatus.QUEUED else None,
                 "submitted_at": shown(job["submitted_at"]),
@@ -278,7 +275,7 @@ class JobOut(JobFields):
 
 
 without_bounds(JobOut)
-_STORED_OTHERWISE = {"code", "env", "deadline", "after", "shm_size", "memory"}
+_STORED_OTHERWISE = {"code", "env", "deadline", "after"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),

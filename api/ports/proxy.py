@@ -5,11 +5,11 @@ A layer in front of the whole application: at such an origin there is no page, n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpcore
@@ -48,8 +48,14 @@ ENTER = f"{OWN}enter"
 class _Job(NamedTuple):
     user: str
     status: JobStatus
-    ports: dict[str, int]
+    spec: Mapping[str, Any]
     message: str
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """Name -> port of its container."""
+        found: Mapping[str, int] = self.spec.get("ports", {})
+        return found
 
 
 @dataclass(frozen=True)
@@ -137,9 +143,7 @@ class PortProxy:
         if session is None or not self._is_known(scope, session):
             detail = "open this port from the page of its job: you are not logged in here, or not any more"
             raise _Refused(self._told(headers, key, 401, "unauthorized", detail))
-        query = select(col(Job.user), col(Job.status), col(Job.ports), col(Job.message)).where(
-            col(Job.id) == key.job_id
-        )
+        query = select(col(Job.user), col(Job.status), col(Job.spec), col(Job.message)).where(col(Job.id) == key.job_id)
         row = await self._cluster().db.aread(lambda conn: conn.execute(query).first())
         job = _Job._make(row) if row is not None else None
         if job is None or key.name not in job.ports or not session.actor.may_change(job.user):

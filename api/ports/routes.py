@@ -58,8 +58,9 @@ async def open_port(request: Request, job_id: str, name: Name) -> Response:
 def _link(request: Request, key: PortKey) -> PortLink:
     with cluster_of(request).db.read() as conn:
         job = repository.get_job(conn, key.job_id)
-    if key.name not in job.ports:
-        known = ", ".join(sorted(job.ports)) or "none"
+    ports = job.spec.get("ports", {})
+    if key.name not in ports:
+        known = ", ".join(sorted(ports)) or "none"
         raise NotFoundError(f"job {key.job_id} has no port {key.name!r}; it has: {known} (key ports)")
     if JobStatus(job.status).terminal:
         raise ConflictError(f"job {key.job_id} has ended: nothing listens on its ports any more")
@@ -68,7 +69,7 @@ def _link(request: Request, key: PortKey) -> PortLink:
     if origin is None:
         raise NoOriginError(
             f"there is no address for ports of jobs: the operator can set ports_domain; until then "
-            f"`schedulearn forward {key.job_id} {job.ports[key.name]}` brings it to your machine"
+            f"`schedulearn forward {key.job_id} {ports[key.name]}` brings it to your machine"
         )
     ticket, ends = port_sessions_of(request).ticket(key, actor_of(request), grant_of(request))
     return PortLink.model_validate({"url": f"{origin}{ENTER}?ticket={ticket}", "expires_at": ends, "origin": origin})

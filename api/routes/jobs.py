@@ -59,6 +59,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import JobFilter, Sort
+from schedulearn.scheduler.store.job_rows import with_keys
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -105,7 +106,7 @@ async def submit(
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         if not actor_of(request).may_change(source.user):
             raise ForbiddenError(f"the values of job {env_from} are {source.user or 'nobody'}'s", field="env_from")
-        spec = with_values_of(spec, source._asdict())
+        spec = with_values_of(spec, with_keys(source._asdict()))
     now = JobNow()
     if spec.deadline is not None:
         _name_user(request, [spec])
@@ -118,7 +119,7 @@ async def store_one(request: Request, spec: JobSpec, now: JobNow = _NEW) -> Resp
     original = not request.scope["path"].startswith("/api/")
 
     def show(rows: JobRows) -> JobOut:
-        job = JobOut.of(rows[0], now)
+        job = JobOut.of(with_keys(rows[0]), now)
         return OriginalJob.beside(job) if original else job
 
     return await stored(request, [spec], show)
@@ -189,7 +190,7 @@ def _store_batch(request: Request, body: bytes) -> Future[Response]:
 
 def _batch(rows: JobRows) -> Response:
     """A `Batch`, job by job: nobody else gets a word in while one of 10,000 is written by one call."""
-    jobs = b",".join(json_bytes(JobOut.of(row)) for row in rows)
+    jobs = b",".join(json_bytes(JobOut.of(with_keys(row))) for row in rows)
     return Response(b'{"items":[' + jobs + b"]}", 201, media_type="application/json")
 
 

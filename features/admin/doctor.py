@@ -21,7 +21,7 @@ from schedulearn.scheduler.hosts.embedded import HOST_ID
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
-from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
+from schedulearn.scheduler.store.db import BASELINE, HEAD, Database, sqlite_url
 
 LEAST_FREE = 1 << 30
 GRACE_S = 10.0
@@ -133,8 +133,10 @@ class Doctor:
         version = None
         if "alembic_version" in tables:
             version = next((found for (found,) in connection.execute("SELECT version_num FROM alembic_version")), None)
-        if version is None or version < HEAD:
-            what = f"the database has the schema {version or 'of no version'}; this version has {HEAD}"
+        what = f"the database has the schema {version or 'of no version'}; this version has {HEAD}"
+        if (version or "") < BASELINE and tables:
+            yield Finding("schema", what, "Start Schedulearn 0.1.0 with it once, then this version.")
+        elif version is None or version < HEAD:
             yield Finding("schema", what, mend=lambda: Database(sqlite_url(self._data_dir)).close())
         elif version > HEAD:
             what = f"the database has the schema {version}, of a newer version than this one ({HEAD})"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulearn.scheduler.background import Background
-from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed
+from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
@@ -276,12 +276,12 @@ class Forecaster:
             state, several_users = load_cluster_state(conn), has_accounts(conn)
         resting = next_tries(state.jobs, now).keys()
         waiting = {job.id for job in self._snapshot(self._policy(), state, now).jobs}
-        need = CpuNeed(_UNBORN, spec.cpus, spec.memory, spec.shm_size)
         cpu_only = CpuOnly(
             state, self._reachable(), self._host_facts(), self._cpu_jobs, lambda job, host: None, resting, quotas,
             several_users=several_users, now=now,
         )  # fmt: skip
-        place = cpu_only.places(waiting, NewJob(_UNBORN, spec.user or "", spec.priority, now, need))[_UNBORN]
+        new = NewJob(_UNBORN, spec.user or "", spec.priority, now, spec.cpus, spec.memory, spec.shm_size)
+        place = cpu_only.places(waiting, new)[_UNBORN]
         image_in = self._image_in(spec, ())
         if isinstance(place, Explanation):
             return Eta(None, None, None, None, Basis.GUESS, beyond_quota=place.code == Reason.UNSATISFIABLE)

@@ -17,6 +17,7 @@ from schedulearn.scheduler.core.topology import from_text
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_rows import keys_of
 
 
 class HostActions:
@@ -113,8 +114,8 @@ class HostActions:
     def _spec(self, task: Task, job: Job, gang: Sequence[Task], resources: HostResources) -> TaskSpec:
         if not task.wanted:
             return known_spec(task, job, resources)
-        start = self._state.starting[job.id]
-        return task_spec(task, job, start, self._simulated, gang, self._state, self._job_env(job.id), resources)
+        keys = keys_of(self._state.starting[job.id])
+        return task_spec(task, job, keys, self._simulated, gang, self._state, self._job_env(job.id), resources)
 
     def _all_ready(self, job: Job, gang: Sequence[Task]) -> bool:
         """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one

@@ -102,9 +102,9 @@ def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[
     """Jobs that run with such a folder: of the user, and of whoever has this uid, also of those who were removed."""
     others = select(col(Account.name)).where(col(Account.uid) == uid)
     query = (
-        select(col(Job.id), col(Job.user), col(Job.mounts))
+        select(col(Job.id), col(Job.user), col(Job.spec))
         .where(or_(col(Job.user) == name, col(Job.user).in_(others)))
         .where(col(Job.id).in_(select(col(Task.job_id)).where(col(Task.state) != TaskStatus.ENDED)))
         .order_by(col(Job.id))
     )
-    return [(row.id, row.user) for row in conn.execute(query) if set(writable).intersection(row.mounts or ())]
+    return [(row.id, row.user) for row in conn.execute(query) if set(writable).intersection(row.spec.get("mounts", ()))]

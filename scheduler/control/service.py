@@ -27,7 +27,6 @@ from schedulearn.scheduler.control.submission.inputs import (
     versions_named,
 )
 from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, prepare_jobs
-from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.errors import (
@@ -41,11 +40,12 @@ from schedulearn.scheduler.errors import (
 )
 from schedulearn.scheduler.policies.registry import canonical_name, make_policy, policy_of
 from schedulearn.scheduler.specs.env_masking import check_no_mask
-from schedulearn.scheduler.specs.job import JobSpec, new_job_id
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import delete_job
 from schedulearn.scheduler.store.data.versions import check_may_change
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_rows import job_row
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
@@ -442,49 +442,3 @@ def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
     elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
         repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
         repository.stop_tasks(conn, job.id)
-
-
-def job_row(spec: JobSpec, now: float) -> dict[str, object]:
-    """The columns of a job that is new."""
-    row = spec.model_dump(exclude={"shm_size", "memory", "deadline", "code"})
-    row["layer"] = spec.layer
-    deadline = spec.deadline.timestamp() if spec.deadline else None
-    return {
-        **row,
-        "shm_bytes": spec.shm_size,
-        "memory_bytes": spec.memory,
-        "deadline": deadline,
-        "code": spec.code.digest if spec.code is not None else None,
-        "code_source": spec.code.model_dump(exclude={"digest"}) if spec.code is not None else None,
-        "id": new_job_id(),
-        "status": JobStatus.QUEUED.value,
-        "reason": Reason.SUBMITTED.value,
-        "message": f"Submitted. {late_deadline(deadline, now)}".strip(),
-        "submitted_at": now,
-        "version": 0,
-        "attempt": 0,
-        "restarts": 0,
-        "retries": 0,
-        "losses": 0,
-        "hangs": 0,
-        "equal_exits": 0,
-        "last_exit": None,
-        "exit_code": None,
-        "started_at": None,
-        "finished_at": None,
-        "pull_percent": None,
-        "not_before": None,
-        "fetch_hosts": [],
-        "inputs": {},
-        "keep_state": "pending" if spec.keep else "",
-        "run_seconds": 0.0,
-        "gpu_seconds": 0.0,
-        "generation": 0,
-        "trained": 0,
-        "meeting": "",
-        "forming_at": None,
-        "sweep": None,
-        "params": None,
-        "idempotency_key": None,
-        "request_hash": None,
-    }

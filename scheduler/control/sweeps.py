@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
 
-from schedulearn.scheduler.control.service import cancel_job, check_predecessors, job_row
+from schedulearn.scheduler.control.service import cancel_job, check_predecessors
 from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
 from schedulearn.scheduler.control.submission.queue import insert_jobs
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
@@ -37,6 +37,7 @@ from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.specs.sweep import Params, SweepSpec, job_of, runs_of
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_rows import job_row
 from schedulearn.scheduler.store.people.quotas import room_to_wait
 from schedulearn.scheduler.store.sweeps import RunRow, SweepRow
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedulearn.metrics.probe.readings import NumaNode
-from schedulearn.scheduler.core.cluster_state import ClusterState, Job, StartDetails, Task
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.command import (
     gang_command,
     launch_argv,
@@ -27,6 +27,7 @@ from schedulearn.scheduler.core.planning.shared_data import input_variables
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.core.topology import Topology, binding
 from schedulearn.scheduler.runtimes.recipes import recipe_path
+from schedulearn.scheduler.specs.job import JobFields
 
 
 @dataclass(frozen=True)
@@ -57,47 +58,51 @@ class HostResources:
 def task_spec(
     task: Task,
     job: Job,
-    start: StartDetails,
+    keys: JobFields,
     simulated: set[str],
     gang: Sequence[Task],
     state: ClusterState,
     job_env: Mapping[str, str],
     host: HostResources,
 ) -> TaskSpec:
-    """`gang`: the job's live tasks, with this one. `job_env`: variables by which its workers report."""
+    """Return the container of a task.
+
+    `keys`: those that only a start needs. `gang`: the job's live tasks, with this one. `job_env`: variables by which
+    its workers report.
+    """
     gpus = len(task.gpu_uuids)
     several_hosts = len(gang) > 1 and not task.generation
     if task.generation:
         others = members(gang)
         rank = sum(other.rank < task.rank for other in others)
-        argv = split_command(start.command)
+        argv = split_command(keys.command)
         who = {
             **service_env(job.id, task.attempt, job.restarts, len(others)),
             **worker_env(task.rank, task.generation, rank),
         }
     else:
-        argv = launch_argv(job.launcher, start.command, gpus, elastic=job.elastic)
+        argv = launch_argv(job.launcher, keys.command, gpus, elastic=job.elastic)
         who = service_env(job.id, task.attempt, job.restarts, gpus, task.rank, len(gang))
-    mounts = sources(start.mounts, host.data_sets)
+    mounts = sources(keys.mounts, host.data_sets)
     seen = mounts if host.facts is not None and not host.facts.isolates else {target: target for target in mounts}
-    data = data_variables({name: seen[target] for name, target in start.mounts.items()})
-    data |= input_variables(start.data, job.inputs, host.data_seen_at)
+    data = data_variables({name: seen[target] for name, target in keys.mounts.items()})
+    data |= input_variables(keys.data, job.inputs, host.data_seen_at)
     env = {
-        **launcher_env(job.launcher, start.command),
-        **start.env,
+        **launcher_env(job.launcher, keys.command),
+        **keys.env,
         **job_env,
         **data,
         **who,
         "SCHEDULEARN_GRACE_PERIOD": f"{job.grace_period:g}",
     }
-    of_sdk = {"BATCH_SIZE": start.batch_size, "MAX_BATCH_SIZE": start.max_batch_size, "EPOCHS": start.epochs}
+    of_sdk = {"BATCH_SIZE": keys.batch_size, "MAX_BATCH_SIZE": keys.max_batch_size, "EPOCHS": keys.epochs}
     env.update({f"SCHEDULEARN_{name}": str(value) for name, value in of_sdk.items() if value is not None})
-    bounds = limits(start, gpus, host.gpus, host.facts)
-    writable = {name: target for name, target in start.mounts.items() if name in host.writable}
-    may_write = writable and all(start.user in host.writable[name] for name in writable)
-    run_as = state.run_as.get(start.user) if may_write else None
+    bounds = limits(job, gpus, host.gpus, host.facts)
+    writable = {name: target for name, target in keys.mounts.items() if name in host.writable}
+    may_write = writable and all(job.user in host.writable[name] for name in writable)
+    run_as = state.run_as.get(job.user) if may_write else None
     if several_hosts:
-        launcher, words = gang_command(job.launcher, start.command)
+        launcher, words = gang_command(job.launcher, keys.command)
         argv = member_argv(_gang_source(), words)
         env.update(member_env(launcher, _member(task, gang, state)))
     return TaskSpec(
@@ -105,7 +110,7 @@ def task_spec(
         attempt=task.attempt,
         rank=task.rank,
         image=host.image_of(job),
-        argv=with_setup(start.setup, argv),
+        argv=with_setup(keys.setup, argv),
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
         shm_bytes=bounds.shm_bytes,
@@ -118,7 +123,7 @@ def task_spec(
         writable=list(writable.values()),
         run_as=run_as,
         data=job.inputs,
-        code=str(host.code_path(start.code)) if start.code else "",
+        code=str(host.code_path(keys.code.digest)) if keys.code and keys.code.digest else "",
         host_network=several_hosts,
         sys_nice=host.sys_nice,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),

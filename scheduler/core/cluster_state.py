@@ -14,11 +14,11 @@ from typing_extensions import TypedDict
 
 from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
-from schedulearn.scheduler.core.task import RunAs
+from schedulearn.scheduler.core.task import GIB, RunAs
 
 
 class Job(NamedTuple):
-    """One job, without what only its start needs (`StartDetails`). Times are seconds since the epoch."""
+    """One job, without the keys that only its start needs. Times are seconds since the epoch."""
 
     id: str
     name: str
@@ -77,6 +77,11 @@ class Job(NamedTuple):
     idle_timeout: float | None = None
     gpu_memory: int | None = None
     """Bytes that it asks for of each of its GPUs."""
+    cpus: float | None = None
+    """Processors that it may use at most; None: no bound."""
+    memory_bytes: int | None = None
+    """None: its share of the host's memory."""
+    shm_bytes: int = GIB
 
 
 class After(TypedDict):
@@ -94,37 +99,6 @@ class EarlyFailure(TypedDict):
     """Failures of one count once: what one person or one start tells is no proof against a host."""
     why: str
     at: float
-
-
-class StartDetails(NamedTuple):
-    """What only the start of a job's tasks needs."""
-
-    id: str
-    user: str
-    command: str
-    env: Mapping[str, str]
-    mounts: Mapping[str, str]
-    """Data set -> path in the container."""
-    data: Mapping[str, str]
-    """`NAME@3`, a version of a data set or model -> path in the container."""
-    shm_bytes: int
-    cpus: float | None
-    memory_bytes: int | None
-    batch_size: int | None
-    max_batch_size: int | None
-    epochs: int | None
-    code: str | None
-    """Digest of the archive that is the command's directory."""
-    setup: str | None
-
-
-class CpuNeed(NamedTuple):
-    """What a job without GPUs asks for; None: nothing of its own."""
-
-    id: str
-    cpus: float | None
-    memory_bytes: int | None
-    shm_bytes: int
 
 
 class Task(NamedTuple):
@@ -231,12 +205,10 @@ class ClusterState:
     """Everything that is not finished, as of one moment."""
 
     jobs: Mapping[str, Job]
-    starting: Mapping[str, StartDetails]
-    """By job, of those with tasks that are yet to start."""
+    starting: Mapping[str, Mapping[str, object]]
+    """By job, of those with tasks that are yet to start: the keys that only its start needs."""
     run_as: Mapping[str, RunAs]
     """By user, of those jobs: as whom their tasks may write folders of the hosts."""
-    cpu_needs: Mapping[str, CpuNeed]
-    """By job, of those without GPUs."""
     tasks: Sequence[Task]
     """Those that have not ended."""
     hosts: Sequence[Host]

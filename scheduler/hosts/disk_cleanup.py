@@ -183,11 +183,11 @@ class Housekeeping:
 
     def _needed_code(self) -> set[str]:
         """Of jobs that have not ended, and of sweeps whose next runs are not jobs yet."""
-        unfinished = col(Job.finished_at).is_(None) & col(Job.code).is_not(None)
         with self._db.read() as db:
-            of_jobs = db.execute(select(col(Job.code)).where(unfinished)).scalars()
+            unfinished = select(col(Job.spec)).where(col(Job.finished_at).is_(None))
+            of_jobs = {code_of(keys) for keys in db.execute(unfinished, execution_options={"yield_per": 500}).scalars()}
             of_sweeps = db.execute(select(col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))).scalars()
-            return {digest for digest in (*of_jobs, *map(code_of_sweep, of_sweeps)) if digest}
+            return {digest for digest in of_jobs.union(code_of(spec["job"]) for spec in of_sweeps) if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
         """When each of these jobs ended, None for those that have not."""
@@ -203,9 +203,9 @@ class Housekeeping:
         return _EVERY_S
 
 
-def code_of_sweep(spec: Mapping[str, Any]) -> str | None:
-    """The digest of the code that its runs need."""
-    code = spec["job"].get("code")
+def code_of(job: Mapping[str, Any]) -> str | None:
+    """Return the digest of the code that a job needs, by its keys."""
+    code = job.get("code")
     digest: str | None = code.get("digest") if isinstance(code, dict) else code
     return digest
 

@@ -68,10 +68,14 @@ def check_no_mask(spec: JobSpec) -> None:
 
 
 def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
-    """`spec` with the values of `source`, the row of a job, where it has masks. Raises InvalidError where they would
-    reach another program than that of the job: it could tell them to anybody."""
+    """Return `spec` with the values of `source`, the columns and keys of a job, in place of masks.
+
+    Raises InvalidError where another program than that of the job would get them: it could tell them to anybody."""
     changed = [name for name in _SAME_PROGRAM if getattr(spec, name) != source[name]]
-    if (spec.code.digest if spec.code is not None else None) != source["code"] or (spec.code and not spec.code.digest):
+    code: Mapping[str, Any] = source["code"] or {}
+    if (spec.code.digest if spec.code is not None else None) != code.get("digest") or (
+        spec.code and not spec.code.digest
+    ):
         changed.append("code")
     env: Mapping[str, str] = source["env"]
     if env.keys() != spec.env.keys() or any(value not in (MASK, env[name]) for name, value in spec.env.items()):

@@ -100,7 +100,7 @@ ImageName = Annotated[
 
 class JobFields(BaseModel):
     """Each key that a user may give, once: what `POST /jobs` takes and what the API shows of a job are both this. A new
-    key is written here and, with a migration, in `store.models.Job`."""
+    key is written here; only one that the system changes or queries needs a column in `store.models.Job`."""
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")

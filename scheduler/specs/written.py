@@ -10,26 +10,22 @@ from schedulearn.scheduler.core.planning.limits import usual_shm
 from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.specs.job import ELASTIC_GRACE_S, GRACE_S, MAX_GPUS, JobFields
 
-_STORED_AS = {"shm_size": "shm_bytes", "memory": "memory_bytes"}
 
-
-def written(row: Mapping[str, object]) -> dict[str, object]:
-    """`row`: the columns of a job. The values of its variables are masked."""
+def written(job: Mapping[str, object]) -> dict[str, object]:
+    """`job`: its columns and keys. The values of its variables are masked."""
     found: dict[str, object] = {}
-    filled_in = _filled_in(row)
+    filled_in = _filled_in(job)
     for name, field in JobFields.model_fields.items():
-        value = row[_STORED_AS.get(name, name)]
+        value = job[name]
         default = filled_in[name] if name in filled_in else field.get_default(call_default_factory=True)
         if field.is_required() or value not in (default, None):
             found[name] = value
-    if "code" in found:
-        source = row["code_source"]
-        kept = {key: value for key, value in source.items() if value is not None} if isinstance(source, dict) else {}
-        found["code"] = {"digest": found["code"], **kept}
+    if isinstance(code := found.get("code"), Mapping):
+        found["code"] = {key: value for key, value in code.items() if value is not None}
     if isinstance(deadline := found.get("deadline"), float):
         found["deadline"] = shown(deadline)
     if "env" in found:
-        found["env"] = masked(_texts(row["env"]))
+        found["env"] = masked(_texts(job["env"]))
     return found
 
 

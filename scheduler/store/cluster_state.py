@@ -25,10 +25,6 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 
 _ALL_JOBS = _columns(Job, records.Job._fields)
 _JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
-_STARTS = _columns(Job, records.StartDetails._fields)
-_CPU_NEEDS = _columns(Job, records.CpuNeed._fields).where(
-    col(Job.required_gpus) == 0, col(Job.status).not_in([status.value for status in TERMINAL])
-)
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
 _LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
 _HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
@@ -43,7 +39,7 @@ _PORTS = select(col(PortLease.task_id), col(PortLease.port))
 # Each turn asks these: SQLAlchemy takes several times as long to make a query as SQLite to answer it.
 _THESE: BindParameter[Any] = bindparam("these", expanding=True)
 _ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskStatus.ENDED)
-_STARTS_OF = _STARTS.where(col(Job.id).in_(_THESE))
+_SPECS_OF = select(col(Job.id), col(Job.spec)).where(col(Job.id).in_(_THESE))
 _PROGRESS_OF = _PROGRESS.where(col(Profile.job_id).in_(_THESE))
 _LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
 
@@ -61,14 +57,13 @@ def load_cluster_state(conn: Connection) -> ClusterState:
     found = load_gpu_leases(conn)
     tasks = [records.Task._make(row) for row in conn.execute(_LIVE_TASKS)]
     jobs = {job.id: job for job in map(records.Job._make, conn.execute(_JOBS))}
-    starting = _load_starts(conn, {task.job_id for task in tasks if task.wanted})
-    writers = {start.user for start in starting.values() if start.mounts}
+    starting = _load_specs(conn, {task.job_id for task in tasks if task.wanted})
+    writers = {jobs[job_id].user for job_id, spec in starting.items() if job_id in jobs and spec.get("mounts")}
     awaited = {each for job in jobs.values() if job.after is not None for each in job.after["jobs"]}
     return ClusterState(
         jobs=jobs,
         starting=starting,
         run_as=load_run_as(conn, writers) if writers else {},
-        cpu_needs=_load_cpu_needs(conn, jobs),
         tasks=tasks,
         hosts=found.hosts,
         gpus=found.gpus,
@@ -121,17 +116,11 @@ def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, lis
     return ended
 
 
-def _load_starts(conn: Connection, job_ids: set[str]) -> Mapping[str, records.StartDetails]:
+def _load_specs(conn: Connection, job_ids: set[str]) -> Mapping[str, Mapping[str, Any]]:
     if not job_ids:
         return {}
-    found = map(records.StartDetails._make, conn.execute(_STARTS_OF, {"these": [*job_ids]}))
-    return {start.id: start for start in found}
-
-
-def _load_cpu_needs(conn: Connection, jobs: Mapping[str, records.Job]) -> Mapping[str, records.CpuNeed]:
-    if all(job.required_gpus for job in jobs.values()):
-        return {}
-    return {need.id: need for need in map(records.CpuNeed._make, conn.execute(_CPU_NEEDS))}
+    rows: list[tuple[str, Mapping[str, Any]]] = [tuple(row) for row in conn.execute(_SPECS_OF, {"these": [*job_ids]})]
+    return dict(rows)
 
 
 def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.JobProgress]:

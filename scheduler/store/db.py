@@ -41,8 +41,10 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0057"
+HEAD = "0058"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
+BASELINE = "0057"
+"""Tables of version 0.1.0, the oldest that can be upgraded."""
 
 TABLES = (
     models, history, moved_outputs, sweeps, usage, capacity, data_tables, minutes, lengths, versions,
@@ -422,7 +424,7 @@ def known_cluster_id(url: str) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Brings the tables up to date. Raises StoreError for a database of a newer version, or one that can't be used.
+    """Bring the tables up to date. Raises StoreError for a database that can't be used, is newer, or older than 0.1.0.
 
     A new database is made from the models (a test compares them with the migrations), which spares Alembic's import.
     """
@@ -435,35 +437,30 @@ def migrate(engine: Engine) -> None:
             found = HEAD
     if found == HEAD:
         return
-    if found is not None and found > HEAD:
-        name = name_of(engine)
+    name = name_of(engine)
+    if found is None:
+        raise StoreError(f"{name} is not a database of Schedulearn: it has other tables")
+    if found > HEAD:
         raise StoreError(f"the database {name} belongs to a newer version of Schedulearn: its tables are of {found}")
-    with _can_be_used(engine), sqlite.kept_beside(engine, found or "0000"):
+    if found < BASELINE:
+        raise StoreError(
+            f"the database {name} is older than version 0.1.0 (its tables are of {found}): start Schedulearn 0.1.0 "
+            "with it once, then this version"
+        )
+    with _can_be_used(engine), sqlite.kept_beside(engine, found):
         upgrade(engine)
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Runs the migrations up to `revision`."""
     from alembic import command
-
-    _migrate(engine, command.upgrade, revision)
-
-
-def downgrade(engine: Engine, revision: str) -> None:
-    """Takes the migrations after `revision` back, with what only they could hold."""
-    from alembic import command
-
-    _migrate(engine, command.downgrade, revision)
-
-
-def _migrate(engine: Engine, run: Callable[[Any, str], None], revision: str) -> None:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        run(config, revision)
+        command.upgrade(config, revision)
 
 
 def _create(connection: Connection) -> None:

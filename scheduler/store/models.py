@@ -58,11 +58,11 @@ class Job(SQLModel, table=True):
 
     id: str = Field(primary_key=True)
     name: str
-    type: str
+    spec: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Keys that its user gave and no column has (store/job_rows.py)."""
     container_image: str
     pull: str = Field(default="missing", sa_column_kwargs={"server_default": "missing"})
     """`always`: its image is pulled again on each host where it starts; else `missing`."""
-    command: str = Field(sa_type=Text)
     required_gpus: int
     min_gpus: int
     max_gpus: int
@@ -77,39 +77,18 @@ class Job(SQLModel, table=True):
     max_duration: float | None
     max_restarts: int
     launcher: str
-    env: dict[str, str] = Field(sa_column=json_column())
     grace_period: float = Field(sa_column=Column(Float, nullable=False, server_default="10"))
-    secrets: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Variable -> name of the secret that it gets."""
     shm_bytes: int = Field(sa_type=BigInteger)
     cpus: float | None = None
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
-    mounts: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Data set -> path in the container."""
-    data: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """`NAME@3`, a version of a data set or model -> path in the container."""
     inputs: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
     """Path in the container -> what its hosts have there: a version by its digest, or the outputs of a job."""
-    keep: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Data set or model that it makes -> path below its outputs."""
     keep_state: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """`pending` until they are made or can't be, then `done`; empty: there are none."""
-    code: str | None = None
-    """Digest of the archive that is its directory."""
-    code_source: dict[str, str | bool | None] | None = Field(default=None, sa_column=json_or_none_column())
-    """Where that came from: `git`, `ref`, `commit`, `dirty`."""
-    requirements: list[str] | None = Field(default=None, sa_column=json_or_none_column())
+    """`pending` until the data sets of the key `keep` are made or can't be, then `done`; empty: there are none."""
     layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Names the content of `requirements`."""
-    setup: str | None = Field(default=None, sa_type=Text)
+    """Names the content of the key `requirements`."""
     gpu_type: str | None = None
     """That all of its GPUs have; None: any."""
-    batch_size: int | None = None
-    """This and the next two: what the worker SDK takes in place of what the script says."""
-    max_batch_size: int | None = None
-    epochs: int | None = None
-    ports: dict[str, int] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Name -> port of its container that people reach through the service."""
     idle_timeout: float | None = None
     """Seconds without a connection to its ports after which it is ended."""
     labels: dict[str, str] = Field(sa_column=json_column())

@@ -83,9 +83,10 @@ def get_job(db: Connection, job_id: str) -> JobRow:
 
 def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
     """Of the jobs that share this layer."""
-    found = conn.execute(select(col(Job.requirements)).where(col(Job.layer) == layer).limit(1)).scalar()
-    if found is None:
+    spec = conn.execute(select(col(Job.spec)).where(col(Job.layer) == layer).limit(1)).scalar()
+    if spec is None:
         raise NotFoundError(f"no job has the requirements {layer}")
+    found: Sequence[str] = spec["requirements"]
     return found
 
 

@@ -26,7 +26,7 @@ FLAGS = ("submit", "--image", IMAGE, "--launcher", "none")
 
 def stored_env(service: Service, job_id: str) -> Any:
     """A job's variables with their values, which no answer shows."""
-    return json.loads(service.rows("SELECT env FROM job WHERE id = ?", job_id)[0][0])
+    return json.loads(service.rows("SELECT spec FROM job WHERE id = ?", job_id)[0][0])["env"]
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])

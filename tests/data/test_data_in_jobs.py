@@ -52,7 +52,8 @@ def test_a_job_has_its_data_before_it_starts(tmp_path: Path) -> None:
         version = push(c, "faces", a=b"1")
         [job] = c.submit(spec(data=["faces"]))
         c.wait(job, "running")
-        assert (c.job(job).data, c.job(job).inputs) == ({"faces@1": "/data/faces"}, {"/data/faces": version.digest})
+        assert c.job(job).spec["data"] == {"faces@1": "/data/faces"}
+        assert c.job(job).inputs == {"/data/faces": version.digest}
         [task] = c.runtime.tasks()
         assert task.data == {"/data/faces": version.digest}
         assert c.runtime.data.content(version.digest, "a") == b"1"
@@ -66,7 +67,7 @@ def test_a_name_means_its_newest_version_when_the_job_is_submitted(tmp_path: Pat
         first, waiting = c.submit(spec(data={"faces": "/train"}), spec(data=["faces@1"]))
         push(c, "faces", a=b"2")
         [later] = c.submit(spec(data=["faces"]))
-        assert [c.job(job).data for job in (first, waiting, later)] == [
+        assert [c.job(job).spec["data"] for job in (first, waiting, later)] == [
             {"faces@1": "/train"},
             {"faces@1": "/data/faces"},
             {"faces@2": "/data/faces"},

@@ -15,7 +15,7 @@ from schedulearn.features.admin.doctor import Doctor
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
-from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.db import BASELINE, Database, sqlite_url
 
 
 def sql(folder: Path, statement: str) -> list[tuple[object, ...]]:
@@ -76,13 +76,24 @@ def test_nothing_is_mended_while_a_service_runs(used: tuple[Path, FakeRuntime]) 
 
 def test_an_old_schema_is_found_and_brought_up_to_date(tmp_path: Path) -> None:
     engine = store._engine(sqlite_url(tmp_path))
-    store.upgrade(engine, "0001")
+    store.upgrade(engine, BASELINE)
     engine.dispose()
     with Doctor(tmp_path) as doctor:
         [finding] = [each for each in doctor.find() if each.check == "schema"]
-        assert "0001" in finding.what
+        assert BASELINE in finding.what
         assert doctor.mend([finding]) == {finding: ""}
         assert [each.check for each in doctor.find()] == []
+
+
+def test_a_schema_from_before_0_1_0_is_found_with_what_to_do(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "schedulearn.db")) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0050')")
+        connection.commit()
+    with Doctor(tmp_path) as doctor:
+        [finding] = [each for each in doctor.find() if each.check == "schema"]
+    assert finding.mend is None
+    assert "Start Schedulearn 0.1.0" in finding.advice
 
 
 @pytest.mark.process

@@ -86,7 +86,7 @@ def gpu_record(uuid: str = "GPU-0", host_id: str = "h1", **fields: Any) -> Gpu:
 def cluster_state(**fields: Any) -> ClusterState:
     defaults: dict[str, Any] = {
         "jobs": {}, "starting": {}, "tasks": [], "hosts": [], "gpus": [], "leases": {}, "last_host": None, "ports": {},
-        "progress": {}, "cpu_needs": {}, "ended": {}, "run_as": {},
+        "progress": {}, "ended": {}, "run_as": {},
     }  # fmt: skip
     return ClusterState(**{**defaults, **fields})
 

@@ -167,10 +167,14 @@ def _job(
     }[state]
     name = rng.choice(NAMES)
     return {
-        "id": new_job_id(), "name": name, "type": "Pytorch", "container_image": "schedulearn/horovod-cuda13",
-        "command": f"python {name.split('-')[0]}.py --lr 0.1 --epochs 90", "required_gpus": gpus, "min_gpus": gpus,
+        "id": new_job_id(), "name": name, "container_image": "schedulearn/horovod-cuda13",
+        "spec": {
+            "type": "Pytorch", "command": f"python {name.split('-')[0]}.py --lr 0.1 --epochs 90",
+            "env": {"WANDB_TOKEN": "hush", "OMP_NUM_THREADS": "8"},
+        },
+        "required_gpus": gpus, "min_gpus": gpus,
         "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0, "deadline": None, "max_duration": None,
-        "max_restarts": 0, "launcher": "horovod", "env": {"WANDB_TOKEN": "hush", "OMP_NUM_THREADS": "8"},
+        "max_restarts": 0, "launcher": "horovod",
         "grace_period": 10.0, "shm_bytes": 8 << 30, "labels": {"project": rng.choice(("vision", "speech", "text"))},
         "user": rng.choice(USERS), "family": name, "status": state, "reason": reason, "message": message,
         "version": 1, "attempt": 1 if begin else 0, "restarts": 0, "losses": 0,

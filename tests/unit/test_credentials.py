@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
-from schedulearn.api.access.credentials import LINK_S, SESSION_S, Credentials, digest_of
+from schedulearn.api.access.credentials import LINK_S, SESSION_S, Credentials
 from schedulearn.scheduler.core.people import Actor, Role
-from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people import accounts
 
@@ -101,19 +99,3 @@ def test_less_than_before_ends_what_was_open(db: Database) -> None:
     assert found.holds(grant)
     found.change(db, lambda conn: accounts.set_role(conn, "ada", Role.VIEWER, NOW))
     assert not found.holds(grant)
-
-
-def test_tokens_of_version_0_1_stay_what_they_were(tmp_path: Path) -> None:
-    """They might do what the service's own may, and belong to its account."""
-    engine = store._engine(sqlite_url(tmp_path))
-    store.upgrade(engine, "0015")
-    digest = digest_of("sl_kept")
-    with engine.begin() as conn:
-        conn.execute(text("INSERT INTO api_token (name, hash, created_at) VALUES ('ci', :hash, 1.0)"), {"hash": digest})
-    engine.dispose()
-    db = Database(sqlite_url(tmp_path))
-    found = opened(db, Clock(), None)
-    grant = found.find("sl_kept")
-    assert grant is not None
-    assert (grant.actor.name, grant.actor.role, grant.actor.expires_at) == (found.own, Role.ADMIN, None)
-    db.close()

@@ -45,13 +45,15 @@ def settle_inputs(conn: Connection, rows: Sequence[dict[str, object]], specs: Se
         if before not in folders:
             folders[before] = _outputs_of(names, before)
         found = known[data]
-        row["data"] = {version.reference: target for version, target in found}
+        if found:
+            cast("dict[str, object]", row["spec"])["data"] = {each.reference: target for each, target in found}
         row["inputs"] = {**{target: version.digest for version, target in found}, **folders[before]}
 
 
 def versions_named(rows: Sequence[Mapping[str, object]]) -> set[str]:
     """Return the versions of data sets that settled rows name."""
-    return {reference for row in rows for reference in cast("Mapping[str, str]", row["data"])}
+    specs = [cast("Mapping[str, Mapping[str, str]]", row["spec"]) for row in rows]
+    return {reference for spec in specs for reference in spec.get("data", {})}
 
 
 def check_there(conn: Connection, references: Collection[str]) -> None:

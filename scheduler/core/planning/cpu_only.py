@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
-from schedulearn.scheduler.core.planning.limits import usual_memory
+from schedulearn.scheduler.core.planning.limits import Asked, usual_memory
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, Holder, Quotas
 from schedulearn.scheduler.core.states import WAITS, Reason
 from schedulearn.scheduler.core.task import GIB
@@ -54,10 +54,10 @@ class CpuUse(NamedTuple):
 _NOTHING = CpuUse()
 
 
-def cpu_use(need: CpuNeed) -> CpuUse:
+def cpu_use(asked: Asked) -> CpuUse:
     """What a job takes. One that does not say gets a processor and the usual memory."""
-    memory = usual_memory(need) if need.memory_bytes is None else need.memory_bytes
-    return CpuUse(1, 1.0 if need.cpus is None else need.cpus, memory)
+    memory = usual_memory(asked) if asked.memory_bytes is None else asked.memory_bytes
+    return CpuUse(1, 1.0 if asked.cpus is None else asked.cpus, memory)
 
 
 class NewJob(NamedTuple):
@@ -67,7 +67,9 @@ class NewJob(NamedTuple):
     user: str
     priority: int
     submitted_at: float
-    need: CpuNeed
+    cpus: float | None
+    memory_bytes: int | None
+    shm_bytes: int
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,15 @@ class CpuOnly:
             if not job.required_gpus and job.status in WAITS and job.id not in self.resting
             and (among is None or job.id in among)
         ]  # fmt: skip
-        needs = self.state.cpu_needs
         if new is not None:
             waiting.append(new)
-            needs = {**needs, new.id: new.need}
         if not waiting:
             return {}
         rooms = self._rooms()
         turns = _Turns(waiting, rooms.held)
         places: dict[str, str | Explanation] = {}
         for job in turns:
-            need = cpu_use(needs[job.id])
+            need = cpu_use(job)
             place = self._place(job, need, rooms)
             if not isinstance(place, Explanation):
                 rooms.take(place, self.quotas.holders_of(job.user), need)
@@ -118,9 +118,9 @@ class CpuOnly:
         hosts = [host.id for host in self.state.hosts if host.active and host.id in self.ready]
         rooms = _Rooms({host: _whole(self.facts.get(host), self.most) for host in hosts})
         for task in self.state.tasks:
-            job, need = self.state.jobs.get(task.job_id), self.state.cpu_needs.get(task.job_id)
-            if job is not None and need is not None:
-                rooms.take(task.host_id, self.quotas.holders_of(job.user), cpu_use(need))
+            job = self.state.jobs.get(task.job_id)
+            if job is not None and not job.required_gpus:
+                rooms.take(task.host_id, self.quotas.holders_of(job.user), cpu_use(job))
         return rooms
 
     def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> str | Explanation:

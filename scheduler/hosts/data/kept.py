@@ -11,7 +11,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
@@ -42,7 +42,7 @@ class _Ended(NamedTuple):
     id: str
     user: str
     status: JobStatus
-    keep: dict[str, str]
+    spec: dict[str, Any]
 
 
 class KeptOutputs:
@@ -79,7 +79,7 @@ class KeptOutputs:
                 log.info("the outputs of job %s are kept later: %s", job.id, fault)
 
     def _make_all(self, job: _Ended) -> None:
-        wanted = job.keep.items() if job.status is JobStatus.SUCCEEDED else ()
+        wanted = job.spec["keep"].items() if job.status is JobStatus.SUCCEEDED else ()
         told = []
         for name, path in wanted:
             try:

@@ -157,9 +157,9 @@ def remove(conn: Connection, name: str, version: int | None, now: float) -> list
 
 
 def _needed_by(conn: Connection, references: set[str]) -> str:
-    unfinished = select(col(Job.id), col(Job.data)).where(col(Job.status).not_in([state.value for state in TERMINAL]))
-    for job_id, data in conn.execute(unfinished):
-        if used := references & data.keys():
+    unfinished = select(col(Job.id), col(Job.spec)).where(col(Job.status).not_in([state.value for state in TERMINAL]))
+    for job_id, keys in conn.execute(unfinished, execution_options={"yield_per": 500}):
+        if used := references & keys.get("data", {}).keys():
             return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"
     for sweep_id, spec in conn.execute(select(col(Sweep.id), col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))):
         if used := references & (spec["job"].get("data") or {}).keys():

@@ -97,16 +97,15 @@ def given_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, Given]:
     return found
 
 
-_GIVEN = (
-    col(Job.command), col(Job.required_gpus), col(Job.batch_size), func.coalesce(col(Job.epochs), col(Profile.epochs)),
-    col(Job.data),
-)  # fmt: skip
+_GIVEN = (col(Job.spec), col(Job.required_gpus), col(Profile.epochs))
 _REPORTED = (Profile, col(Profile.job_id) == col(Job.id))
 
 
 def _given(row: Sequence[Any]) -> Given:
-    command, gpus, batch_size, epochs, data = row
-    return Given(command, gpus, batch_size, epochs, sorted(data or ()))
+    spec, gpus, epochs = row
+    return Given(
+        spec["command"], gpus, spec.get("batch_size"), spec.get("epochs") or epochs, sorted(spec.get("data", ()))
+    )
 
 
 def ended_jobs(conn: Connection, kin: Kin, *, hints: bool = False) -> list[Ended]:

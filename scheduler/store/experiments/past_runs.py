@@ -45,9 +45,8 @@ def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[Pas
     in use of each family."""
     query = (
         select(
-            col(Job.id), col(Job.family), func.coalesce(col(Job.batch_size), col(Profile.init_batch), 0),
-            func.coalesce(col(Profile.epochs), col(Job.epochs), 0), func.coalesce(col(Profile.epoch_samples), 0),
-            col(Job.run_seconds), col(Metric.last),
+            col(Job.id), col(Job.family), col(Job.spec), col(Profile.init_batch), col(Profile.epochs),
+            func.coalesce(col(Profile.epoch_samples), 0), col(Job.run_seconds), col(Metric.last),
         )
         .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
         .outerjoin(Metric, and_(col(Metric.job_id) == col(Job.id), col(Metric.name) == metric))
@@ -63,8 +62,18 @@ def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[Pas
     held = _held(conn, [row[0] for row in rows])
     types = gpu_types(conn, sorted({uuid for uuids in held.values() for uuid in uuids}))
     return [
-        PastRun(job_id, family, types.get(held[job_id][0], ""), len(held[job_id]), batch, epochs, size, seconds, last)
-        for job_id, family, batch, epochs, size, seconds, last in rows
+        PastRun(
+            job_id,
+            family,
+            types.get(held[job_id][0], ""),
+            len(held[job_id]),
+            spec.get("batch_size") or batch or 0,
+            epochs or spec.get("epochs") or 0,
+            size,
+            seconds,
+            last,
+        )
+        for job_id, family, spec, batch, epochs, size, seconds, last in rows
         if held.get(job_id)
     ]
 

@@ -64,7 +64,7 @@ _UNRECORDED = (
     select(
         col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.status) == JobStatus.SUCCEEDED,
         col(Job.submitted_at), col(Job.started_at), col(Job.finished_at), col(Job.run_seconds),
-        func.coalesce(col(Profile.epochs), col(Job.epochs)), col(Profile.epoch_samples),
+        col(Profile.epochs), col(Profile.epoch_samples), col(Job.spec),
     )
     .join(Sweep, col(Sweep.id) == col(SweepRun.sweep_id))
     .join(Job, col(Job.id) == col(SweepRun.job_id))
@@ -88,7 +88,10 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
     for row in conn.execute(logged) if ids else ():
         if row.last is not None:
             metrics.setdefault(row.job_id, {})[row.name] = row.last
-    return [Ended._make([*run, tasks.get(run[2], ()), metrics.get(run[2], {})]) for run in runs]
+    return [
+        Ended._make([*run, epochs or spec.get("epochs"), samples, tasks.get(run[2], ()), metrics.get(run[2], {})])
+        for *run, epochs, samples, spec in runs
+    ]
 
 
 def record(conn: Connection, recorded: Sequence[Recorded]) -> None:

@@ -10,7 +10,6 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.cluster_state import CpuNeed
 from schedulearn.scheduler.core.planning.cpu_only import CpuUse, cpu_use
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
 from schedulearn.scheduler.core.states import WAITS, TaskStatus
@@ -65,7 +64,7 @@ def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
     )
     found: defaultdict[Holder, CpuUse] = defaultdict(CpuUse)
     for row in db.execute(query):
-        need = cpu_use(CpuNeed("", row.cpus, row.memory_bytes, row.shm_bytes))
+        need = cpu_use(row)
         for holder in quotas.holders_of(row.user):
             found[holder] = found[holder].plus(need)
     return found

@@ -97,15 +97,16 @@ class Secrets:
     def env_of(self, job_id: str) -> dict[str, str]:
         """Variable -> value, of a job. One whose secret was removed meanwhile is left out. Raises StoreError."""
         with self._db.read() as conn:
-            row = conn.execute(select(col(Job.user), col(Job.secrets)).where(col(Job.id) == job_id)).first()
-            if row is None or not row.secrets:
+            row = conn.execute(select(col(Job.user), col(Job.spec)).where(col(Job.id) == job_id)).first()
+            wanted = row.spec.get("secrets") if row is not None else None
+            if row is None or not wanted:
                 return {}
             query = select(col(SecretTable.owner), col(SecretTable.name), col(SecretTable.value))
             query = query.where(col(SecretTable.owner).in_([row.user, SHARED]))
-            mine = query.where(col(SecretTable.name).in_(list(row.secrets.values())))
+            mine = query.where(col(SecretTable.name).in_(list(wanted.values())))
             ordered = conn.execute(mine.order_by(col(SecretTable.owner)))  # one's own after those of everybody
             found = {name: value for _, name, value in ordered}
-        return {variable: self._decrypt(found[name]) for variable, name in row.secrets.items() if name in found}
+        return {variable: self._decrypt(found[name]) for variable, name in wanted.items() if name in found}
 
     def _decrypt(self, token: str) -> str:
         from cryptography.fernet import InvalidToken

@@ -37,8 +37,8 @@ def add_ended(db: Database, like: str, reached: list[Mapping[str, float]], *, fi
         job = dict(conn.execute(select(Job).where(col(Job.id) == like)).one()._mapping)
         for at, metrics in enumerate(reached, first):
             row = {**job, "id": f"past{at:04}", "status": "succeeded", "finished_at": BEGAN + at, "sweep": None}
-            epochs = 2 ** (at % 3)
-            conn.execute(insert(Job), [{**row, "gpu_seconds": 100.0, "epochs": epochs, "attempt": 1}])
+            keys = {**row["spec"], "epochs": 2 ** (at % 3)}
+            conn.execute(insert(Job), [{**row, "gpu_seconds": 100.0, "spec": keys, "attempt": 1}])
             for name, value in metrics.items():
                 conn.execute(insert(Metric), [{"job_id": row["id"], "name": name, "points": [], "last": value}])
 

@@ -36,8 +36,8 @@ def begin_notebook(service: Service, **fields: Any) -> str:
 
 def relays(service: Service, job: str) -> list[str]:
     """Processes that pass on bytes to a port of a local job; the service may be down."""
-    [[named]] = service.rows("SELECT ports FROM job WHERE id = ?", job)
-    ports = {str(port).encode() for port in json.loads(named).values()}
+    [[spec]] = service.rows("SELECT spec FROM job WHERE id = ?", job)
+    ports = {str(port).encode() for port in json.loads(spec)["ports"].values()}
     found = []
     for entry in Path("/proc").iterdir():
         try:

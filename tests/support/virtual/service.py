@@ -146,7 +146,7 @@ class VirtualService:
 
     def submit(self, specs: Iterable[Any]) -> list[str]:
         """Ids of the jobs, once they are acknowledged; none of them if the service said that it failed."""
-        with patch("schedulearn.scheduler.control.service.new_job_id", lambda: f"job{next(self._job_ids):07d}"):
+        with patch("schedulearn.scheduler.store.job_rows.new_job_id", lambda: f"job{next(self._job_ids):07d}"):
             try:
                 return [str(row["id"]) for row in self.cluster.service.submit(list(specs)).result()]
             except StoreError:

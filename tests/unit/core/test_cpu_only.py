@@ -10,7 +10,7 @@ from builders import cluster_state, host, host_record, job, job_record, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan
 from schedulearn.scheduler.core.planning.cpu_only import (
@@ -31,21 +31,21 @@ def waiting(
     *ids: str,
     running: dict[str, str] | None = None,
     hosts: list[Any] | None = None,
-    needs: dict[str, CpuNeed] | None = None,
+    needs: dict[str, dict[str, Any]] | None = None,
     by: dict[str, str] | None = None,
 ) -> ClusterState:
     """`running`: job -> host; `by`: job -> its user."""
     on = running or {}
 
     def record(job_id: str, status: str, **fields: Any) -> Job:
-        return job_record(job_id, status, required_gpus=0, user=(by or {}).get(job_id, ""), **fields)
+        asked = (needs or {}).get(job_id, {})
+        return job_record(job_id, status, required_gpus=0, user=(by or {}).get(job_id, ""), **asked, **fields)
 
     jobs = {i: record(i, "queued", submitted_at=float(at)) for at, i in enumerate(ids)}
     jobs |= {i: record(i, "running") for i in on}
-    usual = {i: CpuNeed(i, None, None, GIB) for i in jobs}
     tasks = [task_record(i, host_id=to, gpu_uuids=[]) for i, to in on.items()]
     both = [host_record("h1"), host_record("h2")]
-    return cluster_state(jobs=jobs, tasks=tasks, hosts=hosts or both, cpu_needs={**usual, **(needs or {})})
+    return cluster_state(jobs=jobs, tasks=tasks, hosts=hosts or both)
 
 
 def place(state: ClusterState, most: int = 2, **given: Any) -> Places:
@@ -77,23 +77,23 @@ def test_those_that_run_count() -> None:
 
 
 def test_together_they_ask_for_no_more_than_a_host_has() -> None:
-    asks = {"a": CpuNeed("a", 6.0, None, GIB), "b": CpuNeed("b", 3.0, None, GIB), "c": CpuNeed("c", 2.0, 7 * GIB, GIB)}
+    asks = {"a": {"cpus": 6.0}, "b": {"cpus": 3.0}, "c": {"cpus": 2.0, "memory_bytes": 7 * GIB}}
     places = place(waiting("a", "b", "c", needs=asks), facts=FACTS)
     assert [places[i] for i in "abc"] == ["h2", "h1", "h2"]
-    asks = {"d": CpuNeed("d", 2.0, GIB, GIB)}
+    asks = {"d": {"cpus": 2.0, "memory_bytes": GIB}}
     more = place(waiting("d", needs=asks, running={"x": "h1", "y": "h1"}), facts=FACTS)
     assert more["d"] == "h2"
 
 
 def test_what_no_host_has_is_told_and_holds_up_nobody() -> None:
-    places = place(waiting("huge", "a", needs={"huge": CpuNeed("huge", 9.0, None, GIB)}), facts=FACTS)
+    places = place(waiting("huge", "a", needs={"huge": {"cpus": 9.0}}), facts=FACTS)
     assert code(places["huge"]) == "unsatisfiable_now"
     assert "9 processors and 2.0 GiB" in places["huge"]
     assert places["a"] == "h1"
 
 
 def test_one_that_does_not_fit_lets_those_behind_it_pass() -> None:
-    state = waiting("big", "small", needs={"big": CpuNeed("big", 8.0, None, GIB)}, running={"x": "h2"})
+    state = waiting("big", "small", needs={"big": {"cpus": 8.0}}, running={"x": "h2"})
     places = place(state, facts=FACTS)
     assert code(places["big"]) == "waiting_for_host"
     assert places["small"] == "h1"
@@ -174,7 +174,7 @@ def test_a_quota_of_places_counts_in_place_of_what_is_left_for_others() -> None:
 
 def test_one_that_fits_nowhere_is_not_passed_for_ever() -> None:
     """A host is kept for it, in turns with times in which others pass."""
-    needs = {"big": CpuNeed("big", 8.0, None, GIB)}
+    needs = {"big": {"cpus": 8.0}}
     state = waiting("big", "small", "other", needs=needs, running={"x": "h2", "y": "h1"})
 
     def small(now: float) -> str | Explanation:

@@ -89,10 +89,10 @@ def test_an_engines_message_may_hold_a_nul(database: Database) -> None:
 
 def test_whole_numbers_have_64_bits(database: Database) -> None:
     [job_id] = add_jobs(database, {})
-    database.write(lambda db: db.execute(update(Job).values(epochs=1 << 40, last_exit=-(1 << 62))))
+    database.write(lambda db: db.execute(update(Job).values(gpu_memory=1 << 40, last_exit=-(1 << 62))))
     with database.read() as db:
         job = repository.get_job(db, job_id)
-        assert (job.epochs, job.last_exit) == (1 << 40, -(1 << 62))
+        assert (job.gpu_memory, job.last_exit) == (1 << 40, -(1 << 62))
         assert repository.list_events(db, after=(1 << 63) - 1) == []
         assert type(repository.gpus_wanted(db)) is int
 
@@ -178,7 +178,7 @@ def test_json_is_compared_and_kept_as_it_was_written(database: Database) -> None
     database.write(lambda db: db.execute(insert(Metric).values(job_id=job_id, name="loss", points=[[1.0, 2.0, 3.0]])))
     with database.read() as db:
         assert data_of_jobs(db, "h", 5.0) == {"x@1": None}
-        assert list(repository.get_job(db, job_id).env) == ["z", "a"]
+        assert list(repository.get_job(db, job_id).spec["env"]) == ["z", "a"]
         assert db.execute(select(col(Metric.points))).scalar() == [[1.0, 2.0, 3.0]]
 
 

@@ -1,7 +1,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,11 @@ def in_sqlite(tmp_path: Path) -> Any:
     database.close()
 
 
-def test_migrations_make_the_tables_of_the_models_and_take_them_back(empty_url: str) -> None:
+def test_migrations_make_the_tables_of_the_models(empty_url: str) -> None:
     engine = store._engine(empty_url)
     store.upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
-    store.downgrade(engine, "base")
-    assert inspect(engine).get_table_names() == ["alembic_version"]
     engine.dispose()
 
 
@@ -255,115 +253,6 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(StoreError, match=r"schedulearn\.db"):
         Database(sqlite_url(tmp_path))
     assert file.read_bytes() == before
-
-
-def _filler(column: Any) -> str:
-    """A value that such a column of a job may have."""
-    kind = str(column["type"])
-    return "'x'" if "CHAR" in kind or "TEXT" in kind else "TRUE" if kind == "BOOLEAN" else "1"
-
-
-def _names(values: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in values)
-
-
-def test_the_migration_to_telemetry_keeps_jobs_and_goes_back(empty_url: str) -> None:
-    engine = store._engine(empty_url)
-    store.upgrade(engine, "0005")
-    with engine.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO host (id, address, runtime, state, labels, position) "
-                "VALUES ('h', 'x', 'd', 'active', '{}', 0)"
-            )
-        )
-        connection.execute(
-            text("INSERT INTO gpu (uuid, host_id, ordinal, type, memory_bytes, simulated, present) "
-                 "VALUES ('GPU-1', 'h', 0, 'A100', 1, FALSE, TRUE)")
-        )  # fmt: skip
-    store.upgrade(engine)
-    with engine.connect() as connection:
-        gpu = connection.execute(select(Gpu)).one()
-        assert (gpu.uuid, gpu.occupied, gpu.cleared_at, gpu.ecc_accepted) == ("GPU-1", "", None, 0)
-        connection.rollback()
-        store.downgrade(engine, "0005")
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT uuid, type FROM gpu")).all() == [("GPU-1", "A100")]
-        assert MigrationContext.configure(connection).get_current_revision() == "0005"
-    engine.dispose()
-
-
-def test_a_job_that_pulled_with_gpus_keeps_them_over_the_migration_until_it_has_its_image(empty_url: str) -> None:
-    engine = store._engine(empty_url)
-    store.upgrade(engine, "0012")
-    with engine.begin() as connection:
-        columns = {column["name"]: column for column in inspect(engine).get_columns("job")}
-        values = {name: _filler(c) for name, c in columns.items() if not c["nullable"]}
-        values |= {"status": "'pulling'", "env": "'{}'", "labels": "'{}'", "mounts": "'{}'"}
-        connection.execute(text(f"INSERT INTO job ({_names(values)}) VALUES ({', '.join(values.values())})"))
-    store.upgrade(engine)
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT status, fetch_hosts FROM job")).all() == [("starting", "[]")]
-        connection.rollback()
-        store.downgrade(engine, "0012")
-    engine.dispose()
-
-
-def test_the_migration_to_jobs_without_gpus_keeps_what_refers_to_jobs_and_goes_back(empty_url: str) -> None:
-    engine = store._engine(empty_url)
-    store.upgrade(engine, "0015")
-    columns = [each for each in inspect(engine).get_columns("job") if not each["nullable"]]
-    values = {c["name"]: _filler(c) for c in columns}
-    values |= {"status": "'queued'", "env": "'{}'", "labels": "'{}'", "mounts": "'{}'", "fetch_hosts": "'[]'"}
-    one = f"INSERT INTO job ({_names(values)}) VALUES ({', '.join(values.values())})"
-    none = one.replace("'x'", "'y'").replace(", 1, 1, 1,", ", 0, 0, 0,", 1)
-    with engine.begin() as connection:
-        connection.execute(text(one))
-        connection.execute(text("INSERT INTO metric (job_id, name, points) VALUES ('x', 'loss', '[]')"))
-    with engine.connect() as connection, pytest.raises(IntegrityError):
-        connection.execute(text(none))
-    store.upgrade(engine)
-    with engine.begin() as connection:
-        connection.execute(text(none))
-        assert connection.execute(text("SELECT id FROM job ORDER BY id")).scalars().all() == ["x", "y"]
-        assert connection.execute(text("SELECT job_id FROM metric")).scalars().all() == ["x"]
-        if engine.dialect.name == "sqlite":
-            assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
-    with engine.connect() as connection:
-        store.downgrade(engine, "0015")
-        connection.rollback()
-        assert connection.execute(text("SELECT id FROM job")).scalars().all() == ["x"]
-        with pytest.raises(IntegrityError):
-            connection.execute(text(none))
-    engine.dispose()
-
-
-def test_the_migration_to_accounts_with_ids_gives_a_namesake_nothing_of_who_was_removed(empty_url: str) -> None:
-    engine = store._engine(empty_url)
-    store.upgrade(engine, "0051")
-    secret = "INSERT INTO secret (owner, name, value, created_at, changed_at) VALUES ('{}', '{}', 'v', {}, 1)"
-    account = "INSERT INTO account (name, role, created_at) VALUES ('{}', 'user', {})"
-    event = "INSERT INTO event (at, kind, code, message, data) VALUES ({}, 'user.removed', '', '{}', '{{}}')"
-    said = "User {} was removed, with all tokens."
-    with engine.begin() as connection:
-        for row in (
-            # Ada was removed at 10, and there is another one since 20; Bea was removed; Eve is who she was.
-            account.format("eve", 5), account.format("ada", 20),
-            event.format(10, said.format("ada")), event.format(11, said.format("bea")),
-            secret.format("ada", "old", 9), secret.format("ada", "new", 21), secret.format("bea", "old", 9),
-            secret.format("eve", "old", 1), secret.format("", "old", 1),
-        ):  # fmt: skip
-            connection.execute(text(row))
-    store.upgrade(engine)
-    with engine.connect() as connection:
-        owners = connection.execute(text("SELECT owner, name FROM secret ORDER BY owner, name")).all()
-        assert owners == [("", "old"), ("ada", "new"), ("ada~3", "old"), ("bea~4", "old"), ("eve", "old")]
-        ids = connection.execute(text("SELECT name, id, removed_at FROM account ORDER BY id")).all()
-        assert ids == [("eve", 1, None), ("ada", 2, None), ("ada~3", 3, 10.0), ("bea~4", 4, 11.0)]
-        connection.rollback()
-        store.downgrade(engine, "0051")
-        assert connection.execute(text("SELECT name FROM account ORDER BY name")).scalars().all() == ["ada", "eve"]
-    engine.dispose()
 
 
 def test_averages_are_kept_for_a_time_once_a_minute_and_go_with_their_host(database: Database) -> None:

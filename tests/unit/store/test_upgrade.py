@@ -1,4 +1,4 @@
-"""Databases of older versions: those kept of the first schema and of 0.1.0 open, and a failed upgrade loses nothing."""
+"""Databases of older versions: that of 0.1.0 opens, and a failed upgrade loses nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlmodel import col
 
+from schedulearn.api.answers.job import JobOut
+from schedulearn.scheduler.core.planning.command_masking import MASK
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
-from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.engines import sqlite
+from schedulearn.scheduler.store.job_rows import with_keys
 from schedulearn.scheduler.store.models import Job
 
 DUMPS = Path(__file__).parent / "data"
+GIVEN = {
+    "env": '{"A": "\\u00e4"}', "secrets": '{"KEY": "key"}', "data": '{"d@3": "/data/d"}', "ports": '{"web": 80}',
+    "epochs": 9, "requirements": '["numpy"]', "code": "abc",
+    "code_source": '{"git": "https://host/x.git", "dirty": true}',
+}  # fmt: skip
+"""Columns of 0.1.0, as it wrote them."""
 
 
 def restored(folder: Path, dump: str) -> Path:
@@ -30,33 +37,13 @@ def restored(folder: Path, dump: str) -> Path:
     return file
 
 
-def test_a_kept_database_of_the_first_schema_is_upgraded_with_all_that_is_in_it(tmp_path: Path) -> None:
-    restored(tmp_path, "0001.sql")
-    db = Database(sqlite_url(tmp_path))
-    try:
-        with db.read() as conn:
-            assert conn.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == HEAD
-            assert conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
-            done = repository.get_job(conn, "job0000001")
-            assert (done.status, done.name, done.exit_code) == ("succeeded", "first", 0)
-            state = load_cluster_state(conn)
-            assert {job_id: job.status for job_id, job in state.jobs.items()} == {
-                "job0000002": "running",
-                "job0000003": "queued",
-            }
-            assert [(task.job_id, task.gpu_uuids) for task in state.tasks] == [("job0000002", ["GPU-0"])]
-            assert [event.kind for event in repository.list_events(conn, job_id="job0000001")] == ["job.queued"]
-            assert conn.exec_driver_sql("SELECT gpu_uuid, task_id FROM lease").fetchall() == [
-                ("GPU-0", "schedulearn-job0000002-1-0")
-            ]
-    finally:
-        db.close()
-
-
 def test_a_database_of_0_1_0_opens_with_a_job_in_every_state(tmp_path: Path) -> None:
     file = restored(tmp_path, "0.1.0.sql")
     with closing(sqlite3.connect(file)) as connection:
         before = dict(connection.execute("SELECT name, status FROM job"))
+        changes = ", ".join(f"{column} = :{column}" for column in GIVEN)
+        connection.execute(f"UPDATE job SET {changes} WHERE name = 'queued'", GIVEN)
+        connection.commit()
     database = Database(sqlite_url(tmp_path))
     with database.read() as conn:
         rows = conn.execute(select(Job).order_by(col(Job.submitted_at))).all()
@@ -67,15 +54,36 @@ def test_a_database_of_0_1_0_opens_with_a_job_in_every_state(tmp_path: Path) -> 
     assert Counter(row.status for row in rows).keys() == set(JobStatus)
     [queued] = [row for row in rows if row.name == "queued"]
     assert (queued.priority, queued.required_gpus, queued.deadline) == (80, 12, 1798761600.0)
+    assert queued.spec == {
+        "type": "Pytorch", "command": queued.spec["command"], "env": {"A": "ä"}, "secrets": {"KEY": "key"},
+        "data": {"d@3": "/data/d"}, "ports": {"web": 80}, "epochs": 9, "requirements": ["numpy"],
+        "code": {"digest": "abc", "git": "https://host/x.git", "ref": None, "commit": None, "dirty": True},
+    }  # fmt: skip
+    shown = JobOut.of(with_keys(queued._asdict()))
+    assert (shown.env, shown.epochs, shown.setup, shown.keep) == ({"A": MASK}, 9, None, {})
+    assert all(row.spec["command"] for row in rows)
     assert [path.name for path in tmp_path.glob("schedulearn.db.*")] == []
 
 
+def test_a_database_from_before_0_1_0_and_one_of_somebody_else_are_left_as_they_are(tmp_path: Path) -> None:
+    for tables, why in (
+        ("CREATE TABLE alembic_version (version_num); INSERT INTO alembic_version VALUES ('0050')", "start .* 0.1.0"),
+        ("CREATE TABLE job (id)", "not a database of Schedulearn"),
+    ):
+        file = tmp_path / "schedulearn.db"
+        with closing(sqlite3.connect(file)) as connection:
+            connection.executescript(tables)
+            was = list(connection.iterdump())
+        with pytest.raises(StoreError, match=why):
+            Database(sqlite_url(tmp_path))
+        with closing(sqlite3.connect(file)) as connection:
+            assert list(connection.iterdump()) == was
+        file.unlink()
+
+
 def older(folder: Path) -> Path:
-    """A database of the version before the newest."""
-    database = Database(sqlite_url(folder))
-    store.downgrade(database.engine, "-1")
-    database.close()
-    return folder / "schedulearn.db"
+    """A database of version 0.1.0."""
+    return restored(folder, "0.1.0.sql")
 
 
 def version_of(file: Path) -> str:

@@ -102,7 +102,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def _fill(db: Connection) -> None:
     columns: dict[str, Any] = {c.name: 0 for c in Job.__table__.columns}  # type: ignore[attr-defined]
     columns |= {"id": "a", "required_gpus": 1, "min_gpus": 1, "max_gpus": 1, "status": "queued"}
-    columns |= {"finished_at": None, "env": {}, "labels": {}, "idempotency_key": None}
+    columns |= {"finished_at": None, "spec": {}, "labels": {}, "idempotency_key": None}
     db.execute(insert(Job).values(columns))
     db.execute(insert(Host).values(id="h", address="", runtime="fake", state="active", labels={}, position=0))
     values = {"job_id": "a", "attempt": 1, "rank": 0, "host_id": "h", "gpu_uuids": [], "created_at": 0.0}

@@ -1,0 +1,80 @@
+"""Row of a job, made of what its user wrote, and that again from the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedulearn.scheduler.core.instants import late_deadline
+from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.specs.code import CodeSpec
+from schedulearn.scheduler.specs.job import JobFields, JobSpec, new_job_id
+from schedulearn.scheduler.store.models import Job
+
+_NAMED_OTHERWISE = {"shm_size": "shm_bytes", "memory": "memory_bytes"}
+_COLUMNS = {name: _NAMED_OTHERWISE.get(name, name) for name in JobFields.model_fields}
+_DEFAULTS = {
+    name: field.get_default(call_default_factory=True)
+    for name, field in JobFields.model_fields.items()
+    if _COLUMNS[name] not in Job.model_fields
+}
+"""Key -> default, of the keys without a column: they are in the column `spec`, unless they have their default."""
+
+
+def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
+    """Return the columns of a new job."""
+    keys = spec.model_dump(exclude={"deadline"})
+    document = {name: value for name, default in _DEFAULTS.items() if (value := keys.pop(name)) != default}
+    deadline = spec.deadline.timestamp() if spec.deadline else None
+    return {
+        **{_COLUMNS[name]: value for name, value in keys.items()},
+        "spec": document,
+        "deadline": deadline,
+        "layer": spec.layer,
+        "id": new_job_id(),
+        "status": JobStatus.QUEUED.value,
+        "reason": Reason.SUBMITTED.value,
+        "message": f"Submitted. {late_deadline(deadline, now)}".strip(),
+        "submitted_at": now,
+        "version": 0,
+        "attempt": 0,
+        "restarts": 0,
+        "retries": 0,
+        "losses": 0,
+        "hangs": 0,
+        "equal_exits": 0,
+        "last_exit": None,
+        "exit_code": None,
+        "started_at": None,
+        "finished_at": None,
+        "pull_percent": None,
+        "not_before": None,
+        "fetch_hosts": [],
+        "inputs": {},
+        "keep_state": "pending" if spec.keep else "",
+        "run_seconds": 0.0,
+        "gpu_seconds": 0.0,
+        "generation": 0,
+        "trained": 0,
+        "meeting": "",
+        "forming_at": None,
+        "sweep": None,
+        "params": None,
+        "idempotency_key": None,
+        "request_hash": None,
+    }
+
+
+def with_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a job, and each key of `JobFields` by its name. `deadline` is in seconds."""
+    keys = {name: row[column] for name, column in _NAMED_OTHERWISE.items()}
+    return {**row, **keys, **_DEFAULTS, **row["spec"]}
+
+
+def keys_of(document: Mapping[str, Any]) -> JobFields:
+    """Return the keys of the column `spec`, unchecked: an older version may have accepted other values. Keys that have
+    columns are missing."""
+    keys = JobFields.model_construct(**document)
+    if (code := document.get("code")) is not None:
+        keys.code = CodeSpec.model_construct(**code)
+    return keys

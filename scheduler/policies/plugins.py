@@ -1,4 +1,7 @@
-"""Users' own policies: from entry points of installed packages, and from files named in the settings."""
+"""Loader of users' own policies.
+
+They come from entry points of installed packages and from files named in the settings.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ _BUILT_IN = frozenset(POLICIES)
 
 
 def load_policies(files: Sequence[str] = ()) -> list[str]:
-    """Adds policies to the registry and returns their names. `files`: `path/to/file.py:ClassName`.
+    """Add users' policies to the registry and return their names. `files`: `path/to/file.py:ClassName`.
 
-    Raises InvalidError saying which one can't be used and why: a service must not start with another policy than
-    its operator wrote.
+    Raises InvalidError, which says which policy can't be used and why. A service must not start with another policy
+    than its operator wrote.
     """
     found = [(f"the entry point {point.name}", point.load()) for point in entry_points(group=GROUP)]
     found += [(name, _from_file(name)) for name in files]
@@ -39,7 +42,7 @@ def load_policies(files: Sequence[str] = ()) -> list[str]:
 
 
 def _is_policy(loaded: object) -> TypeGuard[type[MinimalPolicy]]:
-    """Whether it is a class with what every policy must have, inherited or not."""
+    """Return whether it is a class with a `name` and an `allocate` other than `Policy.allocate`, inherited or not."""
     if not inspect.isclass(loaded) or not (hasattr(loaded, "name") and hasattr(loaded, "allocate")):
         return False
     return isinstance(loaded.name, str) and callable(loaded.allocate) and loaded.allocate is not Policy.allocate

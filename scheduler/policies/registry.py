@@ -1,4 +1,4 @@
-"""Which policies there are, and how one is made from its name and parameters."""
+"""Registry of scheduling policies, which also checks their parameters."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ POLICIES: dict[str, type[Policy]] = {
     "tiresias": Tiresias,
 }
 
-_MOST_VALUES = 100  # of one parameter, nested ones and all
-_LARGEST = 1 << 53  # a whole number that a float holds exactly
+_MOST_VALUES = 100  # maximum number of values in one parameter, nested ones included
+_LARGEST = 1 << 53  # a float holds every integer up to this one exactly
 _LONGEST = 1000
 
 ALIASES: Mapping[str, str] = {
@@ -58,7 +58,10 @@ ALIASES: Mapping[str, str] = {
 
 
 def canonical_name(algorithm: str) -> str:
-    """Return the registered name for what a user wrote: case and separators don't matter, nor the original's names."""
+    """Return the registered name of a policy.
+
+    Case and separators don't matter. Names of the original Schedulearn are accepted too.
+    """
     name = algorithm.strip().lower().replace("_", "-")
     return _NAMES.get(_letters(name), name)
 
@@ -71,12 +74,12 @@ _NAMES = {_letters(name): name for name in POLICIES} | {_letters(alias): name fo
 
 
 def make_policy(algorithm: str, metric: str = "default", **params: object) -> Policy:
-    """The policy `algorithm` with its parameters checked. Raises as `policy_of`."""
+    """Return the policy `algorithm` with checked parameters. Raises the errors of `policy_of`."""
     return policy_of(algorithm, metric, params)
 
 
 def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Policy:
-    """`make_policy` with parameters of any name, as a request gives them.
+    """Do the same as `make_policy`, with parameters of any name, as in a request.
 
     Raises UnknownPolicyError (with the valid names) or InvalidError (naming the metric or parameter).
     """
@@ -111,7 +114,7 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Poli
 
 
 def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
-    """Raises InvalidError for what can't be stored and shown as JSON, or is too large to."""
+    """Raise InvalidError for a value that can't be stored and shown as JSON, or is too large."""
     checks_left, todo = _MOST_VALUES, [value]
     while todo and checks_left:
         checks_left -= 1
@@ -137,7 +140,7 @@ def _many(value: object) -> TypeGuard[Collection[object]]:
 
 
 def _is_endless(value: float | str) -> bool:
-    """Whether it is, or would become, an infinite number or NaN."""
+    """Return whether the value is, or would become, an infinite number or NaN."""
     try:
         return not math.isfinite(float(value[:_LONGEST] if isinstance(value, str) else value))
     except ValueError:
@@ -145,18 +148,18 @@ def _is_endless(value: float | str) -> bool:
 
 
 def _encodable(text: str) -> bool:
-    """A lone surrogate, as JSON may hold, is no text."""
+    """Return whether the text has no lone surrogate. JSON may hold one, but it can't be encoded."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class Parameter(TypedDict):
-    """What the API and the page show of a parameter."""
+    """Description of a policy's parameter, shown by the API and the page."""
 
     type: str
     default: object
     description: str
     choices: Sequence[str]
-    """Its values, where it has only a few; else empty."""
+    """The valid values, if there are only a few; else empty."""
 
 
 def parameters_of(cls: type[Policy]) -> dict[str, Parameter]:
@@ -176,11 +179,14 @@ def parameters_of(cls: type[Policy]) -> dict[str, Parameter]:
 
 
 def with_defaults(cls: type[MinimalPolicy]) -> type[Policy]:
-    """The class itself if it inherits from `Policy`, else a subclass of both: what it does not say is as there."""
+    """Return `cls` if it inherits from `Policy`, else a subclass of both.
+
+    The subclass takes from `Policy` everything that `cls` does not define.
+    """
     if issubclass(cls, Policy):
         return cls
     made = type(cls.__name__, (cls, Policy), {"__module__": cls.__module__, "__doc__": cls.__doc__ or ""})
-    if dataclasses.is_dataclass(cls):  # whoever checks the parameters makes an instance of the class that is decorated
+    if dataclasses.is_dataclass(cls):  # TypeAdapter makes an instance of the class that is decorated
         made = dataclasses.dataclass(frozen=vars(cls)["__dataclass_params__"].frozen)(made)
     assert issubclass(made, Policy)
     return made

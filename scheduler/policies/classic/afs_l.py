@@ -1,5 +1,7 @@
-"""AFS-L: apathetic future share, with lengths (Hwang et al., Elastic Resource Sharing for Distributed Deep Learning,
-NSDI 2021, section 4.2 and algorithm 1)."""
+"""AFS-L policy: apathetic future share, with job lengths.
+
+Source: Hwang et al., Elastic Resource Sharing for Distributed Deep Learning, NSDI 2021, section 4.2 and algorithm 1.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from schedulearn.scheduler.policies.classic.rearranging import length
 class AfsL(Damping, Policy):
     """Each next GPU goes to the job that saves more time by it, until all are given out.
 
-    Two jobs are compared as if shares stayed as they are until the shorter one, a, ends: the GPU goes to the longer
-    one, b, only if (p_b' - p_b) / p_b' > (p_a' - p_a) / p_a, with p the speedup now and p' with the next GPU. Which one
-    is the shorter is told by remaining work over speedup; of two with no GPU yet the one with less work comes first,
-    and one with no GPU counts as the longer. A tie goes to the shorter. So short jobs get theirs first, and of equally
-    long ones those that scale better. Lengths as in `srtf`.
+    Two jobs are compared as if their shares stayed the same until the shorter one, a, ends. The GPU goes to the longer
+    one, b, only if (p_b' - p_b) / p_b' > (p_a' - p_a) / p_a. Here p is the speedup now, and p' that with the next GPU.
+    The shorter job is the one with less remaining work per speedup. A job without a GPU counts as the longer one. If
+    neither job has a GPU, the one with less work comes first. A tie goes to the shorter job. Short jobs therefore get
+    their GPUs first; among equally long jobs, those that scale better do. Remaining work is estimated as in `srtf`.
     """
 
     name: ClassVar[str] = "afs-l"
@@ -33,7 +35,10 @@ class AfsL(Damping, Policy):
 
 
 def _share_out(claims: list[Claim], gpus: int) -> None:
-    """A knock-out tournament: a step changes one claim, so only its own matches are played again."""
+    """Share out GPUs by a knock-out tournament.
+
+    A step changes one claim, so only the matches of that claim are played again.
+    """
     rounds: list[list[Claim | None]] = [list(claims)]
     while len(rounds[-1]) > 1:
         last = rounds[-1]
@@ -54,12 +59,12 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
 
 
 def winner(one: Claim | None, other: Claim | None) -> Claim | None:
-    """Which of the two the next GPU goes to; None is nobody."""
+    """Return the claim that gets the next GPU. None stands for no claim."""
     if one is None or other is None:
         return other if one is None else one
     if one.step < 0 and other.step < 0:
         return one if length(one.job) <= length(other.job) else other
-    if one.step < 0 or other.step < 0:  # one without a GPU takes for ever
+    if one.step < 0 or other.step < 0:  # a job without a GPU never ends
         shorter, longer = (other, one) if one.step < 0 else (one, other)
     else:
         first = length(one.job) / one.speedup <= length(other.job) / other.speedup

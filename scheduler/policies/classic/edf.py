@@ -44,8 +44,10 @@ class EarliestDeadlineFirst(Policy):
 
 
 def out_of_time(jobs: Sequence[JobView], now: float) -> set[str]:
-    """The jobs that would end after their deadline even if they started now. Where nobody knows how much is left: those
-    whose deadline has passed."""
+    """Return the ids of jobs that would end after their deadline even if they started now.
+
+    A job of unknown remaining time is in the set only once its deadline has passed.
+    """
     due = [job for job in jobs if job.deadline is not None]
     left = seconds_left([(job, fixed_size(job)) for job in due])
     return {

@@ -1,5 +1,8 @@
-"""What the elastic policies share. Each is one rule that shares a number of GPUs out (`share_out`); turning shares into
-hosts, and sparing jobs useless restarts, is the same for all."""
+"""Shared parts of the elastic policies.
+
+Each policy is one rule that shares out a number of GPUs (`share_out`). Finding hosts for the shares and avoiding
+useless restarts is the same for all.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Damping:
-    """The parameters of policies that resize: a resize or preemption costs a restart, so it must pay."""
+    """Parameters of policies that resize. A resize or preemption costs a restart, so it must pay."""
 
     min_run: float = field(
         default=120.0,
@@ -34,7 +37,10 @@ class Damping:
             raise ValueError("min_run and min_gain must not be below 0")
 
     def settled(self, job: JobView) -> bool:
-        """Whether the job has run long enough to be restarted again: on what it holds, and over all its restarts."""
+        """Return whether the job has run long enough to be restarted again.
+
+        It must have run for `min_run` seconds on its current GPUs, and on average after each of its starts.
+        """
         if job.held_seconds is not None and job.held_seconds < self.min_run:
             return False
         return job.run_seconds >= self.min_run * (job.restarts + 1)
@@ -42,14 +48,14 @@ class Damping:
 
 @dataclass
 class Claim:
-    """A job that GPUs may be shared out to: one that waits, or an elastic one that runs."""
+    """Job that GPUs may be shared out to: a waiting job, or a running elastic one."""
 
     job: JobView
     sizes: list[int]
-    """The sizes that it may have, ascending: all up to a whole host, then whole hosts, besides its own bounds; without
-    those that make it no faster than a smaller one."""
+    """Numbers of GPUs that it may have, ascending: all up to a whole host, then whole hosts, and its own bounds. Sizes
+    that make it no faster than a smaller one are left out."""
     speedups: list[float]
-    """How much faster than on one GPU it is with each of `sizes`: above 0, ascending."""
+    """Speedup over one GPU with each of `sizes`: above 0, ascending."""
     step: int = -1
     """Index of its share in `sizes`; -1: none."""
 
@@ -64,7 +70,7 @@ class Claim:
 
     @property
     def next_gpus(self) -> int | None:
-        """GPUs that the next larger size takes more; None if there is none."""
+        """Additional GPUs for the next larger size; None if there is none."""
         return self.sizes[self.step + 1] - self.share if self.step + 1 < len(self.sizes) else None
 
     @property
@@ -73,17 +79,18 @@ class Claim:
 
     @property
     def gain(self) -> float:
-        """By how much the next larger size raises the speedup, each GPU; 0 if there is none."""
+        """Increase of the speedup per additional GPU with the next larger size; 0 if there is none."""
         gpus = self.next_gpus
         return (self.speedups[self.step + 1] - self.speedup) / gpus if gpus else 0.0
 
     def speedup_of(self, gpus: int) -> float:
-        """Of any size: of the largest of `sizes` that it holds."""
+        """Return the speedup with any number of GPUs: that of the largest of `sizes` within it."""
         return max((s for k, s in zip(self.sizes, self.speedups, strict=True) if k <= gpus), default=0.0)
 
 
 ShareOut = Callable[[list[Claim], int], None]
-"""Sets `step` of each claim, given in the policy's order, so that the shares add up to at most the number of GPUs."""
+"""Function that sets `step` of each claim. The claims are in the policy's order. Their shares add up to at most the
+number of GPUs."""
 
 
 def allocate_shares(
@@ -93,11 +100,12 @@ def allocate_shares(
     share_out: ShareOut,
     holds_back: Callable[[JobView], bool] = lambda job: False,
 ) -> Plan:
-    """Shares GPUs out by `share_out` and finds hosts for the shares, in `order`: first waiting jobs, then growing ones.
+    """Share out GPUs by `share_out` and find hosts for the shares.
 
-    Running jobs shrink or stop only when another one takes the GPUs at once, and only if they are `settled`. A job that
-    is to fit on one host takes fewer GPUs rather than several hosts. A waiting job that finds no room and
-    `holds_back` keeps those behind it waiting, and free GPUs free.
+    Hosts are found in `order`, for waiting jobs first, then for growing ones. Running jobs shrink or stop only when
+    another job takes the GPUs at once, and only if they are `settled`. A job whose share fits on one host takes fewer
+    GPUs rather than several hosts. If a waiting job that `holds_back` does not fit, those behind it wait too, and free
+    GPUs stay free.
     """
     plan = Rearrangement(snapshot)
     reasons: dict[str, str] = {}
@@ -122,14 +130,17 @@ def allocate_shares(
     for claim in settled:
         if claim.share > plan.held(claim.job):
             search.grow(claim, damping.min_gain)
-    for claim in shareless:  # they have no share, but nobody else could use these GPUs now
+    for claim in shareless:  # they have no share, but no other job could use these GPUs now
         if not search.start(claim):
             reasons[claim.job.id] = plan.room.too_full_for(claim.least)
     return plan.plan(reasons)
 
 
 def _claims_that_fit(snapshot: Snapshot, order: Order, plan: Rearrangement, reasons: dict[str, str]) -> list[Claim]:
-    """Of the jobs that wait or may change, those that the hosts could hold; the reason why not goes into `reasons`."""
+    """Return claims for those waiting or resizable jobs that the hosts could hold.
+
+    For each other waiting job, the reason why it does not fit goes into `reasons`.
+    """
     movable = {job.id for job in plan.movable}
     open_to_change = [j for j in sorted(snapshot.jobs, key=order.key) if j.id in movable or not j.allocation]
     claims = []
@@ -142,15 +153,15 @@ def _claims_that_fit(snapshot: Snapshot, order: Order, plan: Rearrangement, reas
 
 
 class _Search:
-    """Finds hosts for shares, and remembers what could not be found: what was not there before is not there later."""
+    """Search for hosts that remembers sizes for which none were found, since none will be found later either."""
 
     def __init__(self, plan: Rearrangement, victims: Sequence[tuple[JobView, int]]) -> None:
         self._plan = plan
         self._victims = victims
-        self._hopeless: dict[bool, float] = {}  # whether on several hosts -> the fewest GPUs that could not be found
+        self._hopeless: dict[bool, float] = {}  # whether on several hosts -> minimum number of GPUs not found
 
     def start(self, claim: Claim) -> bool:
-        """Its share, or as much of it as one host has, or its least size; False if there is no room."""
+        """Give the job its share, else as much of it as one host has, else its minimum size; False if none fits."""
         job, wanted = claim.job, claim.share or claim.least
         if self._start(job, wanted, self._victims if claim.share else ()):
             return True
@@ -175,7 +186,7 @@ class _Search:
 
 
 def fill(claims: list[Claim], gpus: int) -> int:
-    """Raises each claim in turn to the largest size that the GPUs allow; returns those left."""
+    """Raise each claim in turn to the largest size that the GPUs allow; return the GPUs left."""
     for claim in claims:
         while claim.step >= 0 and (more := claim.next_gpus) is not None and more <= gpus:
             claim.step += 1
@@ -184,8 +195,10 @@ def fill(claims: list[Claim], gpus: int) -> int:
 
 
 def give_least(claims: list[Claim], gpus: int, holds_back: Callable[[JobView], bool] = lambda job: False) -> int:
-    """Gives each claim its least size as far as the GPUs go, in order; returns those left. None are left if one that
-    `holds_back` could not get its own."""
+    """Give each claim its minimum size in order, as far as the GPUs go; return the GPUs left.
+
+    The result is 0 if a claim that `holds_back` could not get its minimum size.
+    """
     for claim in claims:
         if claim.least <= gpus:
             claim.step = 0
@@ -223,13 +236,16 @@ def _claim(job: JobView, tried: list[int], speedups_tried: list[float]) -> Claim
 
 
 def _speedups(jobs: Sequence[JobView], tried: Sequence[list[int]], host_gpus: int) -> list[list[float]]:
-    """Of each job, with each size tried: goodput(k) / goodput(1), with k GPUs on as few hosts as hold them; linear up
-    to `required_gpus` before the first profile, since optimism is what makes a job be tried on more."""
+    """Return the speedup of each job with each size tried: goodput(k) / goodput(1).
+
+    The k GPUs are on as few hosts as hold them. Before its first profile, a job's speedup is linear up to
+    `required_gpus`: without this optimism it would not be tried on more GPUs.
+    """
     found = [[float(min(k, job.required_gpus)) for k in sizes] for job, sizes in zip(jobs, tried, strict=True)]
     profiled = [row for row, job in enumerate(jobs) if job.elastic and job.goodput is not None]
     if not profiled:
         return found
-    # Whoever made a goodput has loaded NumPy already; a service without profiles starts without it.
+    # A goodput can only be made with NumPy loaded; a service without profiles starts without it.
     import numpy as np
 
     from schedulearn.metrics.model.goodput import goodput_table

@@ -12,7 +12,7 @@ from schedulearn.scheduler.policies.classic.elastic import Claim, Damping, alloc
 from schedulearn.scheduler.policies.classic.queueing import Order
 from schedulearn.scheduler.policies.classic.rearranging import length
 
-_SHORTEST = 64.0  # seconds on one GPU below which all are equal
+_SHORTEST = 64.0  # seconds on one GPU; jobs with less remaining work count as equal
 _ORDER = Order(lambda job: (floor(log2(max(length(job), _SHORTEST))), job.order), "by remaining work, shortest first")
 
 
@@ -22,8 +22,8 @@ class ElasticShortestRemainingTimeFirst(Damping, Policy):
     size, then to the next one (Elastic-SRJF of VodaScheduler). Lengths as in `srtf`. Running elastic jobs shrink, and
     stop where even the least sizes do not go round.
 
-    Damped, besides `min_run` and `min_gain`: lengths are compared in powers of two, and jobs of equal ones keep the
-    order of submission, so that two of about one length do not take turns at being the shortest.
+    Besides `min_run` and `min_gain`, rounding limits resizes: remaining work is compared in powers of two, and equal
+    jobs keep the order of submission. Two jobs of similar length therefore do not alternate as the shortest.
     """
 
     name: ClassVar[str] = "elastic-srtf"

@@ -1,4 +1,7 @@
-"""Elastic Tiresias (E-Tiresias of Wu et al., Elastic Deep Learning in Multi-Tenant GPU Clusters, IEEE TPDS 2022)."""
+"""Elastic Tiresias policy.
+
+Source: E-Tiresias of Wu et al., Elastic Deep Learning in Multi-Tenant GPU Clusters, IEEE TPDS 2022.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class ElasticTiresias(Damping, Queues, Policy):
                     claim.step = wanted
                     gpus -= claim.share
                 elif self.starves(claim.job, now):
-                    return  # nothing for those behind it, or it would starve on
+                    return  # jobs behind it get nothing, else it would go on starving
             if sum(claim.step < 0 for claim in claims) > self.compact_above:
                 for claim in claims:
                     if claim.step > 0 and self.queue(claim.job, now) > 0:
@@ -53,7 +56,10 @@ class ElasticTiresias(Damping, Queues, Policy):
 
 
 def _give_by_gain(claims: list[Claim], gpus: int) -> None:
-    """The next GPU goes where it raises the speedup most; of equals to one that has none, then in order."""
+    """Give each next GPU to the claim whose speedup it raises most.
+
+    Of equal claims, one without GPUs comes first; then the order decides.
+    """
     best = [(-claim.gain, claim.step >= 0, index) for index, claim in enumerate(claims)]
     heapq.heapify(best)
     while best and gpus > 0:

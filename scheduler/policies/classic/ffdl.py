@@ -1,4 +1,7 @@
-"""The optimiser of FfDL (Saxena et al., Effective elastic scaling of deep learning workloads, MASCOTS 2020)."""
+"""Optimiser of FfDL, as a policy.
+
+Source: Saxena et al., Effective elastic scaling of deep learning workloads, MASCOTS 2020.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,13 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
 
 
 def maximise(claims: list[Claim], extra: int) -> None:
-    """Raises claims that have their least size to the sizes with the largest sum of speedups that `extra` more GPUs
-    allow; of equal ones, that which gives later claims less."""
+    """Raise claims from their minimum size to the sizes with the maximum sum of speedups.
+
+    These sizes take at most `extra` more GPUs. Of equal solutions, the one that gives later claims less is chosen.
+    """
     import numpy as np  # here, so that a service with another policy starts without it
 
-    best = np.zeros(extra + 1)  # best[k]: what the claims so far gain by k GPUs more than their least
+    best = np.zeros(extra + 1)  # best[k]: gain of the claims so far by k GPUs above their minimum
     choices = []
     for claim in claims:
         more = [size - claim.least for size in claim.sizes]

@@ -1,4 +1,7 @@
-"""First in, first out: the first host in order that has enough GPUs (the original Schedulearn's default)."""
+"""First in, first out (FIFO) policy.
+
+A job gets the first host in order that has enough GPUs. This was the default of the original Schedulearn.
+"""
 
 from __future__ import annotations
 

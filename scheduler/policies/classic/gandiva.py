@@ -17,13 +17,13 @@ class Gandiva(Policy):
     paper: suspend-resume, over-subscription, round robin). Gandiva's packing, migration and resizing are not part of
     it.
 
-    Early feedback for all instead of a queue. All jobs keep their size, rigid ones too: a paused job keeps its process,
-    and its memory on the GPU.
+    All jobs give early feedback instead of waiting in a queue. All jobs keep their size, rigid ones too. A paused job
+    keeps its process, and its memory on the GPU.
 
     Jobs start in the order of submission: on free GPUs if there are enough, else on the host whose GPUs have the fewest
-    jobs. Those that share GPUs, directly or through others, form a ring; in each `quantum` of the clock the next one of
-    the ring goes first, and whoever fits beside it runs as well. With n jobs in a ring each one runs at least every nth
-    quantum. A job that starts on shared GPUs waits for its first turn.
+    jobs. Jobs that share GPUs, directly or through others, form a ring. In each `quantum` of the clock, the next job of
+    the ring goes first, and jobs that fit beside it run as well. With n jobs in a ring, each one runs at least every
+    nth quantum. A job that starts on shared GPUs waits for its first turn.
     """
 
     name: ClassVar[str] = "gandiva"
@@ -87,7 +87,7 @@ class Gandiva(Policy):
 
 
 def _pausing(snapshot: Snapshot, kept: set[str], turn: int) -> set[str]:
-    """Those of the `kept` jobs whose turn it is not."""
+    """Return the `kept` jobs that pause in this time slice."""
     held = snapshot.held_gpus()
     jobs = [job for job in sorted(snapshot.jobs, key=BY_SUBMISSION.key) if job.id in kept]
     on: dict[tuple[str, int], list[JobView]] = {}

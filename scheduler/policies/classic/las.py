@@ -19,8 +19,8 @@ class LeastAttainedService(Policy):
     (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). Large jobs may
     wait as long as smaller ones come. Elastic jobs are preempted, rigid ones never.
 
-    Damped: a running job gives way only to one with far less service (`factor`). The two can change places again only
-    after that one has had so much more in its turn, so the times between changes grow geometrically.
+    A running job gives way only to one with far less service (`factor`). The two can change places again only after the
+    other one has had that many times more service. The times between changes therefore grow geometrically.
     """
 
     name: ClassVar[str] = "las"

@@ -1,4 +1,4 @@
-"""What all queueing policies share: the room left on each host, and serving a queue in order."""
+"""Shared parts of queueing policies: free GPUs per host, serving in order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, P
 from schedulearn.scheduler.core.planning.remaining_work import guessed
 
 Backfill = Literal["reserved", "all", "none"] | bool
-"""Who may pass the first job that waits for room: those that do not hold it up, all that fit, or nobody. True and
-False are what `all` and `none` were called first."""
+"""Jobs that may pass the first job that waits for GPUs: those that do not delay it, all that fit, or none. True and
+False are older names of `all` and `none`."""
 BACKFILL: Mapping[str, object] = {
     "doc": "who may pass the first job that waits: those that do not hold it up, all that fit, or nobody",
     "choices": ("reserved", "all", "none"),
@@ -44,11 +44,13 @@ class Sharing:
 
 
 class Room:
-    """Free room on each host while a plan is being made. A job's GPUs are distinct, so a host that shares its GPUs
-    still has room for at most `gpus` of one job.
+    """Free GPUs of each host while a plan is being made.
 
-    `soon`: GPUs that jobs are about to leave count as free, for policies that would else stop others in their place;
-    a host that has the room already is preferred."""
+    A job's GPUs are distinct, so a host that shares its GPUs can still give one job at most `gpus` of them.
+
+    `soon`: GPUs that jobs are about to leave count as free. It is for policies that would otherwise stop other jobs
+    instead. A host whose GPUs are free already is preferred.
+    """
 
     def __init__(
         self, snapshot: Snapshot, jobs_per_gpu: int = 1, max_utilization: float = 100.0, *, soon: bool = False
@@ -57,7 +59,7 @@ class Room:
         self.max_utilization = max_utilization
         self._free: dict[str, list[int]] = {}  # open host -> free slots of each of its GPUs; below 0: too many jobs
         self._kinds: dict[str, list[str]] = {}  # GPU type -> its open hosts
-        self._soon: dict[str, int] = {}  # host -> GPUs that count as free and are not yet
+        self._soon: dict[str, int] = {}  # host -> GPUs that count as free but are not yet
         held: dict[str, int] = {}
         for job in snapshot.jobs:
             for host_id, gpus in job.allocation.items():
@@ -77,23 +79,23 @@ class Room:
             self._kinds.setdefault(host.gpu_type, []).append(host.id)
         shares = jobs_per_gpu > 1
         self._left = {h.id: list(h.gpu_memory_left) for h in snapshot.hosts if shares and h.open and h.gpu_memory_left}
-        self._needs = 0  # bytes of each GPU, of the job that is served
+        self._needs = 0  # bytes that the job being served needs on each GPU
         self._size = {host_id: len(free) for host_id, free in self._free.items()}
         self._open = {host_id: self._count(host_id) for host_id in self._free}
         self._slots = {host_id: sum(free) for host_id, free in self._free.items()}
         self.largest = max(self._size.values(), default=0)
         """GPUs of the largest host that may be used."""
-        self._hosts_with = [0] * (self.largest + 1)  # free GPUs -> how many hosts have just so many
+        self._hosts_with = [0] * (self.largest + 1)  # number of free GPUs -> number of hosts with exactly that many
         for free_gpus in self._open.values():
             self._hosts_with[free_gpus] += 1
         self._free_gpus = sum(self._open.values())
-        self._no_span: set[int] = set()  # numbers of GPUs for which no hosts were found, as they are now
+        self._no_span: set[int] = set()  # numbers of GPUs that the hosts can't supply in their current state
         self.capacity = sum(self._size.values())
         """GPUs of all hosts that may be used, taken ones included."""
         self._beside: Room | None = None
 
     def copy(self) -> Room:
-        """The same room, to try something in."""
+        """Return a copy for trying changes."""
         made = copy(self)
         made._free = {host_id: list(free) for host_id, free in self._free.items()}
         made._left = {host_id: list(left) for host_id, left in self._left.items()}
@@ -102,18 +104,18 @@ class Room:
         return made
 
     def spare(self, other: Room | None) -> None:
-        """From now on a host counts only for jobs that fit there in `other`, too. None: any does again."""
+        """From now on, use a host only for jobs that also fit there in `other`. None ends this."""
         self._beside = other
         self._no_span.clear()
 
     def serve(self, job: JobView) -> None:
-        """From now on asked for this job: GPUs whose jobs are predicted to leave it too little memory don't count."""
+        """Set the job being served. GPUs whose jobs are predicted to leave it too little memory don't count."""
         self._needs = job.gpu_memory or 0
         for host_id in self._left:
             self._recount(host_id)
 
     def _takes(self, host_id: str, index: int) -> bool:
-        """Whether a GPU could take the job that is served. One without jobs could take any."""
+        """Return whether a GPU could take the job being served. A GPU without jobs could take any job."""
         slots, left = self._free[host_id][index], self._left.get(host_id)
         return slots > 0 and (left is None or slots == self.jobs_per_gpu or left[index] >= self._needs)
 
@@ -148,7 +150,10 @@ class Room:
         return next((host_id for host_id in self._open if self.fits(host_id, gpus, idle)), None)
 
     def best_host(self, gpus: int) -> str | None:
-        """The fullest host that still has `gpus`, so that large holes stay for large jobs; the first such in order."""
+        """Return the fullest host that still has `gpus`; of equals, the first in order.
+
+        This keeps large holes for large jobs.
+        """
         if self._soon:
             now = [host for host, free in self._open.items() if free - self._soon.get(host, 0) >= max(1, gpus)]
             if now:
@@ -164,14 +169,16 @@ class Room:
         return next(host_id for host_id, gpus in self._open.items() if gpus == free)
 
     def least_shared_host(self, gpus: int) -> str | None:
-        """The host with `gpus` GPUs that could take a job whose GPUs have most free slots each; the first such."""
+        """Return the host with the most free slots per GPU, among those with `gpus` usable GPUs; the first such."""
         fitting = [host_id for host_id, free in self._open.items() if free >= gpus]
         return max(fitting, key=lambda host_id: self._slots[host_id] / self._size[host_id], default=None)
 
     def span(self, gpus: int, more: Mapping[str, int] = {}) -> Allocation | None:
-        """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
-        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU. GPUs
-        without jobs come first. `more`: GPUs of a host that count as free as well."""
+        """Choose whole free hosts, the largest first, and one more host for the rest: as few hosts as possible.
+
+        The hosts are of one GPU type if any type has enough hosts at all, since a job trains at the speed of its
+        slowest GPU. GPUs without jobs come first. `more`: additional GPUs of a host that count as free.
+        """
         if not more and gpus in self._no_span:
             return None
         kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
@@ -205,7 +212,7 @@ class Room:
         return chosen
 
     def take(self, host_id: str, gpus: int) -> None:
-        """Takes one slot on each of the `gpus` emptiest GPUs that could take the job (as placement does)."""
+        """Take one slot on each of the `gpus` emptiest GPUs that could take the job (as placement does)."""
         free = self._free[host_id]
         chosen = sorted(range(len(free)), key=lambda i: (not self._takes(host_id, i), -free[i], i))[:gpus]
         if host_id in self._left:
@@ -214,7 +221,7 @@ class Room:
         self._change(host_id, chosen, -1)
 
     def give_back(self, host_id: str, gpus: int) -> None:
-        """Undoes `take`. Which GPUs of the host they were is not known, so those with the most jobs go first."""
+        """Undo `take`. The indices of its GPUs are not known, so GPUs with the most jobs are freed first."""
         free = self._free.get(host_id)
         if free is not None:
             self._change(host_id, sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus], +1)
@@ -230,7 +237,7 @@ class Room:
         return self._free_gpus
 
     def too_small_for(self, gpus: int) -> Explanation | None:
-        """Why a job of this size can't run on the hosts that there are, even if they were empty."""
+        """Explain why a job of this size can't run on these hosts even if they were empty; None if it can."""
         if gpus <= self.capacity:
             return None
         return Explanation(
@@ -239,7 +246,7 @@ class Room:
         )
 
     def too_full_for(self, gpus: int) -> Explanation:
-        """Why a job of this size does not fit now."""
+        """Explain why a job of this size does not fit now."""
         if (memory := self.too_little_memory(gpus)) is not None:
             return memory
         number = self.free_gpus()
@@ -255,7 +262,7 @@ class Room:
         )
 
     def too_little_memory(self, gpus: int) -> Explanation | None:
-        """Why the job that is served does not share GPUs that have room for another job."""
+        """Explain why the job being served can't share GPUs with free slots; None if memory is not the reason."""
         shared = [
             self._left[host_id][index]
             for host_id in self._left
@@ -274,7 +281,7 @@ def _gib(size: int) -> str:
 
 
 def _spread(held: int, gpus: int) -> list[int]:
-    """`held` jobs laid over `gpus` GPUs as evenly as they go."""
+    """Spread `held` jobs over `gpus` GPUs as evenly as possible; return the jobs on each."""
     if not gpus:
         return []
     each, rest = divmod(held, gpus)
@@ -287,7 +294,7 @@ def fixed_size(job: JobView) -> int:
 
 
 def keep_running(snapshot: Snapshot, jobs_per_gpu: int = 1) -> dict[str, Allocation]:
-    """What running jobs hold, as far as their hosts are still there and have the room; oldest first."""
+    """Return the allocations of running jobs whose hosts still exist and have the capacity; oldest first."""
     left = {host.id: host.gpus * jobs_per_gpu for host in snapshot.hosts}
     width = {host.id: host.gpus for host in snapshot.hosts}
     kept: dict[str, Allocation] = {}
@@ -306,7 +313,7 @@ SortKey = float | tuple["float | str | SortKey", ...]
 
 @dataclass(frozen=True)
 class Order:
-    """Who comes first: `key` sorts waiting jobs, `words` tell people what it goes by."""
+    """Order of waiting jobs: `key` sorts them, `words` describe the order to users."""
 
     key: Callable[[JobView], SortKey]
     words: str
@@ -316,7 +323,7 @@ BY_SUBMISSION = Order(lambda job: job.order, "in order of submission")
 
 
 def behind(order: Order, first: JobView) -> Explanation:
-    """Why a job waits although it might fit."""
+    """Explain why a job waits although it might fit."""
     return Explanation(
         "behind_others",
         f"Jobs start {order.words}: it waits behind {first.id}, which needs {gpu_count(fixed_size(first))}.",
@@ -324,7 +331,7 @@ def behind(order: Order, first: JobView) -> Explanation:
 
 
 def speedups(jobs: Sequence[tuple[JobView, int]]) -> list[float]:
-    """Of each (job, GPUs), against one GPU; those that were not measured scale perfectly."""
+    """Return the speedup of each (job, GPUs) over one GPU. Jobs without measurements scale perfectly."""
     found = [float(max(1, gpus)) for _, gpus in jobs]
     measured = [(index, job.goodput, gpus) for index, (job, gpus) in enumerate(jobs) if job.goodput is not None]
     if measured:
@@ -342,7 +349,7 @@ def speedups(jobs: Sequence[tuple[JobView, int]]) -> list[float]:
 
 
 def seconds_left(jobs: Sequence[tuple[JobView, int]]) -> list[float | None]:
-    """How long each (job, GPUs) is expected to take from now on, or from its start; None: nobody knows."""
+    """Return the expected seconds until each (job, GPUs) ends, from now or from its start; None: unknown."""
     return [
         None if job.remaining is None else job.remaining / speedup
         for (job, _), speedup in zip(jobs, speedups(jobs), strict=True)
@@ -351,20 +358,24 @@ def seconds_left(jobs: Sequence[tuple[JobView, int]]) -> list[float | None]:
 
 @dataclass(frozen=True)
 class Reservation:
-    """GPUs that are kept for the first job that waits, from the expected end of those that have them (EASY; Lifka,
-    The ANL/IBM SP scheduling system, JSSPP 1995)."""
+    """GPUs reserved for the first waiting job, from the expected end of the jobs that hold them.
+
+    Source: EASY (Lifka, The ANL/IBM SP scheduling system, JSSPP 1995).
+    """
 
     seconds: float
-    """From now until they are free."""
+    """Seconds from now until the GPUs are free."""
     after: JobView
-    """The last job that has to end for it."""
+    """The last job that has to end first."""
     room: Room
-    """What is left then beside it."""
+    """Free GPUs at that time, without the reserved ones."""
 
 
 def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]]) -> Reservation | None:
-    """When and where the first job that waits fits, if running jobs end when they are expected to: one of which
-    nothing is known takes as long again as it has run. None: not even then."""
+    """Find when and where the first waiting job fits if running jobs end as expected; None: not even then.
+
+    A job with no prediction is expected to run as long again as it has run (`guessed`).
+    """
     later = room.copy()
     later.serve(first)
     left = seconds_left([(job, sum(held.values())) for job, held in running])
@@ -383,7 +394,7 @@ def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobVi
 
 
 def _outlives(job: JobView, gpus: int, kept: Reservation) -> bool:
-    """Whether a job would still run when the reserved GPUs are needed: also if nobody knows how long it takes."""
+    """Return whether a job would, or might, still run when the reserved GPUs are needed."""
     [seconds] = seconds_left([(job, gpus)])
     return seconds is None or seconds > kept.seconds
 
@@ -396,13 +407,14 @@ def serve_in_order(
     backfill: Backfill,
     order: Order = BY_SUBMISSION,
 ) -> Plan:
-    """Running jobs stay; waiting ones get their `fixed_size` on the host chosen, in their order. A job that is larger
-    than any host gets several (see `Room.span`).
+    """Keep running jobs, and start waiting jobs in order with their `fixed_size` on the host chosen.
+
+    A job that is larger than any host gets several (see `Room.span`).
 
     `choose_host`: (GPUs, how many of them without jobs) -> host. Jobs share no more GPUs than they must.
 
-    A job that all hosts together could never hold is passed over, since it would block the queue for good. Behind the
-    first that waits for room, jobs start as `backfill` says.
+    A job that all hosts together could never hold is skipped, since it would block the queue for ever. `backfill`
+    decides which jobs start behind the first one that waits for GPUs.
     """
     allocations = keep_running(snapshot, room.jobs_per_gpu)
     reasons: dict[str, str] = {}
@@ -451,7 +463,7 @@ def _reserved(why: str, kept: Reservation) -> Explanation:
 
 
 def _held_up(first: JobView, kept: Reservation) -> Explanation:
-    """Why a job waits although it fits."""
+    """Explain why a job waits although it fits."""
     return Explanation(
         "behind_others",
         f"It may run for longer than {kept.after.id}, and then hold up {first.id}, "

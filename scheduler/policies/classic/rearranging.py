@@ -1,6 +1,7 @@
-"""What all preemptive policies share: running jobs stay where they are until one that comes first needs the room.
+"""Shared parts of the preemptive policies.
 
-Only elastic jobs ever give room up. A rigid one would lose its work, so it keeps what it has until it ends.
+Running jobs stay where they are until a job that comes first needs their GPUs. Only elastic jobs ever give up GPUs. A
+rigid job would lose its work, so it keeps its GPUs until it ends.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, P
 from schedulearn.scheduler.policies.classic.queueing import Order, Room, behind, fixed_size, keep_running
 
 Victims = Iterable[tuple[JobView, int]]
-"""Running elastic jobs with the GPUs that each keeps if it gives up the rest, 0 to stop; the first give first."""
+"""Running elastic jobs with the number of GPUs that each keeps, 0 to stop. The first ones give up GPUs first."""
 
-_Before = dict[str, tuple[JobView, Allocation, str | None]]  # victim -> what it had, and to whom it had lost some then
+_Before = dict[str, tuple[JobView, Allocation, str | None]]  # victim -> its allocation, and the job that shrank it last
 
 
 class Rearrangement:
-    """A plan in the making: at first everybody keeps what they hold."""
+    """Plan being made. At first, every job keeps what it holds."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self.room = Room(snapshot, soon=True)
         self.allocations: dict[str, Allocation] = keep_running(snapshot)
-        self._lost_to: dict[str, str] = {}  # who gave room up -> the job it was for
+        self._lost_to: dict[str, str] = {}  # job that gave up GPUs -> job that they were for
         open_hosts = {host.id for host in snapshot.hosts if host.open}
         self.movable = [
             job
@@ -41,8 +42,11 @@ class Rearrangement:
         return sum(self.allocations.get(job.id, {}).values())
 
     def start(self, job: JobView, gpus: int, victims: Victims = ()) -> bool:
-        """Gives a waiting job `gpus`: from what is free, else from `victims`, who lose no more than needed. On one host
-        if any has so many, else on several. False if there is no room, and nothing has changed then."""
+        """Give a waiting job `gpus` free GPUs, else GPUs of `victims`, which lose no more than needed.
+
+        The GPUs are on one host if any host is that large, else on several. If the job does not fit, return False and
+        change nothing.
+        """
         place = self._find(gpus) or self._make_room(job, gpus, victims)
         if place is None:
             return False
@@ -50,7 +54,7 @@ class Rearrangement:
         return True
 
     def start_smaller(self, job: JobView, least: int, most: int) -> bool:
-        """Gives a waiting job as many GPUs as the emptiest host has, if they are at least `least`."""
+        """Give a waiting job at most `most` GPUs of the emptiest host, if at least `least` are free there."""
         host = self.room.emptiest_host()
         gpus = min(most, self.room.free(host)) if host is not None else 0
         if host is None or gpus < max(1, least):
@@ -59,8 +63,10 @@ class Rearrangement:
         return True
 
     def grow(self, job: JobView, gpus: int, worth_it: Callable[[int], bool], victims: Victims = ()) -> bool:
-        """Gives a running job `gpus`, or the most that one host has, if `worth_it(number)`; else it keeps what it has.
-        It stays on its host if that has the room."""
+        """Give a running job `gpus`, or the most that one host has, if `worth_it(number)`.
+
+        The job stays on its host if that has enough free GPUs. If it keeps what it has, return False.
+        """
         if not worth_it(gpus):
             return False
         own = self.allocations[job.id]
@@ -81,7 +87,7 @@ class Rearrangement:
         return place is not None
 
     def plan(self, reasons: Mapping[str, str]) -> Plan:
-        """The plan as it stands, with `reasons` and why each running job that lost or won GPUs did so."""
+        """Return the plan so far, with `reasons` and the reason for each running job that lost or gained GPUs."""
         all_reasons = dict(reasons)
         for job in self._snapshot.jobs:
             now = self.allocations.get(job.id, {})
@@ -136,7 +142,7 @@ class Rearrangement:
         giving = [(victim, keeps, freed) for victim, keeps in victims if (freed := self._surplus(victim, keeps))]
 
         def place_among(count: int) -> Allocation | None:
-            """Where the job would go if the first `count` gave what they can."""
+            """Find hosts for the job if the first `count` victims gave up what they can."""
             more: dict[str, int] = {}
             for _, _, freed in giving[:count]:
                 for host, number in freed.items():
@@ -192,7 +198,7 @@ class Rearrangement:
 
 
 def _first_gpus(allocation: Allocation, gpus: int) -> dict[str, int]:
-    """`gpus` of an allocation, on as few of its hosts as possible."""
+    """Choose `gpus` GPUs of an allocation, on as few of its hosts as possible."""
     left: dict[str, int] = {}
     for host, held in sorted(allocation.items(), key=lambda item: (-item[1], item[0])):
         if gpus > 0:
@@ -202,8 +208,11 @@ def _first_gpus(allocation: Allocation, gpus: int) -> dict[str, int]:
 
 
 def length(job: JobView) -> float:
-    """How much work a job has left, in seconds on one GPU. Unknown: as much as it has had already, which is what the
-    heavy-tailed lengths of training jobs make likely (Gu et al., Tiresias, NSDI 2019, section 3.2)."""
+    """Return the remaining work of a job, in seconds on one GPU.
+
+    If it is unknown, the job is taken to need as much again as it has had. The heavy-tailed run times of training jobs
+    make this likely (Gu et al., Tiresias, NSDI 2019, section 3.2).
+    """
     return job.remaining if job.remaining is not None else job.attained_gpu_seconds
 
 
@@ -213,15 +222,19 @@ def serve_by_rank(
     may_preempt: Callable[[JobView, JobView], bool],
     holds_back: Callable[[JobView], bool] = lambda job: False,
 ) -> Plan:
-    """Waiting jobs start in their order with their `fixed_size`. One that finds no room takes it from running elastic
-    jobs that it `may_preempt`, the last in the order first; if that does not help either, others pass it, unless it
-    `holds_back` those behind. Who comes earlier may preempt all that those behind it may, and who stands later may be
-    preempted by all that may preempt those before it."""
+    """Start waiting jobs in order with their `fixed_size`, with preemption.
+
+    A job that finds too few free GPUs takes those of running elastic jobs that it `may_preempt`, the last in the order
+    first. If that does not help either, others pass it, unless it `holds_back` those behind.
+
+    `may_preempt` must follow the order. An earlier job may preempt every job that a later one may. A later job may be
+    preempted by every job that may preempt an earlier one.
+    """
     plan = Rearrangement(snapshot)
     last_first = sorted(plan.movable, key=order.key, reverse=True)
     reasons: dict[str, str] = {}
     blocker: JobView | None = None
-    hopeless: dict[bool, float] = {}  # whether on several hosts -> the fewest GPUs that could not be found
+    hopeless: dict[bool, float] = {}  # whether on several hosts -> minimum number of GPUs not found
     for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
         gpus = fixed_size(job)
         if (never := plan.room.too_small_for(gpus)) is not None:
@@ -230,7 +243,7 @@ def serve_by_rank(
         if blocker is not None:
             reasons[job.id] = behind(order, blocker)
             continue
-        # What one can't find here, those behind it can't either.
+        # GPUs that one job can't find here, those behind it can't find either.
         several = gpus > plan.room.largest
         try_hard = gpus < hopeless.get(several, inf)
         behind_it = takewhile(partial(may_preempt, job), last_first) if try_hard else ()

@@ -1,4 +1,7 @@
-"""Round robin over hosts: each new job goes to the next host in turn that has room (the original Schedulearn's)."""
+"""Round-robin policy over hosts.
+
+Each new job goes to the next host in turn that has enough free GPUs, as in the original Schedulearn.
+"""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ class ShortestRemainingTimeFirst(Policy):
     that it gets (SRSF; Gu et al., Tiresias, NSDI 2019). Large jobs may wait as long as smaller ones come. Elastic jobs
     are preempted, rigid ones never.
 
-    On one server this has the least mean completion time (Schrage, 1968); on several GPUs nothing proves that. Service
-    left is declared or predicted from the job's family. Where neither is known, attained service (GPU-seconds) stands
-    in for it, so that an unknown job that has just come counts as short, as with `las`.
+    On one server this order has the minimum mean completion time (Schrage, 1968); for several GPUs there is no proof.
+    Service left is declared or predicted from the job's family. If neither is known, attained service (GPU-seconds) is
+    used in its place. An unknown job that has just arrived therefore counts as short, as with `las`.
 
-    Damped: a running job gives way only to one that is far shorter (`factor`), so that two cannot take turns.
+    A running job gives way only to one that is far shorter (`factor`), so that two jobs cannot alternate.
     """
 
     name: ClassVar[str] = "srtf"

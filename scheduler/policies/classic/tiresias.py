@@ -1,4 +1,7 @@
-"""Tiresias: least attained service in steps, with promotion against starvation (Gu et al., NSDI 2019)."""
+"""Tiresias policy: discretised least attained service, with promotion against starvation.
+
+Source: Gu et al., NSDI 2019.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import Order
 from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
 
-_LEAST_RUN = 600.0  # seconds that a job counts as having run at least, where its waiting is compared with that
+_LEAST_RUN = 600.0  # minimum run time, seconds, that a job's waiting time is compared with
 _PROMOTED = -1
 
 
 @dataclass(frozen=True)
 class Queues:
-    """The parameters of `tiresias` and `elastic-tiresias`, and the queues that they make."""
+    """Queues of `tiresias` and `elastic-tiresias`, and their parameters."""
 
     thresholds: tuple[float, ...] | str = field(
         default=(3600.0,),
@@ -41,7 +44,7 @@ class Queues:
             raise ValueError(f"promote must be above 0, not {self.promote}")
 
     def queue(self, job: JobView, now: float) -> int:
-        """0 is served first, then 1, ...; -1, before all, for a job that starves."""
+        """Return the job's queue: 0 is served first, then 1, ...; -1, before all, for a job that starves."""
         waited = now - job.submitted_at - job.run_seconds
         if waited >= self.promote * max(job.run_seconds, _LEAST_RUN):
             return _PROMOTED
@@ -71,10 +74,10 @@ class Tiresias(Queues, Policy):
     its own. Elastic jobs are preempted, rigid ones never.
 
     Promotion (section 3.2.3, PROMOTEKNOB): a job that has waited far longer than it has run goes before all queues. The
-    first of those for which there is no room holds all others back until there is, so that it starts once enough of
-    those that run have ended: nobody starves, however large.
+    first such job that does not fit holds all others back. It starts once enough running jobs have ended, so no job
+    starves, however large.
 
-    Damped by the queues: within one there is no preemption, and a job passes each threshold once.
+    The queues limit preemption: there is none within a queue, and a job passes each threshold once.
     """
 
     name: ClassVar[str] = "tiresias"

@@ -1,1 +1,1 @@
-"""The goodput policy: what each job may choose from, what that costs, and the best of all of it."""
+"""Goodput policy: the options of each job, their costs, the best combination."""

@@ -1,4 +1,4 @@
-"""How the goodput policy decides: what each job may choose from, what each choice costs, and the best of all of it."""
+"""Decision of the goodput policy: cost of each choice, and the best combination."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from schedulearn.scheduler.policies.goodput.restarts import (
 )
 from schedulearn.scheduler.policies.goodput.spare_gpus import Takers, give_spare_gpus
 
-PINNED = 1e9  # at least: to stop a job that must stay as it is costs more than whatever it keeps others from
-LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
-AGEING_S = 3600.0  # a job that has waited for so long counts twice
-# The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
+PINNED = 1e9  # minimum cost of stopping a job that must stay as it is: more than other jobs can gain by it
+LOOK_AGAIN_S = 1.0  # minimum, so that time goes on between two decisions, however a clock rounds
+AGEING_S = 3600.0  # a job that has waited for this long has twice its weight
+# Share of the weight that is the same for all jobs if prices are foreseen: prices distinguish jobs as well.
 EQUAL_SHARE = 0.5
-# Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, against the mean,
-# for each part of today's price that it expects to pay later: the less it gains by waiting, the less it should.
+# Share of heSRPT's weights that is the same for all jobs. Minimum weight, relative to the mean, of the job with the
+# most remaining work, per unit of its later price: the less a job gains by waiting, the less it should wait.
 EQUAL_OF_HESRPT, LAST_WEIGHT = 0.2, 4.0
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
-    """Who gets what under `objective`."""
+    """Return the plan for `objective`."""
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
     if not jobs or not snapshot.hosts:
         nobody = {job.id: Explanation("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
@@ -73,9 +73,12 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
 def _placed(
     choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str]
 ) -> tuple[dict[str, Allocation], dict[str, float]]:
-    """(the allocation of each job that gets one, the speedup of each job). Sizes are chosen before places are, so that
-    jobs may have to leave their hosts for each other. If some do, the same is tried with these as they are, and the
-    better one of both is used: often another job can have the GPUs at once, and nobody has to move."""
+    """Return (the allocation of each job that gets one, the speedup of each job).
+
+    Sizes are chosen before hosts, so jobs may have to leave their hosts for each other. If some do, a second plan
+    leaves them as they are, and the better plan is used. Often another job can have the GPUs at once, and no job has to
+    move.
+    """
     objective, options = choosing.objective, choosing.options
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     ids, rows = [job.id for job in jobs], np.arange(len(jobs))
@@ -94,7 +97,7 @@ def _placed(
         job.id: options.want(row, options.stay)
         for row, job in enumerate(jobs)
         if job.allocation and stays[row] and found[0].get(job.id, {}).keys() != job.allocation.keys()
-        # The others have been weighed with their restart when sizes were chosen.
+        # For the others, the choice of sizes has already counted the restart.
         if job.in_place or (job.id in wants and wants[job.id].stays)
     }
     if not leaves:
@@ -109,16 +112,21 @@ def _placed(
 
 
 def _utility(hosts: Sequence[HostView], allocations: Mapping[str, Allocation], speedup: Mapping[str, float]) -> float:
-    """The jobs' speedups over the GPUs that may be used: those of open hosts, and those that jobs still have on others,
-    such as a host that is drained."""
+    """Return the sum of the jobs' speedups over the number of GPUs that may be used.
+
+    These are the GPUs of open hosts, and those that jobs still have on other hosts, such as one being drained.
+    """
     usable = {host.id: host.gpus for host in hosts if host.open}
     elsewhere = sum(n for held in allocations.values() for host, n in held.items() if host not in usable)
     return float(sum(speedup[job_id] for job_id in allocations)) / max(1, sum(usable.values()) + elsewhere)
 
 
 class Choosing:
-    """The choices of all jobs, for any number of GPUs. `base` is what a choice costs by itself, `gpu_seconds` what the
-    price of a GPU is multiplied by: both of a unit of work, or where prices are foreseen of a second."""
+    """Choices of all jobs, for any number of GPUs.
+
+    `base` is the cost of a choice itself, `gpu_seconds` the factor of the price of a GPU. Both are per unit of work, or
+    per second if prices are foreseen.
+    """
 
     def __init__(self, objective: Objective, options: Options, now: float) -> None:
         self.objective, self.options, self.now = objective, options, now
@@ -134,7 +142,7 @@ class Choosing:
         self._stays &= options.speedup[:, options.stay] > 0
 
     def within(self, room: Ints) -> Ints:
-        """(J,): the column of each job, with so many GPUs of each type."""
+        """Return the column of each job, (J,), with `room` GPUs of each type."""
         objective, options, weight, value = self.objective, self.options, self.weights[:, None], self._value
         base, gpu_seconds, by_worth = self._base, self._gpu_seconds, objective.foresees
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
@@ -163,17 +171,17 @@ class Choosing:
 
 
 def _weights(objective: Objective, options: Options, now: float, later: Floats) -> Floats:
-    """(J,): what holding up each job costs a second, 1 on average. `later` (J,): the prices that they expect."""
+    """Return the cost per second of delaying each job, (J,), 1 on average. `later` (J,): the prices they expect."""
     jobs = options.jobs
     attained = np.array([job.attained_gpu_seconds for job in jobs])
-    # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
-    # since a guess should not weigh like knowledge.
+    # A job that has run for long will run on for long: the less service a job has had, the sooner it ends. The square
+    # root makes this guess weigh less than knowledge.
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     weights /= weights.mean()
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
     left = remaining_work(jobs)
     if by_length.any() and any(job.remaining is not None for job in jobs):
-        # heSRPT supposes that nobody else comes, and so starves long jobs.
+        # heSRPT assumes that no other jobs arrive, and so starves long jobs.
         shortest = hesrpt_weights(left) * len(jobs) * (1 - EQUAL_OF_HESRPT) + EQUAL_OF_HESRPT
         weights = np.where(by_length, shortest, weights)
     last = np.flatnonzero((left == left.max()) & by_length)
@@ -185,13 +193,13 @@ def _weights(objective: Objective, options: Options, now: float, later: Floats) 
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
     urgency = np.array([job.weight * 4.0 ** ((job.priority - 50) / 50) for job in jobs])
-    first = 1 - 1e-9 * np.arange(len(jobs))  # of equals, whoever came first
+    first = 1 - 1e-9 * np.arange(len(jobs))  # of equal jobs, the earliest one
     weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
     return np.asarray(weights / weights.mean())
 
 
 def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:
-    """When the first job has run long enough to be resized, if somebody waits for that: a job, or an idle GPU."""
+    """Return when the first job may be resized, if a waiting job or an idle GPU needs that; else None."""
     soon = [objective.least_run(job) - (job.held_seconds or 0.0) for job in snapshot.jobs if objective.keeps(job)]
     if not soon:
         return None
@@ -208,12 +216,12 @@ def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[
     with_parked = list(accumulate((host.parked_gpus for host in parked), initial=options.total))
 
     def hosts_of(gpus: int) -> int:
-        """That many hosts have `gpus` together: those that are on by their mean size, then parked ones as they wake."""
+        """Return how many hosts have `gpus` together: those that are on, by mean size, then parked ones in order."""
         if gpus <= options.total:
             return ceil(gpus / width)
         return len(open_hosts) + min(bisect_left(with_parked, gpus), len(parked))
 
-    # A job that is larger than all that is on wakes what it needs.
+    # A job that is larger than all hosts that are on wakes the hosts that it needs.
     needs = [job.min_gpus if job.elastic else job.required_gpus for job in options.jobs if job.id not in allocations]
     least = max([hosts_of(need) for need in needs if options.total < need <= with_parked[-1]], default=1)
     if objective.hosts_by_need:
@@ -239,7 +247,7 @@ def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[
 
 
 def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, options: Options) -> Explanation | None:
-    """Why a job waits or changes; None if it stays as it is."""
+    """Explain why a job waits or changes; None if it stays as it is."""
     new, old = allocations.get(job.id, {}), dict(job.allocation)
     if new == old and new:
         return None

@@ -1,10 +1,10 @@
-"""Deadlines: which choices would make a job late that can still be in time. Pure.
+"""Deadlines: choices that would make a job late which can be in time. Pure.
 
-Every job with a deadline has a least speed: its work over the time that is left. Whoever can still be in time is
-protected, the earliest deadline first, as long as what these jobs need together is a bounded share of the GPUs. What
-would make a protected job late costs it extra. A job that can't be in time any more, on whatever it may have, counts
-like one without a deadline: what it took from others would be lost. (Minimum satisfactory shares, as in ElasticFlow,
-ASPLOS 2023, without its promise: nobody is turned away here.)
+Every job with a deadline has a minimum speed: its work over the time that is left. A job that can still be in time is
+protected, the earliest deadline first. Protected jobs may together need at most a bounded share of the GPUs. Choices
+that would make a protected job late cost extra. A job that can't be in time any more, on any GPUs it may have, counts
+like one without a deadline: GPUs that it took from others would be wasted. (Minimum satisfactory shares, as in
+ElasticFlow, ASPLOS 2023, without its guarantee: no job is rejected here.)
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from schedulearn.scheduler.policies.goodput.options import Options
 from schedulearn.scheduler.policies.goodput.prices import remaining_work
 
 LATE = 100.0
-"""What a choice costs by which a protected job would be late, against holding it up on one GPU for as long: more than
-any speedup is worth, less than to stop another job."""
-FIRST = 4.0  # a protected job that must start now waits at so many times the cost: like a priority of 100
+"""Cost of a choice that makes a protected job late, relative to delaying it on one GPU for as long. It is more than any
+speedup is worth, and less than the cost of stopping another job."""
+FIRST = 4.0  # factor on the cost of waiting for a protected job that must start now: like a priority of 100
 HEADROOM_HERE, HEADROOM = 1.05, 1.25
-"""How much of the time that is left a job may not need, where it is and elsewhere. The difference keeps it from going
-back and forth."""
+"""Minimum ratio of the time that is left to the time that a job needs, where it is and elsewhere. The difference keeps
+it from going back and forth."""
 GROWTH = 4.0
-"""A job may later be tried on more than today: so many times as fast as on the most of today it may become."""
-PATIENCE = 2.0  # a job may wait while its time on its least size fits so often before its deadline
+"""Factor by which a job may become faster than on its maximum of today: it may later be tried on more GPUs."""
+PATIENCE = 2.0  # a job may wait while its time on its minimum size fits this many times before its deadline
 
 
 class Lateness(NamedTuple):
     late: npt.NDArray[np.bool_]
-    """(J, C): choices by which a protected job would be late; those of all others are False."""
+    """(J, C): choices that would make a protected job late; False for all other jobs."""
     protected: npt.NDArray[np.bool_]
-    """(J,): jobs that have such choices, and others by which they are in time."""
+    """(J,): jobs that have such choices, and others that keep them in time."""
 
 
 def lateness(objective: Objective, options: Options, now: float, capacity: Ints) -> Lateness:
@@ -63,12 +63,12 @@ def lateness(objective: Objective, options: Options, now: float, capacity: Ints)
 
 
 def _too_slow(options: Options, rows: Ints, left: Floats) -> npt.NDArray[np.bool_]:
-    """(rows, C): choices by which each of these jobs would end after its deadline. `left` (rows, 1): seconds to it."""
+    """Return the choices that would end a job after its deadline, (rows, C). `left` (rows, 1): seconds to it."""
     jobs, speed = [options.jobs[row] for row in rows], options.speedup[rows]
     elsewhere = left - np.array([job.restart_cost if job.allocation else 0.0 for job in jobs])[:, None]
     work = remaining_work(options.jobs, compared=False)[rows, None]
     fastest = speed.max(axis=1, keepdims=True, initial=0.0)
-    # On what such a job may be tried on now it would be late, on more it would not.
+    # Such a job would be late on the GPUs that it may be tried on now, but not on more.
     grows = (fastest * left < work) & (work <= GROWTH * fastest * left)
     work = np.where(grows, fastest * left / HEADROOM, work)
     slow = speed * elsewhere < HEADROOM * work
@@ -81,7 +81,7 @@ def _too_slow(options: Options, rows: Ints, left: Floats) -> npt.NDArray[np.bool
 
 
 def charge(cost: Floats, held_up: Floats, found: Lateness, wait: int) -> None:
-    """Adds to the (J, C) `cost` what lateness costs; `held_up` (J, 1): what it costs to hold each job up."""
+    """Add the cost of lateness to the (J, C) `cost`; `held_up` (J, 1): cost of delaying each job."""
     extra = np.where(found.late, LATE * held_up, 0.0)
     extra[:, wait] = 0.0
     cost += extra

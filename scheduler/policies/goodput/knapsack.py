@@ -1,12 +1,12 @@
-"""Which configuration each job gets: one choice a job, within the GPUs of each pool, at the least total cost.
+"""Knapsack solver: one choice per job at minimum total cost.
 
-This is a multiple-choice knapsack with one constraint a pool (a pool is the GPUs of one type). Its Lagrangian dual
-gives prices of GPUs and a lower bound; for clusters of moderate size a dynamic programme gives the optimum itself, else
-the choices at those prices are repaired and improved, and where that leaves a gap of more than 0.5 % on a small
-instance, HiGHS closes it. The gap to the proven bound is part of the answer.
+The choices must fit the GPUs of each pool; a pool is the GPUs of one type. This is a multiple-choice knapsack with one
+constraint per pool. Its Lagrangian dual gives prices of GPUs and a lower bound. For clusters of moderate size, a
+dynamic programme gives the optimum itself. Otherwise the choices at those prices are repaired and improved. If that
+leaves a gap of more than 0.5 % on a small instance, HiGHS closes it. The result includes the gap to the proven bound.
 
-Arrays: J jobs, C choices a job. `cost` (J, C), infinite where not allowed; `gpus` (J, C) what a choice takes; `pool`
-(J, C) where it takes it (any pool where it takes nothing). Every job needs one choice that takes nothing.
+Arrays: J jobs, C choices per job. `cost` (J, C) is infinite where not allowed. `gpus` (J, C) is what a choice takes,
+and `pool` (J, C) is where it takes it (any pool if it takes nothing). Every job needs one choice that takes nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ EXACT_CELLS = 1_000_000  # J x C x states of the pools up to which the dynamic p
 EXACT_GAP = 0.005
 MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
-_LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # of temperature, steps at each, and the last one against the scale of costs
-_LEAST = -700.0  # exponents below are slow to compute, and nothing
+_LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # levels of temperature, steps at each, and the last one relative to costs
+_LEAST = -700.0  # exponents below are slow to compute, and their powers are nearly 0
 _BIG = 1e100
-_NODES = 50  # of HiGHS's tree; not a time, which would make decisions depend on the machine
-_FILLS = 8  # times that left-over GPUs are looked at
+_NODES = 50  # maximum in HiGHS's tree; a time limit would make decisions depend on the machine
+_FILLS = 8  # maximum passes over left-over GPUs
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,10 @@ class Assignment:
 
 
 class Taken:
-    """What choices take of pools. Most columns are in one pool for all jobs, which is looked at once a column."""
+    """GPUs that choices take from pools.
+
+    Most columns are in one pool for all jobs, so that pool is looked up once per column.
+    """
 
     def __init__(self, gpus: Ints, pool: Ints, pools: int) -> None:
         self.gpus: Floats = gpus.astype(float)
@@ -75,8 +78,10 @@ class Taken:
 
 
 def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
-    """The cheapest choice a job within `capacity` (P,) GPUs of each pool. Raises ValueError if a job has no choice that
-    takes nothing."""
+    """Return the cheapest choice per job within `capacity` (P,) GPUs of each pool.
+
+    Raises ValueError if a job has no choice of finite cost that takes nothing.
+    """
     rows = np.arange(len(cost))
     free = np.where(gpus == 0, cost, np.inf).argmin(axis=1)
     if not np.isfinite(np.where(gpus == 0, cost, np.inf)[rows, free]).all():
@@ -105,14 +110,17 @@ def _used(choice: Ints, gpus: Ints, pool: Ints, capacity: Ints) -> Ints:
 
 
 def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
-    """Dynamic programme over jobs: the least cost with at most so many GPUs of each pool, for every such state."""
+    """Solve by a dynamic programme over jobs.
+
+    A state is a number of GPUs of each pool. Its value is the minimum cost with at most these GPUs.
+    """
     room = capacity + 1
     stride = np.concatenate([[1], np.cumprod(room)[:-1]])
     state = np.arange(int(room.prod()))
     left = np.stack([state // stride[p] % room[p] for p in range(len(capacity))])  # (P, states)
     kinds, kind = np.unique(gpus * len(capacity) + pool, return_inverse=True)
     takes, where = np.divmod(kinds[:, None], len(capacity))
-    # Where each kind of choice leads from each state; into one more that costs all, where it does not fit.
+    # State to which each kind of choice leads from each state: an extra one of infinite cost, if it does not fit.
     before = np.where(left[where[:, 0]] >= takes, state - takes * stride[where], len(state))  # (kinds, states)
     best = np.zeros(len(state) + 1)
     best[-1] = np.inf
@@ -134,8 +142,11 @@ def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
 
 
 def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats, float]:
-    """Prices of a GPU of each pool, and the lower bound that they prove: sum of min (cost + price x GPUs) - price x
-    capacity. One common price by bisection, which for several pools is only the start."""
+    """Return the price of a GPU of each pool, and the lower bound that the prices prove.
+
+    The bound is the sum of min (cost + price x GPUs) - price x capacity. Bisection finds one common price. For several
+    pools it is only the start.
+    """
     finite = cost[np.isfinite(cost)]
     most = float(finite.max() - finite.min()) + 1.0
     taken, rows = Taken(gpus, pool, len(capacity)), np.arange(len(cost))
@@ -164,11 +175,13 @@ def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats,
 def _refined(
     cost: Floats, taken: Taken, capacity: Ints, prices: Floats, bound: float, at: Callable[[Floats], tuple[float, Ints]]
 ) -> tuple[Floats, float]:
-    """Better prices for several pools, from one common price: Newton's method on the dual with each job's minimum
-    softened by a temperature that falls towards none, since the dual itself has corners everywhere."""
+    """Improve prices for several pools, from one common price, by Newton's method on the dual.
+
+    Each job's minimum is softened by a temperature that falls towards 0, since the dual itself has corners everywhere.
+    """
     finite = np.where(np.isfinite(cost), cost, _BIG)
     squared = taken.gpus**2
-    # Where jobs must wait the common price is that of waiting, and what tells pools apart is far smaller.
+    # If jobs must wait, the common price is that of waiting, and differences between pools are far smaller.
     scale = min(float(prices.max()), float(np.median(np.where(taken.gpus > 0, finite, _BIG).min(axis=1))))
     best, now = prices, prices.astype(float)
     hottest = max(float(prices.max()), scale, 1e-9)
@@ -194,8 +207,10 @@ def _refined(
 
 
 def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floats) -> Ints:
-    """Choices near those at `prices` that fit: jobs leave a pool that is asked for too much; then what is left over is
-    given where it saves most."""
+    """Return choices near those at `prices` that fit.
+
+    Jobs leave a pool whose demand is too high. Then left-over GPUs are given where they save most.
+    """
     repair = _Repair(cost, gpus, pool, capacity, cost + prices[pool] * gpus)
     for which in np.argsort(capacity - repair.used):
         if repair.overfull(which):
@@ -207,10 +222,10 @@ def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floa
 
 
 class _Repair:
-    """Choices in the making, with the GPUs of each pool that they use."""
+    """Choices being repaired, with the GPUs of each pool that they use."""
 
     def __init__(self, cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, reduced: Floats) -> None:
-        """`reduced`: the costs with the price of the GPUs."""
+        """`reduced`: the costs, including the price of the GPUs."""
         self.cost, self.gpus, self.pool, self.capacity, self.reduced = cost, gpus, pool, capacity, reduced
         self.rows = np.arange(len(cost))
         self.idle = np.where(gpus == 0, cost, np.inf).argmin(axis=1)
@@ -221,8 +236,10 @@ class _Repair:
         return bool(self.used[which] > self.capacity[which])
 
     def relieve(self, which: int) -> None:
-        """Jobs leave the pool or shrink in it until it holds them, those first that lose the least for each GPU they
-        give back; if that is not enough, jobs stop."""
+        """Make jobs leave the pool, or shrink in it, until it holds them.
+
+        Jobs that lose the least per GPU given back come first. If that is not enough, jobs stop.
+        """
         gpus, pool, choice, used, capacity = self.gpus, self.pool, self.choice, self.used, self.capacity
         here = np.flatnonzero((pool[self.rows, choice] == which) & (gpus[self.rows, choice] > 0))
         held = gpus[here, choice[here]]
@@ -249,7 +266,7 @@ class _Repair:
                 choice[job] = self.idle[job]
 
     def fill(self) -> bool:
-        """Gives GPUs that are left over where they save most, once a job. Returns whether anything changed."""
+        """Give left-over GPUs where they save most, once per job. Return whether anything changed."""
         gpus, pool, choice, used, capacity = self.gpus, self.pool, self.choice, self.used, self.capacity
         taken, now = gpus[self.rows, choice], self.cost[self.rows, choice]
         extra = gpus - np.where(pool == pool[self.rows, choice][:, None], taken[:, None], 0)
@@ -271,7 +288,7 @@ class _Repair:
 
 
 def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, float] | None:
-    """HiGHS on the same problem: (choice, proven bound); None if it found nothing within _NODES nodes."""
+    """Solve by HiGHS: return (choice, proven bound), or None if it found nothing within _NODES nodes."""
     jobs, columns = np.nonzero(np.isfinite(cost))
     n = len(jobs)
     one_each = sparse.csr_matrix((np.ones(n), (jobs, np.arange(n))), shape=(len(cost), n))

@@ -1,4 +1,4 @@
-"""What the goodput policy is to achieve: all that its helpers need to know of the metric and the parameters."""
+"""Objective of the goodput policy, derived from its metric and parameters."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Basis, JobView, Metric
 
 IN_PLACE_RUN = 5.0
-"""So many times as long as a resize in place costs, a job keeps what it then has."""
+"""Time for which a job keeps its GPUs after a resize in place, as a multiple of what the resize costs."""
 LATER_GUESSED = 0.5
-"""What a GPU costs later, at least, to a job that does not tell its length itself. Who seems to have long to go may end
-at once."""
+"""Minimum `later_price` of a job that does not tell its run time itself. A job that seems to have long to go may end at
+once."""
 COST_PRICE = 0.5
-"""Of a GPU for the metric `cost`, against the weight of the job that would have it."""
+"""Price of a GPU for the metric `cost`, relative to the weight of the job that would have it."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Made by `GoodputPolicy.objective`."""
+    """Objective of the goodput policy. `GoodputPolicy.objective` makes it."""
 
     priced: bool
-    """Whether GPUs have a price, and jobs that will end soon come first, where that is known; else jobs are only
-    weighed against each other."""
+    """Whether GPUs have a price, and jobs known to end soon come first. Otherwise jobs are only weighed against each
+    other."""
     price_floor: float
-    """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
+    """Price of a GPU even if no other job wants it, relative to the weight of the job that would have it."""
     equal_weights: bool
-    """The metrics as the thesis defines them: all jobs weigh alike."""
+    """Whether all jobs weigh the same, as in the thesis's definitions of the metrics."""
     use_efficiency: bool
     """False: jobs are judged, and choose their batch, by throughput alone."""
     hosts_by_need: bool
-    """Whether as many hosts are wanted as the jobs use; else as many as `scaling` keeps."""
+    """Whether the number of hosts follows what the jobs use; else it follows `scaling`."""
     slowdown: float
     base_s: float
     patience: float
@@ -43,8 +43,7 @@ class Objective:
 
     @property
     def foresees(self) -> bool:
-        """Whether what GPUs will cost later counts. Where they have a price of their own, that is most of it, and it
-        does not fall."""
+        """Whether later prices of GPUs count. A price floor would be most of the price, and it does not fall."""
         return self.priced and self.price_floor == 0
 
     def price_floor_of(self, job: JobView) -> float:
@@ -54,33 +53,37 @@ class Objective:
         return COST_PRICE if job.metric == "cost" else 0.0
 
     def weighs_length_of(self, job: JobView) -> bool:
-        """Whether the job comes the earlier the sooner it will end, where that is known."""
+        """Return whether jobs with less remaining time come first, where it is known."""
         return self.priced if job.metric is None else job.metric != "default"
 
     def later_prices(self, jobs: Sequence[JobView]) -> tuple[float, ...]:
-        """Of today's price, what each job expects a GPU to cost when the crowd has gone: `later_price`, or more if its
-        length is only guessed."""
+        """Return the price of a GPU, relative to today's, that each job expects when the crowd has gone.
+
+        It is `later_price`, or more if the job's run time is only guessed.
+        """
         told = (job.remaining is not None and job.basis is not Basis.FAMILY for job in jobs)
         return tuple(self.later_price if each else max(self.later_price, LATER_GUESSED) for each in told)
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
-        """`use_efficiency`, by a job's own metric if it has one: as the thesis has it, `speed` looks at throughput
-        alone."""
+        """Return `use_efficiency`, by a job's own metric if it has one. In the thesis, `speed` is throughput alone."""
         if metric is None or not self.equal_weights:
             return self.use_efficiency
         return metric != "speed"
 
     def takes_spare_gpus(self, job: JobView) -> bool:
-        """Whether GPUs that are left over go to it if it gains by them. At a price of their own they may stay idle."""
+        """Return whether the job may get left-over GPUs if it gains by them. With a price floor they may stay idle."""
         return not self.equal_weights and self.price_floor_of(job) == 0
 
     def keeps(self, job: JobView) -> bool:
-        """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
+        """Return whether a running job must stay as it is, since it has not run long enough on its current GPUs."""
         return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.least_run(job)
 
     def least_run(self, job: JobView) -> float:
-        """Seconds that a job keeps what it holds: `min_run`, or less where it is resized in place, which costs little:
-        until new workers have joined, and some times as long as that cost."""
+        """Return the minimum seconds that a job keeps its GPUs: `min_run`, or less if it is resized in place.
+
+        A resize in place costs little. The minimum is then the time until new workers have joined, plus a multiple of
+        that cost.
+        """
         if not job.in_place:
             return self.min_run
         return min(self.min_run, job.join_seconds + IN_PLACE_RUN * job.restart_cost)

@@ -1,4 +1,4 @@
-"""What each job may choose from: sizes on each type of GPU with the speedup of each, to wait, and to stay."""
+"""Options of each job: sizes on each GPU type, waiting, and staying."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.packing import Want, stays_possible
 from schedulearn.scheduler.policies.goodput.speedups import Speedups, columns_of, measure
 
-LEAST_SPEEDUP = 1e-6  # of a job where it stays: what stands still may stay too
+LEAST_SPEEDUP = 1e-6  # minimum for a job where it stays: a job that makes no progress may stay too
 
 
 @dataclass(frozen=True)
 class Options:
-    """What there is to choose from: J jobs, C choices each. The last two columns are to wait and to stay."""
+    """Choices of J jobs, C each. The last two columns are waiting and staying."""
 
     jobs: tuple[JobView, ...]
     types: tuple[str, ...]
@@ -31,15 +31,17 @@ class Options:
     speedup: Floats
     """(J, C): S, 0 where not allowed."""
     capacity: Ints
-    """(P,): GPUs of open hosts by type, less what rigid jobs hold."""
+    """(P,): GPUs of open hosts by type, less what jobs hold that must not change."""
     total: int
     """GPUs of open hosts."""
     speedups: Speedups
 
     @property
     def charged(self) -> Floats:
-        """(J, C): GPUs that the job would have, a fast one counted as so many slow ones: at one price for all, what is
-        right for the fast ones would leave the slow ones idle."""
+        """(J, C): GPUs that the job would have, a fast one counted as the slow ones that it is worth.
+
+        With one price for all, a price that is right for fast GPUs would leave the slow ones idle.
+        """
         return np.asarray(self.size * self.speedups.worth[self.pool])
 
     @property
@@ -60,13 +62,16 @@ def build_options(
     objective: Objective | None = None,
     keeping: Set[str] = frozenset(),
 ) -> Options:
-    """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay.
-    `objective`: None: jobs are judged by their goodput, at no price. Where a GPU has a price of its own, jobs that were
-    measured on one alone count as twice as fast on two. `keeping`: elastic jobs that are not to be changed either."""
+    """Return the choices of each job: sizes, waiting and staying.
+
+    Sizes are 1, 2, 4, ... within a host, then whole hosts, and all minimum and required sizes of jobs. `objective`:
+    None: jobs are judged by their goodput, at no price. Where a GPU has a price floor, jobs that were measured on one
+    GPU only count as twice as fast on two. `keeping`: elastic jobs that must not change, like rigid ones.
+    """
     pools = _pools_of(hosts)
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
-    # More than is chosen may be left over.
+    # Jobs that take left-over GPUs may get any number of them.
     fills = objective is not None and any(objective.takes_spare_gpus(job) for job in jobs)
     limits = tuple(np.minimum(pools.capacity, high.max()).tolist())
     columns = columns_of(pools.types, pools.widths, limits, tuple(np.unique(low).tolist()), fills)
@@ -74,8 +79,8 @@ def build_options(
     speedup = speedups.packed.copy()
     priced = np.array([objective is not None and objective.price_floor_of(job) > 0 for job in jobs])[:, None]
     if priced.any():
-        # Of one GPU alone nobody learns how a job scales, and at a price the cautious fit of one batch would keep it
-        # there.
+        # Measurements on one GPU don't show how a job scales. At a price, the cautious fit of one batch would keep the
+        # job there.
         untried = np.array([job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
         speedup = np.where(untried & priced & (columns.size == 2), np.maximum(speedup, 2.0), speedup)
     fixed = np.array([bool(job.allocation) and not job.elastic for job in jobs])[:, None]  # may neither move nor change
@@ -116,8 +121,10 @@ def _pools_of(hosts: Sequence[HostView]) -> _Pools:
 
 
 def _let_stay(options: Options, hosts: Sequence[HostView], pools: _Pools, keeping: Set[str]) -> None:
-    """Fills the last column for the jobs that may keep what they hold, and takes from `capacity` what those hold that
-    are not to be changed: it is not there for others, whichever types it is of."""
+    """Fill the last column for jobs that may keep what they hold.
+
+    Subtract from `capacity` what jobs hold that must not change, of whichever types: other jobs can't have it.
+    """
     able = stays_possible(options.jobs, hosts)
     type_of = {host.id: host.gpu_type for host in hosts}
     index = {gpu_type: pool for pool, gpu_type in enumerate(options.types)}

@@ -1,4 +1,4 @@
-"""From GPUs a job to GPUs on hosts: few hosts a job, few jobs moved. Pure."""
+"""Placement of jobs on hosts: few hosts per job, few jobs moved. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 
 @dataclass(frozen=True)
 class Want:
-    """What a job is to get: so many GPUs of a type, or exactly what it has."""
+    """GPUs that a job should get: a number of one type, or exactly what it has."""
 
     gpus: int
     gpu_type: str
@@ -22,7 +22,10 @@ class Want:
 
 
 def stays_possible(jobs: Sequence[JobView], hosts: Sequence[HostView]) -> set[str]:
-    """Jobs that may keep exactly what they hold: their hosts are there and have the room. Rigid ones come first."""
+    """Return the ids of jobs that may keep exactly what they hold.
+
+    Their hosts exist and have the capacity. Rigid jobs are counted first.
+    """
     left = {host.id: host.gpus for host in hosts}
     able = set()
     for job in sorted(jobs, key=lambda job: (job.elastic, job.order)):
@@ -42,13 +45,14 @@ def pack(
     clears: bool = True,
     growing: Set[str] = frozenset(),
 ) -> dict[str, Allocation]:
-    """Puts each job on as few hosts as it needs.
+    """Put each job on as few hosts as it needs.
 
-    Who stays keeps its place, those of `keeping` in any case. Jobs larger than a host take whole free ones, their own
-    first; if too few are free, and it `clears`, hosts of small jobs are, the emptiest first. Others go on their own
-    host if it has room, else where they fit most tightly, beside none of `growing` if that goes: those gain by the GPUs
-    of their own host without a restart. A job that finds no host free enough, or that is not in
-    `wants`, gets what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
+    Staying jobs keep their place, those of `keeping` in any case. Jobs larger than a host take whole free hosts, their
+    own first. If too few are free and `clears` is set, hosts of small jobs are cleared, the emptiest first. Other jobs
+    go on their own host if it has enough free GPUs, else where they fit most tightly. Hosts without jobs of `growing`
+    are preferred: those jobs gain by the GPUs of their own host without a restart. A job that finds no host free
+    enough, or that is not in `wants`, gets what one host has, down to its `min_gpus` (an elastic job), or spreads over
+    several. Otherwise it is left out.
     """
     order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
     packer = _Packer(hosts, growing)
@@ -67,7 +71,7 @@ def pack(
         evicted += packer.clear(gpu_type, whole, may_move)
     for job in large:
         packer.put(job.id, packer.whole_hosts(wants[job.id], job.allocation))
-    for job in small:  # those that find room at home
+    for job in small:  # jobs that fit on a host of theirs
         home = [host for host in job.allocation if packer.fits(host, wants[job.id])]
         if home:
             packer.put(job.id, {min(home): wants[job.id].gpus})
@@ -76,7 +80,7 @@ def pack(
     homeless.sort(key=lambda job: (-wants[job.id].gpus, job.order))
     for job in homeless:
         packer.put(job.id, packer.tightest(wants[job.id]))
-    for job in order.values():  # what is left in pieces, and whoever was left out for want of a better place
+    for job in order.values():  # remaining GPUs go to jobs that found no better place
         if not packer.placed.get(job.id) and (job.elastic or not job.allocation):
             least = job.min_gpus if job.elastic else job.required_gpus
             want = wants.get(job.id, Want(least, ""))
@@ -85,9 +89,11 @@ def pack(
 
 
 def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Sequence[HostView]) -> dict[str, Allocation]:
-    """The same plan with equal hosts exchanged such that most GPUs stay on the host on which their job has some now, so
-    that the fewest workers and checkpoints move: an assignment problem, as in VodaScheduler's placement manager. Hosts
-    of jobs that keep what they have are left alone."""
+    """Return the same plan with equal hosts exchanged, so that the fewest workers and checkpoints move.
+
+    The maximum number of GPUs stays on hosts where their job has some now. This is an assignment problem, as in
+    VodaScheduler's placement manager. Hosts of jobs that keep what they have are left alone.
+    """
     held = {job.id: dict(job.allocation) for job in jobs if job.allocation}
     moving = {job_id for job_id, allocation in plan.items() if job_id in held and dict(allocation) != held[job_id]}
     fixed = {name for job_id, allocation in held.items() if job_id not in moving for name in allocation}
@@ -106,7 +112,7 @@ def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Seque
                     if name in row and before in row:
                         stays[row[name], row[before]] += min(gpus, had)
         if stays.sum() > stays.trace():
-            stays += np.eye(len(names)) / (2 * len(names))  # nothing is exchanged for nothing
+            stays += np.eye(len(names)) / (2 * len(names))  # no exchange without a gain
             planned, real = linear_sum_assignment(stays, maximize=True)
             new_name.update({names[a]: names[b] for a, b in zip(planned, real, strict=True)})
     return {job_id: {new_name.get(h, h): n for h, n in allocation.items()} for job_id, allocation in plan.items()}
@@ -115,7 +121,7 @@ def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Seque
 class _Packer:
     def __init__(self, hosts: Sequence[HostView], growing: Set[str] = frozenset()) -> None:
         self.growing = growing
-        self.hinders: set[str] = set()  # hosts of such jobs
+        self.hinders: set[str] = set()  # hosts of growing jobs
         self.hosts = {host.id: host for host in hosts}
         self.free = {host.id: host.gpus if host.open else 0 for host in hosts}
         self.placed: dict[str, Allocation] = {}
@@ -123,7 +129,7 @@ class _Packer:
         for host in hosts:
             if host.open and host.gpus:
                 self.by_free.setdefault(host.gpu_type, []).append((host.gpus, host.id))
-        # (-GPUs, host) of those that are free altogether, in order
+        # (-GPUs, host) of entirely free hosts, in order
         self.whole = {kind: sorted((-gpus, host) for gpus, host in of_type) for kind, of_type in self.by_free.items()}
         self.room: dict[str, int] = {}  # free GPUs by type
         self.width: dict[str, int] = {}
@@ -141,7 +147,7 @@ class _Packer:
                 self._take(host, gpus)
 
     def _take(self, host: str, gpus: int) -> None:
-        """`gpus` of the host; what is negative is given back."""
+        """Take `gpus` of the host; a negative number gives GPUs back."""
         kind, all_of_it = self.hosts[host].gpu_type, self.hosts[host].gpus
         before, after = self.free[host], self.free[host] - gpus
         if not gpus or not all_of_it:
@@ -160,7 +166,7 @@ class _Packer:
         return self.free.get(host, 0) >= want.gpus and self.hosts[host].gpu_type == want.gpu_type
 
     def clear(self, gpu_type: str, whole: int, may_move: set[str]) -> list[str]:
-        """Frees hosts until `whole` are, and returns the jobs that lose their place by it."""
+        """Clear hosts until `whole` of them are free; return the jobs that lose their place."""
         hosts = [host for _, host in self.by_free.get(gpu_type, [])]
         width = self.width[gpu_type]
         missing = whole - sum(1 for host in hosts if self.free[host] == self.hosts[host].gpus == width)
@@ -185,7 +191,7 @@ class _Packer:
         return evicted
 
     def whole_hosts(self, want: Want, own: Allocation) -> dict[str, int]:
-        """Whole free hosts, the job's own first, and the rest on one more; nothing if too few are free."""
+        """Choose whole free hosts, the job's own first, and one more for the rest; nothing if too few are free."""
         whole = self.whole.get(want.gpu_type, [])
         if own:
             whole = sorted(whole, key=lambda each: (each[0], each[1] not in own, each[1]))
@@ -209,7 +215,7 @@ class _Packer:
         best: tuple[bool, bool] | None = None
         found: dict[str, int] = {}
         for free, host in by_free[bisect_left(by_free, (want.gpus, "")) :]:
-            # Where it can start at once, rather than where others are yet to leave.
+            # Prefer a host where it can start at once to one that other jobs are yet to leave.
             late = free - self.hosts[host].leaving < want.gpus
             if best is None or (late, host in self.hinders) < best:
                 best, found = (late, host in self.hinders), {host: want.gpus}
@@ -218,8 +224,10 @@ class _Packer:
         return found
 
     def remains(self, want: Want, least: int) -> dict[str, int]:
-        """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
-        hosts of a type as go."""
+        """Choose as much of `want` as one host has left, of any type if necessary.
+
+        If no host has `least`, choose `least` GPUs over as few hosts of one type as possible.
+        """
         kinds = [kind for kind in sorted(self.by_free) if self.room[kind] >= least]
         kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:

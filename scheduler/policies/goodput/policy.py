@@ -1,16 +1,22 @@
-"""Goodput: each job gets the number and type of GPUs on which the cluster as a whole gains most.
+"""Goodput policy: GPUs by number and type, for the maximum gain of the cluster.
 
-The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
-job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
-Under `cost` each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who
-would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
-for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
-see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
-would be the cheapest again. Each type of GPU has its price there. `default` knows no prices. `knapsack.assign` then
-makes the choice exact within each type's GPUs.
-A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
-T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
-begun with its allocation keeps it for `min_run` seconds, or less where it is resized in place.
+The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021). w is its weight, by the metric.
+Delaying a job costs w per second, and a GPU costs its price p per second. A unit of its work on k GPUs therefore costs
+(w + p k) / S(k).
+
+Under `cost`, each job takes its cheapest k, and p is the lowest price at which all jobs fit, or more. That lowest price
+is what a GPU is worth to the jobs that would otherwise have it.
+
+Under `speed`, prices are expected to fall: a crowd of jobs ends, and long jobs had better do more of their work after
+that. P is the mean price that a job will see in its life. V, the minimum of (w + P k) / S(k), is what a unit of work is
+worth to the job. It takes the k that gains most today, V S(k) - p k. With P = p that would be the cheapest k again.
+Each type of GPU has its own price there.
+
+`default` knows no prices. `knapsack.assign` then makes the choice exact within each type's GPUs.
+
+A change of a running job must outlast its restart. For every choice but the present one, S is multiplied by
+T / (T + restart). T is how long the choice is expected to last, at most the time that the job has left. A job that has
+just got its allocation keeps it for `min_run` seconds, or less where it is resized in place.
 """
 
 from __future__ import annotations
@@ -115,7 +121,7 @@ class GoodputPolicy(Policy):
 
     @property
     def objective(self) -> Objective:
-        """What follows from the metric and the parameters, for those who decide."""
+        """Objective that follows from the metric and the parameters."""
         price_floor = {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
         return Objective(
             priced=self.metric in ("speed", "cost", "balanced"),
@@ -133,7 +139,7 @@ class GoodputPolicy(Policy):
         )
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        # NumPy and SciPy are loaded only by those who use this policy: a service without it stays small.
+        # Only this policy loads NumPy and SciPy: a service without it stays small.
         from schedulearn.scheduler.policies.goodput.allocate import decide
 
         return decide(self.objective, snapshot)

@@ -1,4 +1,4 @@
-"""What GPUs are worth: the market's price, what jobs expect to pay later, and what metrics ask for on top."""
+"""Prices of GPUs: market price, expected later prices, price floors by metric."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, Taken
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options
 
-SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
+SLACK = 0.9  # share of the balancing price that is used: left-over GPUs go to jobs that gain by them
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
-CALM_S = 7200.0  # in which a crowd goes, by the order of it
+CALM_S = 7200.0  # time in which a crowd of jobs ends, by order of magnitude
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
-HALVINGS, AT_ONCE = 30, 3  # of the search for one price, and how many of them take one look
-SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
-# Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
-# others of its kind are known too.
+HALVINGS, AT_ONCE = 30, 3  # of the search for one price, and how many of them share one evaluation
+SMALL = 1500  # J x C up to which evaluating several prices takes hardly longer than one
+# Maximum of guessed remaining work, and its minimum if the run time of any job is known: short jobs finish soon, and
+# their run times then inform predictions for the family.
 LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
-HESRPT_SPEEDUP = 0.6  # p of the speedups k^p that heSRPT's weights suppose
+HESRPT_SPEEDUP = 0.6  # p of the speedups k^p that heSRPT's weights assume
 
 
 def worth_of_work(
     options: Options, weight: Floats, price: float, later: Floats | float, floor: Floats | float = 0.0
 ) -> Floats:
-    """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
-    the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
-    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now. `later`: one,
-    or (J,): of today's price, what a GPU will cost when the crowd is gone. `floor` (J, 1): what one costs at least at
-    any time."""
+    """Return what a unit of work is worth to each job, (J, 1): its cost in delay and GPUs at the prices it will see.
+
+    A unit of work is a second on one GPU. The crowd of jobs that makes today's `price` will end. A job that ends soon
+    pays today's price. A long job can do more of its work when GPUs are cheap, so its work is worth less now.
+
+    `later`, one or (J,): price of a GPU when the crowd is gone, relative to today's. `floor` (J, 1): minimum price of a
+    GPU at any time.
+    """
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up = weight * inverse
@@ -48,8 +51,11 @@ def worth_of_work(
 
 
 def remaining_work(jobs: tuple[JobView, ...], *, compared: bool = True) -> Floats:
-    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds. `compared`: jobs are
-    weighed against each other, and an unknown length among known ones counts as a long one."""
+    """Return the remaining seconds of each job on one GPU, (J,).
+
+    If nothing is known, they are as many as the job has had, within bounds. `compared`: jobs are weighed against each
+    other, and an unknown run time among known ones counts as a long one.
+    """
     among_known = compared and any(job.remaining is not None for job in jobs)
     least = UNKNOWN_GPU_S if among_known else YOUNG_GPU_S
     guess = np.clip([job.attained_gpu_seconds for job in jobs], least, LONGEST_GPU_S)
@@ -59,10 +65,13 @@ def remaining_work(jobs: tuple[JobView, ...], *, compared: bool = True) -> Float
 def bounded_floor(
     objective: Objective, options: Options, base: Floats, gpu_seconds: Floats, market: float, weight: Floats
 ) -> Floats:
-    """(J, 1): the highest price of a GPU against the job's weight, up to its metric's own, at which the time that the
-    jobs still take is, summed up, at most `slowdown` times what it is at the market's price, and half as much longer
-    where that is nothing: growing takes its time too, and in an empty cluster nobody gains by it. One bound for all: it
-    is spent where it saves most."""
+    """Return the price floor of a GPU for each job, (J, 1), relative to its weight, as `slowdown` allows.
+
+    It is the highest price, at most that of the job's metric, that keeps one bound. The bound limits the sum of the
+    jobs' remaining times to `slowdown` times that sum at the market price. If the market price is 0, half of that
+    increase is allowed: growing takes time too, and in an empty cluster no other job gains. One bound for all jobs is
+    spent where it saves most.
+    """
     own = np.array([objective.price_floor_of(job) for job in options.jobs])[:, None]
     if not own.any():
         return own
@@ -87,8 +96,10 @@ def bounded_floor(
 
 
 def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints, by_worth: bool = False) -> float:
-    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway.
-    `by_worth`: of one of the slowest GPUs; others cost, and count, by what they are worth against it."""
+    """Return the lowest price of a GPU at which the jobs' demand fits the whole cluster; 0 if all fits anyway.
+
+    `by_worth`: the price is that of one of the slowest GPUs; others cost, and count, by their worth relative to it.
+    """
     unit = options.speedups.worth if by_worth else np.ones(len(capacity))
     total = float((capacity * unit).sum()) * (1 + 1e-9)
     taking = np.isfinite(base)
@@ -120,8 +131,10 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
 def _halved(
     demands: Callable[[Floats], Floats], total: float, low: float, high: float, times: int
 ) -> tuple[float, float]:
-    """What several halvings of an interval of prices come to, with one look at all prices that they may ask for: where
-    jobs are few, that takes hardly longer than one price."""
+    """Halve an interval of prices several times, with one evaluation of all prices that this may need.
+
+    With few jobs, that takes hardly longer than one price.
+    """
     edges = [low, high]
     for _ in range(times):
         middles = [(a + b) / 2 for a, b in pairwise(edges)]
@@ -135,8 +148,11 @@ def _halved(
 
 
 def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:
-    """(P,): a price for GPUs of each type at which what the jobs would take of it just fits, from `start` on. At one
-    price for all types, however it weighs them, what fits the cluster as a whole leaves GPUs of some types idle."""
+    """Return a price for each GPU type, (P,), at which the demand for that type just fits.
+
+    The search begins at `start`. With one price for all types, however it weighs them, a demand that fits the whole
+    cluster leaves GPUs of some types idle.
+    """
     prices, rows = start.copy(), np.arange(len(base))
     if len(prices) == 1:
         return prices
@@ -158,9 +174,12 @@ def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Flo
 
 
 def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
-    """(J,): weights w by rank, the shortest highest, sum 1; equal jobs share theirs. Where speedups are k^p, least sum
-    of w / k^p gives out GPUs by w^(1 / (1 + p)); so these are the shares of heSRPT (Berg et al., 2020, theorem 4) to
-    the power 1 + p: the i-th longest of J gets (i/J)^(1 / (1 - p)) - ((i-1)/J)^(1 / (1 - p)) of the GPUs."""
+    """Return weights w by rank, (J,), the shortest job highest, sum 1; equal jobs share theirs.
+
+    With speedups k^p, the minimum sum of w / k^p gives out GPUs in proportion to w^(1 / (1 + p)). The weights are
+    therefore the shares of heSRPT (Berg et al., 2020, theorem 4) to the power 1 + p. There the i-th longest of J gets
+    (i/J)^(1 / (1 - p)) - ((i-1)/J)^(1 / (1 - p)) of the GPUs.
+    """
     left = np.asarray(remaining, dtype=float)
     count = len(left)
     rank = np.arange(count + 1) / count

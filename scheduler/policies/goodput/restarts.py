@@ -1,4 +1,4 @@
-"""What the restart of a running job costs it: of what it gains by another size, and where it makes room. Pure."""
+"""Cost of restarting running jobs, for another size or another host. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedulearn.scheduler.policies.goodput.knapsack import Floats
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import LEAST_SPEEDUP, Options
 
-WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
-ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
+WAITING = 1e3  # cost of stopping a job altogether, relative to running it on one GPU
+ENDING_S = 0.1  # expected remaining time of a job that should have ended: it must go on somewhere
 
 
 class Restarts(NamedTuple):
-    """What restarts cost jobs, and how long they may expect to have what they get for it; arrays (J, 1)."""
+    """Restart costs of jobs, and how long new allocations should last; arrays (J, 1)."""
 
     resize: Floats
     """Seconds that it costs a job to be resized where it is."""
@@ -26,7 +26,7 @@ class Restarts(NamedTuple):
     join: Floats
     """Seconds in which a job that grows in place goes on as it is, until its new workers have joined."""
     lasts: Floats
-    """Seconds that an allocation is expected to last at least, if the job does not end before."""
+    """Minimum seconds that an allocation is expected to last, if the job does not end before."""
     remaining: Floats
     """Seconds of work that are left on one GPU; infinite if unknown."""
     runs: npt.NDArray[np.bool_]
@@ -36,8 +36,10 @@ class Restarts(NamedTuple):
         return Restarts(resize[rows], move[rows], join[rows], lasts[rows], remaining[rows], runs[rows])
 
     def share(self, speedup: Floats, now: Floats, *, moves: bool = False) -> Floats:
-        """What is left of each `speedup` (J, any) if a running job must restart for it; `now` (J,): its present one.
-        `moves`: on another host, where nothing is done in place."""
+        """Return the share of each `speedup` (J, any) that is left if a running job must restart for it.
+
+        `now` (J,): its present speedup. `moves`: the job goes to another host, where no resize is in place.
+        """
         restart = self.move if moves else self.resize
         if not moves:
             restart = restart + self.join * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
@@ -57,8 +59,11 @@ def restarts_of(objective: Objective, jobs: Sequence[JobView]) -> Restarts:
 
 
 def discount_restarts(objective: Objective, options: Options, restarts: Restarts) -> Floats:
-    """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
-    allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
+    """Return S, reduced for every choice of a running job but its present one.
+
+    The restart must pay within the time that an allocation lasts, or until the job ends. The column for waiting holds
+    1, or what being stopped leaves of it.
+    """
     value = options.speedup.copy()
     value[:, options.wait] = 1.0
     sizes = value[:, : options.stay]
@@ -69,9 +74,11 @@ def discount_restarts(objective: Objective, options: Options, restarts: Restarts
 
 
 def _calm_seconds(job: JobView) -> float:
-    """How long the job's allocations lasted, on average, or the present one, if that is longer: a job that was resized
-    a dozen times when it was young and then left alone for hours is not about to be resized again. Forecasts know only
-    that it has held what it holds for long enough: for as long as it runs, at most."""
+    """Return how long the job's allocations lasted on average, or the present one, if that is longer.
+
+    A job that was resized a dozen times when it was young and then left alone for hours is not about to be resized
+    again. Forecasts know only that a job has held its GPUs for long enough, so its run time is the maximum.
+    """
     return max(job.run_seconds / (1 + job.restarts), min(job.held_seconds or 0.0, job.run_seconds))
 
 
@@ -83,13 +90,16 @@ def weighted_times(
     restarts: Restarts,
     hosts: Sequence[HostView],
 ) -> list[float]:
-    """Of each plan: what a unit of work costs the jobs of `rows` in weighted time, all together, where it puts them,
-    with what they lose by restarts; `weights` and `restarts` of all jobs. A job that gets nothing counts as WAITING."""
+    """Return, for each plan, the weighted time that a unit of work costs the jobs of `rows` together.
+
+    It includes what they lose by restarts. `weights` and `restarts` are those of all jobs. A job that gets nothing
+    counts as WAITING.
+    """
     jobs, weight, restarts = [options.jobs[row] for row in rows], weights[rows], restarts.of(rows)
     pool_of = {host.id: options.types.index(host.gpu_type) for host in hosts}
 
     def speedup(row: int, allocation: Allocation) -> float:
-        """Where the job gets nothing: 1, which is not looked at."""
+        """Return the speedup on `allocation`. If the job gets nothing, return 1, which is not used."""
         pools = [pool_of[host] for host in allocation if host in pool_of]
         if not pools:
             return 1.0

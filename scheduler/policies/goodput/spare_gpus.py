@@ -1,5 +1,8 @@
-"""Spare GPUs, which the chosen sizes leave idle, go to whoever gains by them: no GPU of an open host idles while a job
-on one host would train faster with it, there or by moving to it, by more than its restart costs. Pure."""
+"""Grants of spare GPUs, which the chosen sizes leave idle. Pure.
+
+No GPU of an open host stays idle while a job on one host would train faster with it by more than its restart costs. The
+job may be on that host or move to it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
 from schedulearn.scheduler.policies.goodput.restarts import Restarts
 
-_MORE = 1 + 1e-6  # a gain below this is none
+_MORE = 1 + 1e-6  # a smaller gain counts as none
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Takers:
     restarts: Restarts
 
     def of(self, rows: Sequence[int], types: Set[str]) -> Takers:
-        """Some of them, and of the types some."""
+        """Return only these rows and types."""
         there = [at for at, kind in enumerate(self.types) if kind in types]
         return Takers(
             [self.jobs[row] for row in rows],
@@ -50,8 +53,10 @@ class _Grant(NamedTuple):
 def give_spare_gpus(
     allocations: MutableMapping[str, Allocation], takers: Takers, able: Sequence[int], hosts: Sequence[HostView]
 ) -> dict[str, float]:
-    """Gives the GPUs that `allocations` leaves idle to those of `takers` that gain most; returns their new speedups.
-    `able`: rows of the jobs that may take some."""
+    """Give the GPUs that `allocations` leaves idle to those of `takers` that gain most; return their new speedups.
+
+    `able`: rows of the jobs that may take some.
+    """
     if not able:
         return {}
     free = {host.id: host.gpus for host in hosts if host.open and host.gpus}
@@ -120,15 +125,18 @@ class _Spare:
 
 @dataclass(frozen=True)
 class _Held:
-    """What a job holds now, if that is on one host: to have it again takes no restart."""
+    """GPUs that a job holds now, if on one host. To have them again takes no restart."""
 
     host: str
     gpus: int
 
 
 class _Candidates:
-    """Elastic jobs on one open host, which could have more GPUs, and what each would save by the best that is free:
-    of its weighted time, for each GPU more. Arrays by row; a grant changes a few of them."""
+    """Elastic jobs on one open host that could have more GPUs, and what each would save.
+
+    A saving is weighted time per additional GPU, with the best GPUs that are free. Arrays are by row; a grant changes a
+    few rows.
+    """
 
     def __init__(self, takers: Takers, allocations: Mapping[str, Allocation], type_of: Mapping[str, str]) -> None:
         jobs, types, self._speedups = takers.jobs, takers.types, takers.one_host
@@ -162,7 +170,7 @@ class _Candidates:
         self._look_at_types(spare)
 
     def best(self, spare: _Spare) -> _Grant | None:
-        """The grant that saves most for each GPU; of equal ones one that moves nobody."""
+        """Return the grant that saves most per GPU; of equal ones, one that moves no job."""
         most = float(self._saving.max())
         again = self._back_to_what_it_held(spare)
         if again is not None and again[0] > most * _MORE:
@@ -174,7 +182,7 @@ class _Candidates:
         return _Grant(row, host, int(self._target[row, column]))
 
     def grant(self, grant: _Grant, spare: _Spare) -> float:
-        """Makes it so; returns the speedup that the job then has."""
+        """Apply a grant; return the speedup that the job then has."""
         row, before = grant.row, self._hosts[grant.row]
         spare.add(before, int(self._gpus[row]))
         spare.add(grant.host, -grant.gpus)
@@ -206,7 +214,7 @@ class _Candidates:
         self._saving[row, 0], self._target[row, 0] = best, target
 
     def _look_at_types(self, spare: _Spare, changed: int | None = None) -> None:
-        """All rows for types whose most free GPUs changed, and the row `changed` for the others."""
+        """Update all rows for types whose emptiest host changed its free GPUs; for other types, the row `changed`."""
         for at, kind in enumerate(self._types):
             room = max(0, spare.free[spare.emptiest(kind)])
             if room != self._room[at]:
@@ -219,7 +227,7 @@ class _Candidates:
             self._saving[rows, 1 + at], self._target[rows, 1 + at] = self._by_moving(rows, at, room)
 
     def _by_moving(self, rows: Ints, at: int, room: int) -> tuple[Floats, Ints]:
-        """(what each of `rows` would save on a host with `room` free GPUs, and how many of them it would take)."""
+        """Return (what each of `rows` would save on a host with `room` free GPUs, how many of them it would take)."""
         before, gpus, most = self._before[rows, None], self._gpus[rows, None], self._most[rows, None]
         after = self._moved[rows, at, :room]
         if after.size == 0:
@@ -232,7 +240,7 @@ class _Candidates:
         return saving[np.arange(len(pick)), pick], sizes[pick]
 
     def _back_to_what_it_held(self, spare: _Spare) -> tuple[float, _Grant] | None:
-        """A job that would be moved, and goes back to where it is now without a restart."""
+        """Find the best grant that lets a job stay where it is now, without a restart, instead of moving."""
         best: tuple[float, _Grant] | None = None
         for kind in self._types:
             host = spare.emptiest(kind)

@@ -1,4 +1,4 @@
-"""How fast each job would be wherever it might be, against one GPU."""
+"""Speedup of each job over one GPU, for every possible placement."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The sizes that are looked at, the same ones for all jobs; C of them."""
+    """Sizes that are considered, the same C for all jobs."""
 
     size: Ints
     pool: Ints
     """(C,): index of the type."""
     types: tuple[str, ...]
     width: int
-    """1 to so many GPUs of one host are looked at besides, of each type."""
+    """For each type, 1 to `width` GPUs of one host are considered as well."""
     nodes: Ints
-    """(P x width + C,): on how many hosts, as few as hold it; first those on one host."""
+    """(P x width + C,): number of hosts, as few as possible; first come those `width` sizes of each type."""
     gpus: Ints
     kinds: tuple[str, ...] | None
-    """Their types; None: there is one type alone."""
+    """Their types; None: there is only one type."""
     column: dict[tuple[int, int, int], int]
-    """(hosts, GPUs, index of their type) -> which of the C it is."""
+    """(hosts, GPUs, index of their type) -> index among the C."""
 
 
 @lru_cache(maxsize=100)
 def columns_of(
     types: tuple[str, ...], widths: tuple[int, ...], limits: tuple[int, ...], least: tuple[int, ...], fills: bool
 ) -> Columns:
-    """`widths`, `limits`: of each type, the GPUs of its largest host, and the most that a job may have. `least`: sizes
-    to have among them. `fills`: whether jobs may take any number of GPUs of one host. Kept: decisions ask again."""
+    """Return the sizes for these GPU types. The results are cached, since decisions repeat the same calls.
+
+    `widths`, `limits`: for each type, the GPUs of its largest host, and the maximum that a job may have. `least`: sizes
+    that must be among them. `fills`: whether jobs may take any number of GPUs of one host.
+    """
     blocks = [_sizes(width, limit, least) for width, limit in zip(widths, limits, strict=True)]
     size = np.array([size for block in blocks for size in block], dtype=np.int64)
     pool = np.repeat(np.arange(len(types)), [len(block) for block in blocks])
@@ -64,8 +67,10 @@ def columns_of(
 
 
 def _sizes(width: int, most: int, least: Sequence[int]) -> list[int]:
-    """Sizes worth looking at on hosts of `width` GPUs, `most` in all: finer where they are small. Those of `least` that
-    are possible are among them."""
+    """Return useful sizes on hosts of `width` GPUs, `most` in all: finer where they are small.
+
+    The possible sizes of `least` are among them.
+    """
     sizes = {size for size in least if 1 <= size <= most}
     k = 1
     while k < width:
@@ -81,21 +86,24 @@ def _sizes(width: int, most: int, least: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Speedups:
-    """S: against one GPU of the slowest type that a job can use. One that was not measured scales perfectly."""
+    """Speedups S over one GPU of the slowest type that a job can use.
+
+    A job without measurements scales perfectly.
+    """
 
     columns: Columns
     functions: list[GoodputFunction | None]
     unit: Floats
-    """(J,): of one GPU, samples a second."""
+    """(J,): goodput of one GPU, samples per second."""
     one_host: Floats
     """(J, P, width): on 1, 2, ... GPUs of one host of each type."""
     packed: Floats
     """(J, C): on `columns`."""
     worth: Floats
-    """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
+    """(P,): speed of one GPU of each type relative to the slowest type, on average over measured jobs."""
 
     def at(self, row: int, hosts: int, gpus: int, pool: int) -> float:
-        """Of a job on exactly that, which may be spread over more hosts than it needs."""
+        """Return the speedup of a job on exactly these hosts and GPUs, even if fewer hosts would do."""
         if hosts == 1 and gpus <= self.columns.width:
             return float(self.one_host[row, pool, gpus - 1])
         if (column := self.columns.column.get((hosts, gpus, pool))) is not None:
@@ -124,6 +132,6 @@ def measure(jobs: Sequence[JobView], columns: Columns, objective: Objective | No
 
 
 def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:
-    """What the job is judged by: its goodput, or without efficiency its throughput alone."""
+    """Return what the job is judged by: its goodput, or without efficiency its throughput alone."""
     efficient = objective is None or objective.uses_efficiency_for(job.metric)
     return job.goodput if efficient or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()

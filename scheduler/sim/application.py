@@ -1,6 +1,7 @@
-"""What is true of a kind of training: how long its passes take, and how noisy its gradients are as it goes on.
+"""Ground-truth performance model of a simulated application.
 
-The scheduler never sees this. It knows the fit of what was observed while jobs ran (`jobs/training.py`).
+It has the time of micro-steps, and the noise of gradients over the training. The scheduler never sees this. It knows
+the fit of what was observed while jobs ran (`jobs/training.py`).
 """
 
 from __future__ import annotations
@@ -24,21 +25,23 @@ Floats = npt.NDArray[np.float64]
 Placement = tuple[int, ...]
 """GPUs on each host, most first."""
 SEGMENTS = 100
-"""A noise curve is taken as constant over each of so many equal parts of a training."""
-_LEAST_SQUARE = 1e-9  # of the variance: some gradients were too noisy to tell their mean from zero
-_CANDIDATES = 25  # batch sizes that `fastest` looks at
+"""Equal parts of a training, over each of which a noise curve is taken as constant."""
+_LEAST_SQUARE = 1e-9  # minimum, relative to the variance: some gradients were too noisy to tell their mean from zero
+_CANDIDATES = 25  # batch sizes that `fastest` tries
 
 
 class PassTimes(Protocol):
-    """How long one pass takes."""
+    """Times of micro-steps."""
 
     def passes(self, placement: Placement, local: int, speed: float = 1.0) -> tuple[float, float]:
-        """Seconds of a pass over `local` samples a GPU without averaging gradients, and with it. `speed`: of the GPU's
-        computing against the type that was measured; networks stay as they are."""
+        """Return the seconds of a micro-step over `local` samples per GPU, without averaging gradients and with it.
+
+        `speed`: computing speed of the GPU relative to the type that was measured. Networks stay as they are.
+        """
         ...
 
     def fitted(self) -> StepTimeModel:
-        """What a scheduler that had seen it all would believe."""
+        """Return the model that a scheduler would fit to all measurements."""
         ...
 
 
@@ -47,17 +50,17 @@ class Noise(Protocol):
 
     @property
     def ends(self) -> Sequence[float]:
-        """Of each part of the training: the fraction of the progress at which it ends. The last is 1."""
+        """End of each part of the training, as a fraction of the progress. The last is 1."""
         ...
 
     def phis(self, batch: float) -> Floats:
-        """(parts,): samples, of training with `batch` samples a step."""
+        """Return the noise scale in samples, (parts,), of training with `batch` samples per step."""
         ...
 
 
 @dataclass(frozen=True)
 class Modelled:
-    """Passes take as long as a step-time model says."""
+    """Times of micro-steps by a step-time model."""
 
     model: StepTimeModel
 
@@ -76,9 +79,9 @@ def on_type(model: StepTimeModel, speed: float) -> StepTimeModel:
 
 
 class Measured:
-    """Passes take as long as was measured, with linear interpolation as the artifact of Pollux (OSDI 2021) does it.
+    """Measured times of micro-steps, with linear interpolation as in the artifact of Pollux (OSDI 2021).
 
-    `by_placement`: digits of GPUs a host (the smallest of their rotations) -> rows (local batch, step seconds, of
+    `by_placement`: digits of GPUs per host (the smallest of their rotations) -> rows (local batch, step seconds, of
     them synchronising). `by_size`: rows (hosts, GPUs, local batch, step seconds, of them synchronising).
     """
 
@@ -121,7 +124,7 @@ class Measured:
         near_gpus = min(gpus, near_hosts * widest)
         step, sync = self._interpolated(near_hosts, near_gpus, local)
         if (near_hosts, near_gpus) != (hosts, gpus):
-            # Nobody measured so many GPUs, or so many on a host. Synchronising takes longer by what the fit adds.
+            # That many GPUs, or so many on a host, were not measured. The fit gives the extra time of synchronising.
             model = self.fitted()
             more = float(model.sync_time(hosts, gpus)) - float(model.sync_time(near_hosts, near_gpus))
             step, sync = step + max(0.0, more), sync + max(0.0, more)
@@ -133,7 +136,7 @@ class Measured:
         if self._between is None:
             self._between = LinearNDInterpolator(self._rows[:, :3], self._rows[:, 3:])
         step, sync = self._between([hosts, gpus, local])[0]  # type: ignore[operator]
-        if math.isnan(step):  # such batches were not tried on so many GPUs
+        if math.isnan(step):  # such batches were not measured on that many GPUs
             model = self.fitted()
             step = model.iter_time(hosts, gpus, local)
             sync = step - model.grad_time(local)
@@ -142,7 +145,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class NoiseCurve:
-    """The same for all batch sizes: (fraction of the training done, samples), by rising fraction, linear in between."""
+    """Noise scale that is the same for all batch sizes.
+
+    Points are (fraction of the training done, samples), by rising fraction; it is linear in between.
+    """
 
     points: tuple[tuple[float, float], ...] = ()
 
@@ -185,7 +191,7 @@ class MeasuredNoise:
         return found
 
     def _at(self, batch: float, values: Floats) -> Floats:
-        """(parts,): `values` at a batch size, for all parts at once; beyond those measured as at the last."""
+        """Return `values` at a batch size, (parts,). Beyond the sizes measured, they are those of the last one."""
         sizes = self._batches
         above = int(np.searchsorted(sizes, batch, side="right"))
         if above == 0 or above == len(sizes) or batch == sizes[above - 1]:
@@ -196,21 +202,21 @@ class MeasuredNoise:
 
 @dataclass(frozen=True)
 class Application:
-    """The truth about one kind of training, on the reference type of GPU."""
+    """Ground truth about one kind of training, on the reference type of GPU."""
 
     name: str
     times: PassTimes | None
-    """None: nothing is known but how long it runs: each second of running is one step of progress."""
+    """None: only the run time is known, and each second of running is one step of progress."""
     bounds: BatchBounds
     total_steps: float
     """Work, in steps of the initial batch size."""
     noise: Noise = NoiseCurve()
     fixed_batch: int | None = None
-    """The batch size that its users set, whatever it is given; None: its workers choose."""
+    """Batch size that its users set, whatever GPUs it gets; None: its workers choose."""
     gpus: int | None = None
-    """The most that it can use; None: by its batch sizes."""
+    """Maximum number that it can use; None: its batch sizes decide."""
     noise_is_sure: bool = False
-    """Whether workers go by all of its noise scale: reports have the part of it that they were sure of."""
+    """Whether workers use all of its noise scale: that of reports is only the part that they were sure of."""
 
     @property
     def max_gpus(self) -> int:
@@ -223,11 +229,11 @@ class Application:
         return len(self.noise.ends) - 1
 
     def part_at(self, progress: float) -> int:
-        """Which part of the training comes after so many steps."""
+        """Return the part of the training that follows after `progress` steps."""
         return min(self.last_part, bisect_right(self.noise.ends, progress / self.total_steps + 1e-9))
 
     def end_of(self, part: int) -> float:
-        """Steps of progress."""
+        """Return the steps of progress at the end of a part."""
         return self.total_steps * self.noise.ends[part]
 
     def phi(self, part: int, batch: float | None = None) -> float:
@@ -235,27 +241,29 @@ class Application:
         return float(self.noise.phis(self.bounds.init_batch if batch is None else batch)[part])
 
     def rate(self, part: int, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> float:
-        """Steps of progress a second: M0 samples with the gain of each step. `batch`: samples of a step. `sure`: of the
-        noise scale, by which the learning rate is set."""
+        """Return the steps of progress per second: M0 samples with the gain of each step.
+
+        `batch`: samples of a step. `sure`: share of the noise scale by which the learning rate is set.
+        """
         samples, seconds = self.step(placement, batch, speed)
         phi = sure * self.phi(part, samples)
         return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds
 
     def rates(self, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> Floats:
-        """(parts,): the same in each part of the training."""
+        """Return `rate` in each part of the training, (parts,)."""
         samples, seconds = self.step(placement, batch, speed)
         phi = sure * self.noise.phis(samples)
         return np.asarray(samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds)
 
     def step(self, placement: Placement, batch: int, speed: float) -> tuple[int, float]:
-        """Samples and seconds of one."""
+        """Return the samples and seconds of one step."""
         assert self.times is not None
         samples, local, steps = self.bounds.split(batch, sum(placement))
         grad, whole = self.times.passes(placement, local, speed)
         return samples, steps * grad + whole
 
     def fastest(self, placement: Placement) -> Floats:
-        """(parts,): the best rate in each part of the training, over the batch sizes that it may have."""
+        """Return the best rate in each part of the training, (parts,), over the allowed batch sizes."""
         bounds, gpus = self.bounds, sum(placement)
         low = max(bounds.init_batch, gpus * bounds.min_local)
         high = max(low, bounds.max_batch)
@@ -265,13 +273,13 @@ class Application:
 
 
 def packed(gpus: int, width: int) -> Placement:
-    """So many GPUs on as few hosts of `width` as hold them."""
+    """Place `gpus` on as few hosts of `width` as possible."""
     whole, rest = divmod(gpus, width)
     return (width,) * whole + (rest,) * (rest > 0)
 
 
 def rigid_application(name: str, seconds: float) -> Application:
-    """Something that takes `seconds`, whatever it is given."""
+    """Return an application that takes `seconds`, whatever GPUs it gets."""
     return Application(name, None, BatchBounds(1, 1), seconds)
 
 
@@ -282,7 +290,7 @@ NAMES = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
 
 @cache
 def measured_applications() -> dict[str, Application]:
-    """By name."""
+    """Return the measured applications by name."""
     return {name: _application(name) for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""What a user writes for the policies to compare, the hosts, and arrivals that are made up."""
+"""Parsers of what users write: policies to compare, hosts, generated arrivals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_GPUS = 1_000_000
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy to compare, as it was asked for: small, and ready to be sent to another process."""
+    """Policy to compare, as requested: small, and ready to be sent to another process."""
 
     algorithm: str
     metric: str = "default"
@@ -78,14 +78,16 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def equal_hosts(count: int, gpus: int, gpu_type: str = NO_TYPE, prefix: str = "host") -> list[HostView]:
-    """`count` hosts of `gpus` each, named so that they sort as they count."""
+    """Return `count` hosts of `gpus` each, whose names sort by number."""
     digits = len(str(count))
     return [HostView(f"{prefix}-{index:0{digits}}", gpus, gpu_type) for index in range(1, count + 1)]
 
 
 def parse_types(text: str) -> tuple[list[HostView], dict[str, float]]:
-    """Hosts of several kinds: `TYPE=HOSTSxGPUS[@SPEED]`, separated by commas; and type -> speed, 1 being the GPU on
-    which the applications were measured."""
+    """Parse `TYPE=HOSTSxGPUS[@SPEED]`, separated by commas, into hosts of several types, and type -> speed.
+
+    The GPU on which the applications were measured has speed 1.
+    """
     hosts: list[HostView] = []
     speeds: dict[str, float] = {}
     for item in text.split(","):
@@ -104,7 +106,7 @@ def parse_types(text: str) -> tuple[list[HostView], dict[str, float]]:
 
 
 def parse_trace(text: str, seed: int, applications: Path | None = None) -> list[TraceJob]:
-    """The jobs of a CSV or JSON file, or made up by one of `GENERATORS`.
+    """Return the jobs of a CSV or JSON file, or those made by one of `GENERATORS`.
 
     `applications`: a file of them; by default those of Pollux's traces. Raises InvalidError.
     """
@@ -137,6 +139,6 @@ def _even_mix(known: Mapping[str, Application]) -> Sequence[tuple[Application, f
 
 
 def applications_of(jobs: Sequence[TraceJob]) -> dict[str, int]:
-    """How many jobs of each application, by name."""
+    """Count the jobs of each application, by name."""
     names = sorted(job.application.name for job in jobs)
     return {name: len(list(group)) for name, group in itertools.groupby(names)}

@@ -1,4 +1,4 @@
-"""Several policies on one trace: played beside each other in processes of their own, and told as one document."""
+"""Comparison of policies on one trace, in parallel processes, as one document."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue
 
 Progress = Callable[[int, int, int], None]
-"""(which contender, jobs that ended, jobs in all)"""
+"""(index of the contender, jobs that ended, all jobs)"""
 LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
 class Played:
-    """What one policy made of the trace."""
+    """Result of one policy on the trace."""
 
     contender: Contender
     run: Run
@@ -42,7 +42,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is played: everything but the policies."""
+    """Input of a comparison, without the policies."""
 
     source: str
     """Where the jobs are from, as the user wrote it."""
@@ -52,7 +52,7 @@ class Comparison:
     own_policies: Sequence[str] = ()
     """Files of further policies, `path.py:Class`: each process loads them."""
     past: Sequence[TraceJob] = ()
-    """Jobs that each policy plays first: what was learned of their applications is known from the start."""
+    """Jobs that each policy runs first: what was learned of their applications is known from the start."""
 
     def play(self, contender: Contender, progress: Callable[[int, int], None] = lambda done, total: None) -> Played:
         began = time.perf_counter()
@@ -70,7 +70,7 @@ class Comparison:
     def play_all(
         self, contenders: Sequence[Contender], processes: int, progress: Progress = lambda which, done, total: None
     ) -> list[Played]:
-        """In the order of `contenders`, whichever ends first. Raises what a policy raised."""
+        """Return the results in the order of `contenders`. Raises what a policy raised."""
         if processes <= 1 or len(contenders) <= 1:
             return [self.play(contender, partial(progress, which)) for which, contender in enumerate(contenders)]
         context = multiprocessing.get_context("spawn")
@@ -121,9 +121,9 @@ _queue: SimpleQueue[tuple[int, int, int]]
 
 
 def _begin(comparison: Comparison, queue: SimpleQueue[tuple[int, int, int]]) -> None:
-    """In each process, before anything is played."""
+    """Prepare a process, before any simulation."""
     global _comparison, _queue
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches us all: the command says so, once
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes: the command reports it, once
     _comparison, _queue = comparison, queue
     load_policies(comparison.own_policies)
 
@@ -133,7 +133,7 @@ def _play(which: int, contender: Contender) -> Played:
 
 
 def _watch(futures: Sequence[Future[Played]], queue: SimpleQueue[tuple[int, int, int]], progress: Progress) -> None:
-    """Returns when all have ended, or one has failed; hands on what the processes say meanwhile."""
+    """Wait until all have ended, or one has failed; pass on the progress of the processes meanwhile."""
     pending: Sequence[Future[Played]] | set[Future[Played]] = futures
     while pending and not any(future.done() and future.exception() for future in futures):
         pending = wait(pending, LOOK_EVERY_S).not_done
@@ -159,7 +159,7 @@ def _outcome(outcome: Outcome) -> dict[str, object]:
 
 
 def _finite(value: object) -> object:
-    """JSON has no infinity: what never happened is null."""
+    """Replace infinite times of what never happened by None, since JSON has no infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -168,8 +168,11 @@ def _finite(value: object) -> object:
 
 
 def table(played: Sequence[Played]) -> tuple[list[str], list[list[tuple[str, bool]]]]:
-    """(headings, rows of (text, whether it is the best of its column)). All columns are better the lower they are; rows
-    that left jobs unfinished win none while others left fewer: their means are over fewer jobs."""
+    """Return (headings, rows of (text, whether it is the best of its column)).
+
+    Lower is better in all columns. A row is best nowhere if another one left fewer jobs unfinished: its means are over
+    fewer jobs.
+    """
     fewest = min(each.summary.unfinished for each in played)
     headings = ["policy", "mean vs first"]
     if any(each.summary.unfinished for each in played):

@@ -1,4 +1,4 @@
-"""How the simulated cluster behaves."""
+"""Conditions of a simulation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schedulearn.scheduler.core.host_scaling import ScalingRule
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the cluster behaves. The defaults are what this service does; `POLLUX` is what OSDI 2021 simulated."""
+    """Behaviour of the cluster. The defaults match this service; `POLLUX` matches what OSDI 2021 simulated."""
 
     interval: float = 60.0
     """Seconds between decisions."""
     on_events: bool = True
     """Whether arrivals, ends and new profiles also bring a decision, as in the service."""
     gap: float = 0.0
-    """Seconds that lie between two decisions at least."""
+    """Minimum seconds between two decisions."""
     cold_start: float = 10.0
     """Seconds from a job's first GPUs to its first step."""
     stall_up: float = 5.0
@@ -30,29 +30,29 @@ class Conditions:
     family_memory: bool = True
     """Whether jobs of one application share what was learned."""
     alone_passes: int = 1
-    """Passes of a batch above the initial one on a single GPU, at least; AdaptDL makes two."""
+    """Minimum micro-steps of a batch above the initial one on a single GPU; AdaptDL makes two."""
     keep_factor: float = KEEP_FACTOR
-    """A job changes its batch for what is better by more than this."""
+    """A job changes its batch only for one that is better by more than this factor."""
     careful_batches: bool = True
     """Whether workers change batches by the SDK's rule (`metrics/model/batch_rule.py`); else at once to the best."""
     least_efficiency: float = SAFE_EFFICIENCY
-    """Of that rule: what a sample is worth at least in a larger batch, against one in the first."""
+    """For that rule: minimum worth of a sample in a larger batch, relative to one in the first."""
     sure_noise: float = 0.8
-    """Of that rule: how much of their noise scale workers are sure of, which is two standard errors less than its
-    estimate. Chosen: simulated gradients have 0.6 to 0.99, the example `digits` 0.5 to 0.7."""
+    """For that rule: share of the noise scale that workers are sure of, which is two standard errors less than its
+    estimate. The value is a choice: simulated gradients have 0.6 to 0.99, the example `digits` 0.5 to 0.7."""
     batches_on_ticks: bool = False
-    """Whether workers choose their batches anew every `interval` and at the end of an epoch only, and not as soon as
-    something was measured."""
+    """Whether workers choose their batches only every `interval` and at the end of an epoch, not after each
+    measurement."""
     lengths: str = "unknown"
-    """`declared`: jobs tell their work; `predicted`: by the mean of the family; `unknown`."""
+    """`declared`: jobs report their work; `predicted`: it is the mean of the family; `unknown`."""
     length_error: float = 1.0
     """Declared work is wrong by up to this factor, either way."""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
     sharing: float = 1.0
-    """What jobs that share a GPU do together, against one that has it to itself."""
+    """Total speed of jobs that share a GPU, relative to one job alone."""
     interference: float = 0.0
-    """What a job on several hosts loses of its pace while another such job is on one of them."""
+    """Share of its pace that a job on several hosts loses while another such job is on one of them."""
     seed: int = 0
     scaling: bool = False
     """Whether hosts are switched off and on as the policy wants, or the jobs need."""
@@ -64,18 +64,18 @@ class Conditions:
     always_on: tuple[str, ...] = ()
     """Machines that are never switched off."""
     scale_window: float = 600.0
-    """Seconds for which fewer hosts must do before one is switched off."""
+    """Scale-down stabilization window, seconds."""
     boot: float = 180.0
-    """Seconds from the wish for a host until it is up."""
+    """Seconds from switching a host on until it is up."""
 
     @property
     def efficiency_needed(self) -> float:
-        """Of a batch, by the workers' rule."""
+        """Minimum efficiency of a batch, by the workers' rule."""
         return self.least_efficiency if self.careful_batches else 0.0
 
     @property
     def noise_believed(self) -> float:
-        """Share of the noise scale that workers go by."""
+        """Share of the noise scale that workers use."""
         return self.sure_noise if self.careful_batches else 1.0
 
     @property
@@ -88,4 +88,4 @@ POLLUX = Conditions(
     alone_passes=2, keep_factor=1.0, batches_on_ticks=True, learn_after=0.0,
     careful_batches=False,
 )  # fmt: skip
-"""Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""
+"""Pollux, OSDI 2021, section 5.3: a decision per minute, 30 seconds per restart, nothing known of new jobs."""

@@ -1,7 +1,7 @@
-"""What will become of the jobs that there are: the simulator begun with the state of a live cluster. Pure.
+"""Forecast of the current jobs: a simulation from a live cluster's state. Pure.
 
-Nobody knows what will be submitted: a forecast is of today's jobs alone. What is known of a job's speed is taken for
-the truth; elastic jobs without a profile count as perfectly scaling up to `required_gpus`.
+Future submissions are unknown, so a forecast is of the current jobs alone. The known speed of a job is taken as true.
+Elastic jobs without a profile count as perfectly scaling up to `required_gpus`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
-MOST_EVENTS = 100_000  # of one forecast: several times what the time to compute allows
-FETCH_S = 300.0  # where nobody knows how long the fetch of an image takes: other jobs are foreseen with this
-MANY = 200  # jobs; with more of them decisions lie apart by a tenth of how long jobs take, so as to get further
+MOST_EVENTS = 100_000  # maximum of one forecast: several times what the computing time allows
+FETCH_S = 300.0  # assumed for fetching an image if the time is unknown: forecasts of other jobs use it
+MANY = 200  # jobs; with more, the gap between decisions is a tenth of the mean run time, so as to get further
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a forecast needs of a job beside its `JobView`."""
+    """Facts about a job that a forecast needs beside its `JobView`."""
 
     name: str
     max_gpus: int
@@ -43,39 +43,41 @@ class Facts:
     profiled_gpus: int = 0
     max_duration: float | None = None
     image_in: float = 0.0
-    """Seconds until its image is there; infinite: it is being fetched, and nobody knows how long that takes."""
+    """Seconds until its image is there; infinite: it is being fetched, for an unknown time."""
     length_spread: float | None = None
-    """By which factor its length may be off, either way, where its family tells; None: as is usual."""
+    """Factor by which its run time may be off, either way, as its family shows; None: the usual one."""
 
 
 @dataclass(frozen=True)
 class Eta:
-    """When a job is expected to start and to end, seconds since the epoch; None: not within the time looked at, or not
-    to be told (`awaits_image`)."""
+    """Expected start and end of a job, seconds since the epoch.
+
+    None: later than the forecast reaches, or unknown (`awaits_image`).
+    """
 
     start: float | None
     end: float | None
     earliest: float | None
-    """Bounds of the end, by how well the lengths that it depends on are known."""
+    """Bounds of the end, by how well the run times that it depends on are known."""
     latest: float | None
     basis: Basis
     awaits_image: bool = False
-    """Nobody knows how long the fetch of its image takes, so neither start nor end can be told."""
+    """The time to fetch its image is unknown, and so are start and end."""
     beyond_quota: bool = False
-    """Its user's quota, or the group's, is smaller than what it needs: it can't start while that is so."""
+    """It needs more than the quota of its user or group, and can't start while that is so."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What comes of one policy. `until`: up to when it was looked at; infinite: to the end of all jobs that can run."""
+    """Forecast under one policy. `until`: time that it reaches; infinite: to the end of all jobs that can run."""
 
     run: Run
     etas: Mapping[str, Eta]
     until: float
     cut: str
-    """Why it ends there: `horizon`, `time` (to compute is over), `events` (too many), `failed`, or empty."""
+    """Why it ends there: `horizon`, `time` (computing time is over), `events` (too many), `failed`, or empty."""
     problem: Exception | None = None
-    """What failed: a policy, or the simulator. What was found until then holds."""
+    """Error of a policy or the simulator. The results until then are valid."""
 
 
 def forecast(
@@ -89,8 +91,10 @@ def forecast(
     always_on: Set[str] = frozenset(),
     quotas: Quotas = NO_QUOTAS,
 ) -> Forecast:
-    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS.
-    Hosts are switched off and on by `switching`, if given, but never those of `always_on`."""
+    """Simulate `policy` from `snapshot` on for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS.
+
+    Hosts are switched off and on by `switching`, if given, but never those of `always_on`.
+    """
     asked, cut = 0, ""
 
     def stop(elapsed: float) -> bool:
@@ -112,7 +116,7 @@ def forecast(
         interval=max(60.0, usual) if len(jobs) > MANY else 60.0,
         gap=usual / 10 if len(jobs) > MANY else 0.0,
         family_memory=False,
-        lengths="declared",  # those that are known here
+        lengths="declared",  # run times that are known here
         stall_up=sum(restarts) / len(restarts) if restarts else RESTART_S,
     )
     if switching is not None:
@@ -126,7 +130,7 @@ def forecast(
             scale_target=rule.target,
             always_on=tuple(sorted(always_on)),
         )
-    # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
+    # The GPUs that are shared are known for now only. If left out, they are derived from the jobs' allocations.
     hosts = [replace(host, gpu_jobs=(), gpu_utilization=(), gpu_memory_left=()) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop, quotas=quotas)
     simulation.last_host = snapshot.last_host
@@ -184,7 +188,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
 
 
 def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts], quotas: Quotas) -> dict[str, Eta]:
-    """Whoever waits depends on how well the lengths of those before it are known."""
+    """Return the expected times. Those of a waiting job depend on how well the run times before it are known."""
     running = {job.id for job in snapshot.jobs if job.allocation}
     bases = {job.id: job.basis for job in snapshot.jobs}
     beyond = {job.id for job in snapshot.jobs if job.id not in running and exceeds_quota(job, quotas)}
@@ -202,7 +206,7 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts], quotas: Quot
         factor = own if job_id in running else spread
         start: float | None = outcome.started_at
         if job_id in running:
-            start = facts[job_id].started_at or snapshot.now  # those that hold GPUs and are not running yet soon are
+            start = facts[job_id].started_at or snapshot.now  # jobs that hold GPUs will soon run
         ends = math.isfinite(outcome.ended_at)
         span = outcome.ended_at - snapshot.now
         etas[job_id] = Eta(

@@ -1,4 +1,4 @@
-"""What the conditions of a simulation let anybody know of how long jobs take."""
+"""Run times of jobs, as far as a simulation's conditions reveal them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from schedulearn.scheduler.sim.jobs.training import Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
 BASES = {"declared": Basis.PROGRESS, "predicted": Basis.FAMILY}
-"""By `Conditions.lengths`; no other lets anybody know."""
+"""Basis by `Conditions.lengths`. With any other value, run times are unknown."""
 
 
 def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
-    """Job -> by what its declared length is wrong."""
+    """Return job -> factor by which its declared work is wrong."""
     dice = random.Random(conditions.seed)  # noqa: S311
     spread = math.log(conditions.length_error)
     return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
 
 
 def remaining(training: Training, error: float) -> Length | None:
-    """What is left, as far as the conditions let anybody know. `error`: of a declared length."""
+    """Return the remaining time, as far as the conditions reveal it. `error`: factor on the declared work."""
     basis = _basis(training)
     seconds = None if basis is None else _seconds_left(training, error)
     return None if basis is None or seconds is None else Length(seconds, basis)
 
 
 def _basis(training: Training) -> Basis | None:
-    """Of the conditions and of a job that ran before, what is less trustworthy."""
+    """Return the less trustworthy basis of the conditions and of a job that ran before."""
     allowed, running = BASES.get(training.conditions.lengths), training.job.running
     if allowed is None or running is None or running.basis is None:
         return allowed if running is None else None
@@ -39,7 +39,7 @@ def _basis(training: Training) -> Basis | None:
 
 
 def _seconds_left(training: Training, error: float) -> float | None:
-    """On one GPU."""
+    """Return the remaining seconds on one GPU; None if unknown."""
     total = None
     if training.conditions.lengths == "declared":
         total = training.application.total_steps * error

@@ -1,8 +1,7 @@
-"""What a policy would do with the jobs that there are, at once and within a fixed time, so that several can be
-compared. Pure.
+"""Preview of a policy with the current jobs, for comparisons. Pure.
 
-What comes of one policy depends on the state, the policy and the horizon alone: not on what it is compared with, nor on
-how fast the machine computes.
+It shows what a policy would do at once and within a fixed time. It depends on the state, the policy and the horizon
+alone: not on the other policies compared, nor on how fast the machine computes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from schedulearn.scheduler.sim.run import Outcome
 
 @dataclass(frozen=True)
 class Change:
-    """What a policy would do at once to a job."""
+    """Change that a policy would make to a job at once."""
 
     job: str
     action: str
@@ -49,23 +48,23 @@ class Totals:
     ended: int
     """Jobs that end by then."""
     changes: int
-    """Jobs to which it would do something at once."""
+    """Jobs that it would change at once."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What comes of one policy."""
+    """Preview of one policy."""
 
     forecast: Forecast
     changes: Sequence[Change]
     unchanged: int
     until: float
-    """The end of the time that its figures are about, seconds since the epoch."""
+    """End of the period that its figures cover, seconds since the epoch."""
     totals: Totals | None
-    """None: it was not played up to the horizon (`forecast.cut`), so its figures can't be compared; or no job can
+    """None: the simulation did not reach the horizon (`forecast.cut`), so its figures can't be compared; or no job can
     run."""
     left_out: int = 0
-    """Jobs that can't run as the cluster and the quotas are, whatever the policy: no figure counts them."""
+    """Jobs that can't run with this cluster and these quotas, whatever the policy. No figure counts them."""
 
 
 def play(
@@ -79,7 +78,7 @@ def play(
     always_on: Set[str] = frozenset(),
     quotas: Quotas = NO_QUOTAS,
 ) -> Played:
-    """Plays on from `snapshot`. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
+    """Simulate from `snapshot` on. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
     plan = policy_plan_within(lambda seen: plan_by_type(policy.allocate, seen), snapshot, quotas)
     if faults := plan_faults(snapshot, plan):
         raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
@@ -105,7 +104,7 @@ def play(
 
 
 def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
-    """Tell whether a waiting job needs more than all hosts have, or than its quota ever allows."""
+    """Return whether a waiting job needs more than all hosts have, or than its quota ever allows."""
     if job.allocation:
         return False
     needed = job.min_gpus if job.elastic else job.required_gpus

@@ -1,8 +1,8 @@
-"""Jobs that ended well, as a trace for the simulator: what would another policy have made of them? Pure.
+"""Trace of past jobs that ended well, for another policy to replay. Pure.
 
-Elastic jobs that reported are elastic in the trace too: how fast they would have been on other GPUs is what their
-family's newest profile predicts, and their work is what that profile says they did on the GPUs that they had. Played
-on the same GPUs again, each takes as long as it took. All others are rigid, for as long as they ran.
+Elastic jobs that reported are elastic in the trace too. Their family's newest profile predicts their speed on other
+GPUs. Their work is what that profile says they did on the GPUs that they had. Replayed on the same GPUs, each takes as
+long as it took. All other jobs are rigid, and run for as long as they ran.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from schedulearn.scheduler.core.cluster_state import Job, Task
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
 
-COLD_START_S = 10.0  # of a job's time, before its first step: the simulator adds as much (`Conditions.cold_start`)
-WORKED = 0.1  # of a job's time at least, however long its starts took
+COLD_START_S = 10.0  # time before a job's first step; the simulator adds as much (`Conditions.cold_start`)
+WORKED = 0.1  # minimum share of a job's time that counts as work, however long its starts took
 FRACTIONS = 21  # points of a noise curve
 
 Curve = Sequence[tuple[float, float]]
@@ -27,7 +27,7 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class FinishedJob:
-    """One job that ended well, and what it reported."""
+    """Job that ended well, and what it reported."""
 
     job: Job
     tasks: Sequence[Task]
@@ -39,7 +39,7 @@ class FinishedJob:
 
 @dataclass(frozen=True)
 class AllocationSpan:
-    """A time for which a job had the same number of GPUs and hosts. Seconds since the epoch."""
+    """Period in which a job had the same number of GPUs and hosts. Seconds since the epoch."""
 
     begin: float
     end: float
@@ -49,7 +49,7 @@ class AllocationSpan:
 
 @dataclass(frozen=True)
 class JobKind:
-    """What jobs of one family and batch share."""
+    """Properties that jobs of one family and batch share."""
 
     name: str
     goodput: Goodput
@@ -57,7 +57,7 @@ class JobKind:
 
 
 def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None]) -> dict[str, object]:
-    """The JSON trace of docs/simulator.md. `kind_of`: a row of `job` to what is known of its kind, or None."""
+    """Return the JSON trace of docs/simulator.md. `kind_of`: from a row of `job` to its kind, or None if unknown."""
     begin = min((each.job.submitted_at for each in past), default=0.0)
     kinds: dict[str, JobKind] = {}
     jobs = []
@@ -88,7 +88,7 @@ def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None])
 
 
 def work(past: FinishedJob, kind: JobKind) -> float:
-    """Steps of the initial batch size that the job is worth: its goodput on what it had, summed up over its time."""
+    """Return the job's work in steps of the initial batch size: its goodput on its GPUs, summed over time."""
     found = stretches(past.tasks)
     total = sum(stretch.end - stretch.begin for stretch in found)
     steps = 0.0
@@ -101,7 +101,7 @@ def work(past: FinishedJob, kind: JobKind) -> float:
 
 
 def stretches(tasks: Iterable[Task]) -> list[AllocationSpan]:
-    """From the tasks of a job, however many it had at a time: one a gang's host, or one a worker."""
+    """Return a job's allocation over time, from its tasks: one per host of a gang, or one per worker."""
     ran = [(t.started_at, t.finished_at, t) for t in tasks if t.started_at is not None and t.finished_at is not None]
     times = sorted({at for started_at, finished_at, _ in ran for at in (started_at, finished_at)})
     found = []
@@ -114,7 +114,7 @@ def stretches(tasks: Iterable[Task]) -> list[AllocationSpan]:
 
 
 def noise_curve(points: Sequence[tuple[float, float, float]], done: float = 1.0) -> Curve:
-    """The curve over a whole training, from the points of one that has come so far; constant from there on."""
+    """Return the curve over a whole training, from points up to the fraction `done`; constant from there on."""
     if not points or points[-1][0] <= 0:
         return ()
     last = points[-1][0]
@@ -128,7 +128,7 @@ def noise_at(curve: Curve, fraction: float) -> float | None:
 
 
 def _at(x: float, points: Sequence[tuple[float, float]]) -> float:
-    """Linear between points by rising x, constant beyond."""
+    """Interpolate linearly between points by rising x; constant beyond."""
     import numpy as np  # not at the start of a service, which may never need it
 
     xs, values = zip(*points, strict=True)
@@ -149,5 +149,5 @@ def _application(kind: JobKind) -> Mapping[str, object]:
         "throughput": asdict(next(iter(kind.goodput.models.values()))),
         "noise_scale": [list(point) for point in kind.noise] or [[0.0, kind.goodput.phi]],
         "noise_is_sure": True,  # as it was reported
-        "total_progress_steps": 1.0,  # each job tells its own
+        "total_progress_steps": 1.0,  # each job has its own
     }

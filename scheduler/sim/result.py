@@ -1,4 +1,4 @@
-"""What a simulated run amounts to: the figures of the table, and the series of the report."""
+"""Figures of a simulated run for the table, and series for the report."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Summary:
-    """Times in seconds, over the jobs that ended. Fairness is finish-time fairness (Themis, NSDI 2020, section 3.1):
-    how many times as long a job took as it would have on its equal share of the cluster; lower is better."""
+    """Figures of one run. Times are in seconds, over the jobs that ended.
+
+    Fairness is finish-time fairness (Themis, NSDI 2020, section 3.1): the time that a job took, over the time on its
+    equal share of the cluster. Lower is better.
+    """
 
     jobs: int
     unfinished: int
@@ -33,14 +36,14 @@ class Summary:
     mean_unfairness: float
     worst_unfairness: float
     restarts: float
-    """A job, on average."""
+    """Mean number per job."""
     decision_ms: float
     """Mean time of one decision, milliseconds."""
     decisions: int
     deadlines: int = 0
-    """Jobs that had one."""
+    """Jobs that had a deadline."""
     late: int = 0
-    """Of these, those that ended after it, or never."""
+    """Jobs that ended after their deadline, or never."""
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
@@ -91,8 +94,10 @@ def _merged(periods: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def unfairness(run: Run) -> list[float]:
-    """For each job that ended: its time over the time that it would have taken alone on 1/N of the cluster, N being the
-    mean number of unfinished jobs while it was there."""
+    """Return, for each job that ended, its time over the time that it would have taken alone on 1/N of the cluster.
+
+    N is the mean number of unfinished jobs while it was there.
+    """
     ended = [o for o in run.outcomes if math.isfinite(o.ended_at)]
     total = sum(host.gpus for host in run.hosts)
     width = max((host.gpus for host in run.hosts), default=1)
@@ -115,8 +120,10 @@ def _seconds_before(instants: Floats, begin: float, end: float) -> float:
 
 
 def time_alone(app: Application, share: float, width: int, required: int = 1, most: int = 10**6) -> float:
-    """Seconds that a job takes with `share` GPUs (a fraction: for that part of the time) on hosts of `width`, at its
-    best batch and with nothing else there."""
+    """Return the seconds that a job takes alone with `share` GPUs on hosts of `width`, at its best batch.
+
+    A fraction of a GPU is that GPU for that part of the time.
+    """
     if app.times is None:
         return app.total_steps * max(1.0, required / share)
     share = min(share, float(min(most, app.max_gpus)))
@@ -163,4 +170,4 @@ COLUMNS: Sequence[tuple[str, str, str]] = (
 )
 """(field of Summary, heading, format) of the table."""
 LATE_COLUMN = ("late", "late", "d")
-"""The same, where jobs have deadlines."""
+"""The same for one more column, where jobs have deadlines."""

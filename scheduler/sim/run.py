@@ -1,4 +1,4 @@
-"""What a simulation gives."""
+"""Results of a simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulearn.scheduler.sim.workload import TraceJob
 
 @dataclass(frozen=True)
 class Held:
-    """Who had which GPUs when; for plots and for host-hours."""
+    """Period in which a job held GPUs; for plots and for host-hours."""
 
     job: str
     allocation: Mapping[str, int]
@@ -21,7 +21,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One job's fate. Times are seconds of the trace; `ended_at` is infinite for a job that could never run."""
+    """Result of one job. Times are seconds of the trace; `ended_at` is infinite for a job that could never run."""
 
     job: TraceJob
     started_at: float
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """What a simulation gives: one `Outcome` a job, who held what, and what deciding cost."""
+    """Results of a simulation: one `Outcome` per job, held GPUs, and decision times."""
 
     outcomes: tuple[Outcome, ...]
     held: tuple[Held, ...]

@@ -1,6 +1,6 @@
-"""A discrete-event simulator of the scheduler: the same policies on the same snapshots, without the waiting.
+"""Discrete-event simulator of the scheduler, with the same policies and snapshots.
 
-It plays arrivals, restarts, profiling, batch sizes and the change of noise scales; hosts do not fail in it.
+It simulates arrivals, restarts, profiling, batch sizes and changes of noise scales. Hosts do not fail in it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from schedulearn.scheduler.sim.workload import TraceJob
 
 SAME_TIME_S = 1e-6
 MIN_REVIEW_S = 0.05
-"""A policy that asks to be asked again is, but no sooner: the service's loop waits as long."""
+"""Minimum time until a policy's `review_at`: the service's loop waits as long."""
 MOST_EVENTS_AT_ONCE = 1000
-"""Of one job at one instant; it has at most a few dozen."""
+"""Maximum events of one job at one instant; normally it has at most a few dozen."""
 FRUITLESS_DECISIONS = 10_000
-"""After so many in a row without any training, the policy is asked again only when something happens."""
+"""After this many in a row without any training, the policy is called again only when something happens."""
 
 
 class StuckError(RuntimeError):
-    """A job of the simulation does something again and again at one instant: a bug of the simulator."""
+    """Error raised when a job repeats an event at one instant: a bug of the simulator."""
 
     def __init__(self, job: str, event: JobEvent, now: float) -> None:
         super().__init__(f"job {job}: its event {event.kind.value!r} at {now:.6f} s comes again and again")
@@ -45,7 +45,7 @@ class StuckError(RuntimeError):
 
 
 class _Due(NamedTuple):
-    """Something that happens to a job, or, without one, to the hosts."""
+    """Event of a job, or of the hosts if it names no job."""
 
     at: float
     serial: int
@@ -55,11 +55,13 @@ class _Due(NamedTuple):
 
 
 class Simulation:
-    """One policy on one trace. `run` plays it to its end, or until `stop(seconds since the start)`, which is asked at
-    least once an event; `progress(done, total)` is told of every job that ends.
+    """Simulation of one policy on one trace.
 
-    Its clock, `now`, counts from `start`: in seconds since the epoch a float steps by 2.4e-7, which is too coarse to
-    reckon with. What comes in and goes out, also to the policy, is in the time of the trace (docs/adr/0019).
+    `run` goes to the end of the trace, or until `stop(seconds since the start)`, which is called at least once per
+    event. `progress(done, total)` is called for every job that ends.
+
+    The clock, `now`, counts from `start`: in seconds since the epoch a float steps by 2.4e-7, which is too coarse to
+    compute with. Inputs and outputs, also those of the policy, are in the time of the trace (docs/adr/0019).
     """
 
     def __init__(
@@ -75,8 +77,8 @@ class Simulation:
         stop: Callable[[float], bool] = lambda elapsed: False,
         quotas: Quotas = NO_QUOTAS,
     ) -> None:
-        """`start`: None: the last tick of the conditions' interval before the first job. `quotas`: with what was used
-        as of now."""
+        """`start`: None: the last tick of the conditions' interval before the first job. `quotas`: with usage as of
+        now."""
         self.quotas = quotas
         self.policy, self.hosts = policy, tuple(hosts)
         self.conditions = conditions or Conditions()
@@ -108,8 +110,11 @@ class Simulation:
         self._errors = length_errors(jobs, self.conditions)
 
     def run(self) -> Run:
-        """Raises RuntimeError for a policy that makes faulty plans, and whatever a policy raises; `result` then gives
-        what happened until then."""
+        """Run the simulation and return its result.
+
+        Raises RuntimeError for a policy that makes faulty plans, and any error of the policy. `result` then returns
+        what happened until then.
+        """
         while self._arrivals and self._arrivals[-1].running is not None and self._is_due(self._next_arrival()):
             self._arrive(self._arrivals.pop())
         while (self._arrivals or self.active) and not self._is_stopped():
@@ -125,11 +130,11 @@ class Simulation:
             if self._stopped:
                 break
             if decide and not self._decide() and not self._arrivals and not self._events:
-                break  # nothing runs, nothing comes: whoever waits would wait for ever
+                break  # nothing runs and nothing arrives: waiting jobs would wait for ever
         return self.result()
 
     def result(self) -> Run:
-        """What has happened up to now; jobs that have not ended never do."""
+        """Return the results up to now. Jobs that have not ended count as never ending."""
         for training in self.active.values():
             self._release(training)
             self._record(training, math.inf)
@@ -150,7 +155,7 @@ class Simulation:
         )
 
     def _time(self, now: float) -> float:
-        """In the time of the trace."""
+        """Convert `now` to the time of the trace."""
         return self.start + now
 
     def _is_due(self, at: float) -> bool:
@@ -171,7 +176,7 @@ class Simulation:
         return min(self._next_arrival(), event, review, self._next_tick if self.active else math.inf)
 
     def _take_arrivals(self) -> bool:
-        """Whether any came."""
+        """Admit the jobs that arrive now; return whether there were any."""
         came = False
         while self._is_due(self._next_arrival()) and not self._is_stopped():
             self._arrive(self._arrivals.pop())
@@ -179,7 +184,7 @@ class Simulation:
         return came
 
     def _take_events(self) -> bool:
-        """Whether any calls for a decision."""
+        """Handle the events due now; return whether any calls for a decision."""
         call = False
         while self._events and self._is_due(self._events[0].at) and not self._is_stopped():
             call |= self._happens(heapq.heappop(self._events))
@@ -218,7 +223,7 @@ class Simulation:
                 self._schedule(training)
 
     def _happens(self, due: _Due) -> bool:
-        """What a job, or a host that is up now, does by itself. Returns whether that calls for a decision."""
+        """Handle an event of a job, or of a host that is up now. Return whether it calls for a decision."""
         if due.event is None:
             return True
         training = self.active.get(due.job)
@@ -245,7 +250,7 @@ class Simulation:
             self._set_paces()
 
     def _check_progress(self, training: Training, event: JobEvent, before: tuple[object, ...]) -> None:
-        """Raises StuckError if the job does nothing new for the second time at one instant."""
+        """Raise StuckError for a second event without progress, or too many events, of the job at one instant."""
         if self.now > training.instant + SAME_TIME_S:
             training.instant, training.events_at_once, training.idle_at_once = self.now, 0, 0
         training.events_at_once += 1
@@ -272,7 +277,7 @@ class Simulation:
             self.held.append(Held(training.job.id, training.allocation, *times))
 
     def _decide(self) -> bool:
-        """One decision, applied. Returns whether anything runs after it."""
+        """Make and apply one decision. Return whether anything runs after it."""
         self._decided_at = self.now
         trained = [training.advance(self.now) for training in self.active.values()]
         self._fruitless = 0 if any(trained) else self._fruitless + 1
@@ -317,7 +322,7 @@ class Simulation:
     def _set_paces(self) -> None:
         beside = self._shares or self.conditions.interference > 0
         if not beside and not self._uneven:
-            return  # nobody is in anybody's way, nor was before
+            return  # no job slows another one down, nor did before
         found = paces(self.active.values(), self._gpus_of if self._shares else {}, self.conditions)
         for training in self.active.values():
             if training.set_pace(found.get(training.job.id, 1.0), self.now):
@@ -351,7 +356,7 @@ class Simulation:
         return self.conditions.stall_up
 
     def _type_of(self, allocation: Mapping[str, int]) -> str:
-        """A gang runs at the pace of its slowest GPUs."""
+        """Return the slowest GPU type of an allocation, since a gang runs at the pace of its slowest GPUs."""
         types = {self.types[host] for host in allocation}
         return min(types, key=lambda t: (self.conditions.speeds.get(t, 1.0), t), default=NO_TYPE)
 
@@ -393,7 +398,7 @@ class Simulation:
 
 
 def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:
-    """Before the first job: counted from there, ticks are where they are in the time of the trace."""
+    """Return the last tick before the first job. Ticks counted from there match those in the time of the trace."""
     first = min((job.submitted_at for job in jobs), default=0.0)
     return min(first, math.floor(first / interval) * interval)
 
@@ -401,5 +406,5 @@ def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:
 def simulate(
     policy: Policy, jobs: Sequence[TraceJob], hosts: Sequence[HostView], conditions: Conditions | None = None
 ) -> Run:
-    """Plays `jobs` on `hosts` under `policy`."""
+    """Simulate `jobs` on `hosts` under `policy`."""
     return Simulation(policy, jobs, hosts, conditions).run()

@@ -1,4 +1,4 @@
-"""Hosts that are switched off and on in a simulation: as the policy wants, by the same steps as the service's."""
+"""Switching of hosts off and on in a simulation, as the service does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from schedulearn.scheduler.sim.conditions import Conditions
 
 
 class HostSwitch:
-    """Hosts that are parked in what it is given are off at first, and closed ones stay as they are; so are those beyond
-    the rule's `initial`. `on` holds (begin, end) of every time for which a host was on. A machine that is several hosts
-    to policies, one a type of GPU, is switched as a whole."""
+    """Switch of the hosts, as the policy wants.
+
+    Hosts that are given as parked, or are beyond the rule's `initial`, are off at first. Cordoned hosts stay as they
+    are. `on` holds (begin, end) of every time for which a host was on. A machine that is several hosts to policies, one
+    per GPU type, is switched as a whole.
+    """
 
     def __init__(self, hosts: Sequence[HostView], conditions: Conditions, now: float) -> None:
         self.rule: ScalingRule = conditions.scaling_rule
@@ -34,7 +37,7 @@ class HostSwitch:
         self.on: list[tuple[float, float]] = []
 
     def views(self, now: float, held: Mapping[str, int]) -> tuple[HostView, ...]:
-        """The hosts as a policy may see them; `held`: host id -> GPUs that jobs hold."""
+        """Return the hosts as a policy sees them; `held`: host id -> GPUs that jobs hold."""
         return tuple(self._view(host, now, held.get(host.id, 0)) for host in self._hosts)
 
     def _view(self, host: HostView, now: float, held: int) -> HostView:
@@ -44,7 +47,7 @@ class HostSwitch:
         return replace(host, gpus=whole, open=True, parked_gpus=0) if host.parked_gpus else host
 
     def turn(self, now: float, plan: Plan, held: Mapping[str, int], rigid: Set[str]) -> tuple[list[str], list[float]]:
-        """(ids of hosts that were just closed, times at which one will be up). `rigid`: hosts with rigid jobs."""
+        """Switch hosts; return (ids of hosts just cordoned, times one is up). `rigid`: hosts with rigid jobs."""
         wanted = self._delay.settle(now, plan.desired_hosts)
         machine_of = {host.id: host.machine for host in self._hosts}
         gpus = dict.fromkeys(self._machines, 0)
@@ -70,5 +73,5 @@ class HostSwitch:
         return closed, ready
 
     def finish(self, now: float) -> tuple[tuple[float, float], ...]:
-        """All times for which hosts were on, up to now."""
+        """Return all times for which hosts were on, up to now."""
         return (*self.on, *((since, now) for since in self._since.values()))

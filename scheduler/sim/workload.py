@@ -1,4 +1,4 @@
-"""What the simulator plays: jobs, traces, generated arrivals."""
+"""Workload of the simulator: jobs, traces, generated arrivals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from schedulearn.scheduler.sim.application import (
 )
 
 MOST_SECONDS = 1e11
-"""In a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""
+"""Maximum in a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""
 
 JOB_KEYS = (
     "time", "application", "seconds", "name", "id", "num_replicas", "elastic", "min_gpus", "max_gpus", "total_steps",
@@ -38,10 +38,10 @@ MODEL_KEYS = (
     "init_batch_size", "max_batch_size", "local_batch_size", "accumulate", "throughput", "step_times", "noise_scale",
     "noise_is_sure", "total_progress_steps", "epochs", "step_time_rms_relative_error",
 )  # fmt: skip
-"""The last two say where the others are from, and so does `step_times` beside `throughput`."""
+"""The last two document the source of the others, and so does `step_times` beside `throughput`."""
 _ROW = ("hosts", "gpus", "samples", "step seconds", "seconds of them synchronising")
 MEASURED_CONDITIONS = "conditions"
-"""Key of a file of applications for what was measured of the cluster itself."""
+"""Key of a file of applications for measurements of the cluster itself."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TraceJob:
     """None: as many as the application can use."""
     elastic: bool = True
     gpu_type: str | None = None
-    """That of all its GPUs; None: any."""
+    """Required type of all its GPUs; None: any."""
     priority: int = 50
     weight: float = 1.0
     metric: Metric | None = None
@@ -65,11 +65,11 @@ class TraceJob:
     user: str = ""
     running: Running | None = None
     ready_at: float = 0.0
-    """It can't start before this time, whoever submitted it when: its image is being fetched."""
+    """Earliest start, whenever it was submitted: its image is being fetched."""
 
     @property
     def arrives_at(self) -> float:
-        """From when on policies see it."""
+        """Time from which policies see it."""
         return max(self.submitted_at, self.ready_at)
 
     @property
@@ -80,7 +80,7 @@ class TraceJob:
         return max(self.min_gpus, useful if self.max_gpus is None else min(self.max_gpus, useful))
 
     def with_passes(self, alone: int) -> TraceJob:
-        """The job as workers would run it that make so many passes of a large batch on a single GPU, at least."""
+        """Return the job with at least `alone` micro-steps for a large batch on a single GPU."""
         application = self.application
         if application.times is None or application.bounds.alone_passes == alone:
             return self
@@ -90,7 +90,7 @@ class TraceJob:
 
 @dataclass(frozen=True)
 class Running:
-    """How far a job is when the simulation begins."""
+    """State of a job when the simulation begins."""
 
     progress: float = 0.0
     allocation: Mapping[str, int] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class Running:
     """How long it has run on its allocation."""
     restarts: int = 0
     profile: Goodput | None = None
-    """How fast it goes, as measured; taken for the truth. None: as its application says."""
+    """Its measured speed, taken as true. None: its application determines the speed."""
     profiled_gpus: int = 0
-    """The most GPUs that it was measured on."""
+    """Maximum number of GPUs that it was measured on."""
     basis: Basis | None = Basis.PROGRESS
-    """How policies know how much is left, as far as the conditions let them; None: they don't."""
+    """Basis of the remaining time that policies see, if the conditions reveal it; None: they don't see it."""
 
 
 def load_applications(path: Path | None = None) -> dict[str, Application]:
@@ -116,7 +116,7 @@ def load_applications(path: Path | None = None) -> dict[str, Application]:
 
 
 def measured_sharing(path: Path | None) -> float | None:
-    """What jobs that share a GPU do together, if a file of applications has it under `conditions`."""
+    """Return the total speed of jobs that share a GPU, if a file of applications has it under `conditions`."""
     entry = _read_json(path).get(MEASURED_CONDITIONS) if path is not None else None
     if entry is None:
         return None
@@ -253,7 +253,7 @@ def _application_of(row: Mapping[str, object], known: Mapping[str, Application],
 
 
 def _is_rigid(row: Mapping[str, object], application: Application, where: str) -> bool:
-    """Jobs are elastic unless they say otherwise, or nothing but their length is known."""
+    """Return whether a job is rigid: jobs are elastic unless they say otherwise, or only their run time is known."""
     text = str(row.get("elastic") if row.get("elastic") is not None else "").strip().lower()
     if text not in ("", "true", "1", "yes", "false", "0", "no"):
         raise InvalidError(f"{where}: elastic must be true or false, not {row.get('elastic')!r}", field="elastic")
@@ -317,7 +317,7 @@ def _application(name: str, entry: object, where: str) -> Application:
 
 
 def _fitted(measured: object) -> StepTimeModel:
-    """Raises TypeError or ValueError for what can't be measurements."""
+    """Fit a model to measurements. Raises TypeError or ValueError for what can't be measurements."""
     rows = np.array(measured, dtype=float)
     if rows.ndim != 2 or rows.shape[1] != len(_ROW):
         raise ValueError(f"step_times must be rows of {', '.join(_ROW)}")
@@ -335,11 +335,11 @@ def _read_json(path: Path) -> dict[str, object]:
     return content
 
 
-# --- arrivals made up ---
+# --- generated arrivals ---
 
 
 def poisson(dice: random.Random, per_hour: float) -> Iterator[float]:
-    """Times of arrivals that know nothing of each other."""
+    """Yield the times of independent arrivals."""
     at = 0.0
     while True:
         at += dice.expovariate(per_hour / 3600)
@@ -347,7 +347,7 @@ def poisson(dice: random.Random, per_hour: float) -> Iterator[float]:
 
 
 def bursts(size: int, every_s: float = 10.0) -> Iterator[float]:
-    """`size` jobs at once every `every_s` seconds, as the original Schedulearn was tested with."""
+    """Yield `size` arrivals at once every `every_s` seconds, as the original Schedulearn was tested with."""
     at = 0.0
     while True:
         yield from [at] * size
@@ -355,8 +355,10 @@ def bursts(size: int, every_s: float = 10.0) -> Iterator[float]:
 
 
 def diurnal(dice: random.Random, per_hour: float, depth: float = 0.9, day_s: float = 86400.0) -> Iterator[float]:
-    """Poisson arrivals whose rate swings over the day by `depth` of its mean: few at first, most at noon (Lewis and
-    Shedler's thinning)."""
+    """Yield Poisson arrivals whose rate varies over the day by `depth` of its mean.
+
+    They are few at first, and most at noon (Lewis and Shedler's thinning).
+    """
     for at in poisson(dice, per_hour * (1 + depth)):
         rate = 1 - depth * math.cos(2 * math.pi * at / day_s)
         if dice.random() < rate / (1 + depth):
@@ -369,7 +371,7 @@ def random_trace(
     arrivals: Callable[[random.Random], Iterator[float]],
     applications: Sequence[tuple[Application, float, tuple[int, ...]]] | None = None,
 ) -> list[TraceJob]:
-    """`count` jobs drawn from `applications`: (application, share, GPUs that its users ask for)."""
+    """Draw `count` jobs from `applications`: (application, share, GPUs that its users ask for)."""
     dice = random.Random(seed)  # noqa: S311
     mix = applications or _pollux_mix()
     times = arrivals(dice)

@@ -1,5 +1,7 @@
-"""Which batch a job's worker would go on with: looked up for all noise scales that may come, and shared by all jobs of
-one application at one point of their training."""
+"""Table of the next batch of a job's worker, by noise scale.
+
+It covers all noise scales that may come. All jobs of one application at one point of their training share it.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,26 @@ from schedulearn.scheduler.sim.application import Floats
 
 
 class NextBatches(dict[float, int]):
-    """What a worker would go on with, by the noise scale that it sees."""
+    """Next batch of a worker, by the noise scale that it sees."""
 
     def __init__(self, choose: Callable[[Floats], list[int]]) -> None:
         super().__init__()
         self._choose = choose
 
     def learn(self, phi: float, ahead: Floats) -> int:
-        """For `phi`, and at once, since that takes hardly longer, for all that comes if it is one of `ahead`."""
+        """Compute the batch for `phi`. If `phi` is in `ahead`, compute all of `ahead`, which takes hardly longer."""
         phis = ahead if phi in ahead else np.array([phi])
         self.update(zip(phis.tolist(), self._choose(phis), strict=True))
         return self[phi]
 
 
 class Way(NamedTuple):
-    """How workers choose, apart from what they have measured."""
+    """Settings by which workers choose, apart from what they have measured."""
 
     use_efficiency: bool
     keep_factor: float
     careful: bool
-    """By the SDK's rule, with no batch above `largest`."""
+    """Whether workers follow the SDK's rule, with no batch above `largest`."""
     least_efficiency: float
     largest: float
 
@@ -45,7 +47,7 @@ def batch_choice(
     models: tuple[tuple[str, StepTimeModel], ...], bounds: BatchBounds, speeds: tuple[tuple[str, float], ...], way: Way,
     nodes: int, gpus: int, batch: int, gpu_type: str,
 ) -> NextBatches:  # fmt: skip
-    """Jobs of one application at one point of their training choose alike."""
+    """Return the table that jobs of one application share at one point of their training."""
     known = Goodput(dict(models), 0.0, bounds, dict(speeds), way.use_efficiency, way.least_efficiency)
     here = (nodes, gpus, batch)
     if way.careful:

@@ -1,4 +1,4 @@
-"""What was measured of a job, or of all jobs of its family, and what is believed by it."""
+"""Measurements of a job or its whole family, and the models fitted to them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.residuals import Residuals, residuals_of
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 
-Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica by steps of SAME_BATCH
+Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples per replica rounded by `alike`
 SAME_BATCH = 1.05
 
 
 @lru_cache(maxsize=10_000)
 def alike(samples: int) -> int:
-    """Batches within a few percent of each other tell the same."""
+    """Round `samples` to a power of SAME_BATCH: batches within a few percent of each other count as equal."""
     return max(1, round(SAME_BATCH ** round(math.log(max(1, samples)) / math.log(SAME_BATCH))))
 
 
 class Pass(NamedTuple):
-    """Measured: samples a replica, and seconds of a pass without synchronising and with it."""
+    """Measurement: samples per replica, and seconds of a micro-step without synchronising and with it."""
 
     local: int
     grad: float
@@ -39,10 +39,10 @@ class Fit(NamedTuple):
 
 @dataclass
 class Memory:
-    """What is known about a kind of job: its own profile, or that of its whole family."""
+    """Profile of a job, or of its whole family."""
 
     shapes: dict[Shape, Pass] = field(default_factory=dict)
-    """What was measured, newest last; as many as `limit`."""
+    """Measurements, newest last; at most `limit`."""
     lengths: list[float] = field(default_factory=list)
     """Total steps of jobs that ended."""
     limit: int = 40
@@ -62,7 +62,7 @@ class Memory:
         self.largest = max(gpus for _, _, gpus, _ in self.shapes)
 
     def fits(self) -> dict[str, Fit]:
-        """GPU type -> what was made of what was seen on it; the type seen first comes first."""
+        """Return GPU type -> fit of the measurements on it. The type seen first comes first."""
         if self._fits is None:
             by_type: dict[str, list[tuple[Shape, Pass]]] = {}
             for shape, times in self.shapes.items():
@@ -77,7 +77,7 @@ class Memory:
     def goodput(
         self, phi: float, bounds: BatchBounds, speeds: Mapping[str, float], least_efficiency: float = 0.0
     ) -> Goodput:
-        """By what is known now. Jobs at one point of their training share it, and the tables that it keeps."""
+        """Return the goodput by current measurements. Jobs at one point of their training share it and its tables."""
         fits = self.fits()
         found = self._goodputs.get((phi, bounds))
         if found is None:

@@ -1,4 +1,4 @@
-"""Jobs that run beside each other, and what that costs them."""
+"""Slowdown of jobs that run beside each other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from schedulearn.scheduler.sim.jobs.training import Training
 
 
 def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:
-    """Job -> its pace beside the others: jobs that share GPUs share what those do, and jobs on several hosts may get in
-    each other's way. Which GPUs of a host are shared is not told: all of its jobs count alike. `gpus_of`: hosts whose
-    GPUs are shared."""
+    """Return job -> its pace beside the others.
+
+    Jobs that share GPUs share their throughput. Jobs on several hosts may slow each other down. Since it is not known
+    which GPUs of a host are shared, all jobs of the host count alike. `gpus_of`: hosts whose GPUs are shared.
+    """
     running = [training for training in trainings if training.allocation and not training.suspended]
     held: dict[str, int] = {}
     spanning: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A job that trains in the simulator: how fast it really goes, and what has been learned about it so far."""
+"""Training job in the simulator: its true speed, and what is known of it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ NO_TYPE = "gpu"
 
 
 class EventKind(StrEnum):
-    """What a job can do by itself."""
+    """Events of a job."""
 
     END = "end"
     SEGMENT = "segment"
     """A part of its training is done, and its noise scale changes."""
     MEASURED = "measured"
-    """It trained for long enough to know its speed and its noise there."""
+    """It has trained long enough to know its speed and its noise scale."""
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """What a job does next, unless its allocation changes before."""
+    """Next event of a job, unless its allocation changes before."""
 
     at: float
     kind: EventKind
     progress: float = 0.0
-    """How far the job has got then, at least."""
+    """Minimum progress of the job at that time."""
 
 
 @dataclass
@@ -61,57 +61,57 @@ class Training:
     """Seconds for which it held GPUs."""
     restarts: int = 0
     clock: float = 0.0
-    """Up to when the numbers above are true."""
+    """Time up to which the numbers above are true."""
     stalled_until: float = 0.0
     placed_at: float = 0.0
     held_since: float = 0.0
-    """Since when it runs on what it holds; `placed_at`, or before the simulation began."""
+    """Start of its current allocation: `placed_at`, or before the simulation began."""
     started_at: float | None = None
     suspended: bool = False
     rate: float = 0.0
     """Steps of progress a second, once the stall is over."""
     pace: float = 1.0
-    """Of that rate, beside the other jobs on its GPUs and hosts."""
+    """Share of that rate that it reaches beside the other jobs on its GPUs and hosts."""
     batch: int = 0
     """Samples of a step over all of its GPUs; 0: it has none."""
     chosen: int = 0
     """The batch that its workers go on with on other GPUs; 0: the initial one."""
     chosen_at: float = 0.0
-    """Since when it has trained with it."""
+    """When it began to train with that batch."""
     shaped_since: float = 0.0
-    """Since when it has trained in its present shape."""
+    """When it began to train in its present shape."""
     steady_since: float = 0.0
-    """Since when it has trained with this batch in this part of its training."""
+    """When it began to train with this batch in this part of its training."""
     phi: float | None = None
     """Noise scale that was seen last, samples."""
     phi_of: tuple[int, int] | None = None
-    """The part of the training and the batch of which it is."""
+    """The part of the training, and the batch, that `phi` belongs to."""
     version: int = 0
     instant: float = -math.inf
-    """When the last of its events was, and how many of them, and of those that changed nothing, were at that time."""
+    """Time of its last event. The next two fields count its events at that time, and those that changed nothing."""
     events_at_once: int = 0
     idle_at_once: int = 0
     known: Goodput | None = None
-    """Measured before the simulation began, and taken for the truth."""
+    """Goodput measured before the simulation began; taken as true."""
     profiled: int = 0
-    """The most GPUs that it was measured on, with `known`."""
+    """Maximum number of GPUs that it was measured on, with `known`."""
     stalls: float = 0.0
     """Seconds lost to stalls, in all."""
     gpus: int = 0
     placement: Placement = ()
-    """Both of the allocation: they are asked for far more often than that changes."""
+    """Both follow from the allocation. They are stored because they are read far more often than it changes."""
     application: Application = field(init=False)
     profile: Memory = field(init=False)
-    """Its own, or that of its family, which holds all that it measured itself."""
+    """Its own profile, or that of its family, which includes its own measurements."""
     _part: tuple[float, int] = (-1.0, 0)
-    """For which progress it was looked up, and which it is then."""
+    """A progress, and the part of the training at it."""
     _last_part: int = 0
     _speed: float = 1.0
     _rates: list[float] | None = None
-    """With the present placement and batch, in each part of the training."""
+    """Rates in each part of the training, with the present placement and batch."""
     _step_seconds: float = 0.0
     _choices: tuple[dict[str, Fit], int, Way, NextBatches] | None = None
-    """What its worker would go on with here, with what that is so for."""
+    """Its worker's table of next batches, after the values that it is valid for."""
 
     def __post_init__(self) -> None:
         self.application = self.job.application
@@ -119,7 +119,7 @@ class Training:
         self._last_part = self.application.last_part
 
     def resume(self, state: Running, gpu_type: str, now: float, submitted_at: float) -> None:
-        """Goes on where it is when the simulation begins; `submitted_at` on the simulation's clock."""
+        """Set the state at the start of the simulation; `submitted_at` is on the simulation's clock."""
         self.progress, self.attained = state.progress, state.attained_gpu_seconds
         self.held_for, self.restarts = state.run_seconds, state.restarts
         self.known, self.profiled = state.profile, state.profiled_gpus
@@ -136,7 +136,7 @@ class Training:
         return self._part[1]
 
     def advance(self, now: float) -> bool:
-        """Lets time pass until `now`; nothing about the allocation changes within. Returns whether it trained."""
+        """Let time pass until `now`, with an unchanged allocation. Return whether the job trained."""
         held, trained = now - self.clock, 0.0
         if held > 0 and self.allocation:
             self.attained += held * self.gpus
@@ -148,7 +148,7 @@ class Training:
         return trained * self.rate > 0
 
     def give(self, allocation: Allocation, gpu_type: str, stall: float, now: float) -> None:
-        """Another allocation from `now` on; it trains again after `stall` seconds."""
+        """Change the allocation at `now`. The job trains again after `stall` seconds."""
         if allocation and self.attained:
             self.restarts += 1
         self.allocation = dict(allocation)
@@ -168,7 +168,7 @@ class Training:
         self.choose_batch()
 
     def set_pace(self, pace: float, now: float) -> bool:
-        """Whether that changes anything."""
+        """Set the pace; return whether it changed."""
         if pace == self.pace:
             return False
         self.advance(now)
@@ -176,7 +176,7 @@ class Training:
         return True
 
     def next_event(self, now: float) -> JobEvent | None:
-        """None while it does not train."""
+        """Return the next event; None while the job does not train."""
         if not self.allocation or self.suspended or self.rate <= 0:
             return None
         begin = max(now, self.stalled_until)
@@ -188,10 +188,10 @@ class Training:
         return JobEvent(measured, EventKind.MEASURED) if measured < at else JobEvent(at, kind, goal)
 
     def reach(self, event: JobEvent) -> bool:
-        """`event` happens now; for all but the end. Returns whether it brings a profile of a new size.
+        """Handle any `event` but the end, now. Return whether it brings a profile of a new size.
 
-        The progress is that of the event: computed from times it may fall short by a rounding error, and then the same
-        event would come again at the same instant, without end.
+        The progress is set to that of the event. Computed from times, it may fall short by a rounding error. The same
+        event would then come again at the same instant, without end.
         """
         ended = self.part
         self.progress = max(self.progress, event.progress)
@@ -206,7 +206,7 @@ class Training:
         return False
 
     def tick(self) -> None:
-        """Its worker looks at its batch, where workers do so by the clock."""
+        """Let the worker review its batch, under conditions where workers do so by the clock."""
         if self.allocation and self.clock > self.stalled_until and self.known is None and not self.suspended:
             self._see_noise(self.part)
             self.choose_batch()
@@ -220,11 +220,11 @@ class Training:
 
     @property
     def milestones(self) -> tuple[object, ...]:
-        """What its events change; what was measured last is the last of the shapes."""
+        """Values that its events change. The last shape is the newest measurement."""
         return (self.part, self.profiled, self.batch, self.rate, self.phi_of, next(reversed(self.own.shapes), None))
 
     def _measured_at(self) -> float:
-        """When it will have trained for long enough in a way that is yet to be measured; infinite: all is known."""
+        """Return when the next measurement will be complete; infinite if everything is known."""
         soon = self.conditions.learn_after
         if self.application.times is None:
             return math.inf
@@ -238,7 +238,7 @@ class Training:
 
     @property
     def _may_grow_at(self) -> float:
-        """When it has made the steps at its batch that the SDK asks for."""
+        """Time at which it has made as many steps at its batch as the SDK requires."""
         return self.chosen_at + MIN_STEPS * self._step_seconds if self.conditions.careful_batches else 0.0
 
     @property
@@ -247,19 +247,19 @@ class Training:
 
     @property
     def largest(self) -> int:
-        """The most GPUs that it, or its family, was measured on."""
+        """Maximum number of GPUs that it, or its family, was measured on."""
         return self.profiled if self.known is not None else self.profile.largest
 
     @property
     def local(self) -> int:
-        """Samples of one pass of the GPU that has most."""
+        """Samples of one micro-step on the GPU that has the most."""
         return self.application.bounds.split(self.batch, self.gpus).atomic
 
     def shape(self) -> Shape:
         return (self.gpu_type, len(self.allocation), self.gpus, alike(self.local))
 
     def learn(self) -> bool:
-        """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
+        """Measure the present shape. Return whether its size is new for the job."""
         if not self.allocation or self.application.times is None:
             return False
         if self.known is not None:
@@ -277,7 +277,7 @@ class Training:
         return news
 
     def goodput(self) -> Goodput | None:
-        """What the scheduler believes of this job now; None before anything was measured."""
+        """Return the goodput that the scheduler assumes now; None before any measurement."""
         if self.known is not None:
             return self.known
         if self.application.times is None or not self.profile.shapes:
@@ -288,16 +288,16 @@ class Training:
 
     @property
     def _believed(self) -> float:
-        """Share of its noise scale that its workers go by."""
+        """Share of its noise scale that its workers use."""
         return 1.0 if self.application.noise_is_sure else self.conditions.noise_believed
 
     @property
     def _sure_phi(self) -> float:
-        """As much noise as is believed in."""
+        """Noise scale that its workers use."""
         return self._believed * (self.application.phi(self.part) if self.phi is None else self.phi)
 
     def choose_batch(self) -> None:
-        """The batch that the job's worker would choose now, and the true rate at it."""
+        """Set the batch that the job's worker would choose now, and the true rate with it."""
         if not self.allocation or self.application.times is None:
             self.rate = min(1.0, self.gpus / self.job.required_gpus)
             return
@@ -339,7 +339,7 @@ class Training:
 
     @property
     def _first_batch(self) -> int:
-        """With which its workers start."""
+        """Batch with which its workers start."""
         return (self.chosen if self.conditions.careful_batches else 0) or self.application.bounds.init_batch
 
     def _next_batches(self) -> NextBatches:
@@ -357,5 +357,5 @@ class Training:
         return self._choices[3]
 
     def _noise_ahead(self) -> Floats:
-        """What it may see of its noise if it goes on with the present batch."""
+        """Return the noise scales that the job may see if it keeps the present batch."""
         return self._believed * self.application.noise.phis(self.batch) if self.batch else np.empty(0)

@@ -1,1 +1,1 @@
-"""Experiments evaluated, response time and accuracy predicted, configurations sought. Pure."""
+"""Evaluation of experiments, prediction of response time and accuracy, search for configurations. Pure."""

@@ -1,4 +1,4 @@
-"""Which configuration of a job to take: the best one that meets the objective, else the fastest. Pure."""
+"""Choice of a configuration: the best that meets the objective, else the fastest. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedulearn.scheduler.advisor.samples import Configuration
 
 MOST_OPTIONS = 500
 ANY_TYPE = "*"
-"""In prices: GPUs of a type that is not named."""
+"""Key in prices for GPUs of a type that is not named."""
 
 
 class Estimate(NamedTuple):
@@ -20,9 +20,9 @@ class Estimate(NamedTuple):
 
 class Objective(NamedTuple):
     longest: float | None
-    """Seconds from now to the end; None: however long it takes."""
+    """Maximum seconds from now to the end; None: no limit."""
     target: float | None
-    """What the metric should reach; None: as good as it can be."""
+    """Value that the metric should reach; None: the best possible."""
     highest: bool
     """Whether more of the metric is better."""
 
@@ -35,7 +35,7 @@ class Option(NamedTuple):
     metric: Estimate | None
     cost: float | None
     meets: bool
-    """It is expected to meet the objective, at the far end of its interval."""
+    """Whether it is expected to meet the objective, with the run time at the far end of its interval."""
 
     @property
     def response_time(self) -> Estimate:
@@ -54,7 +54,7 @@ def price_of(prices: Mapping[str, float], gpu_type: str) -> float | None:
 
 
 def cost_of(hours_of: Mapping[str, float], prices: Mapping[str, float]) -> float | None:
-    """`hours_of`: GPU-hours by type. None where the price of one of them is not known."""
+    """Return the cost of `hours_of`, GPU-hours by type; None if the price of one of them is not known."""
     cost = 0.0
     for gpu_type, hours in hours_of.items():
         price = price_of(prices, gpu_type)
@@ -84,7 +84,10 @@ def _reaches(metric: Estimate, objective: Objective) -> bool:
 
 
 def choose(options: Sequence[Option], objective: Objective) -> Choice:
-    """Among those that meet the objective the best metric, then the lowest cost, then the shortest time."""
+    """Choose by the best metric, then the lowest cost, then the shortest time, among those that meet the objective.
+
+    If none does, choose by the shortest time.
+    """
     if not options:
         raise ValueError("there is no configuration to choose from")
     meeting = [option for option in options if option.meets]
@@ -113,12 +116,12 @@ def _worth(option: Option, objective: Objective) -> tuple[float, float, float, i
 
 
 def batch_sizes(seen: Sequence[int], asked: Sequence[int]) -> list[int]:
-    """Those that are asked for, else those that were tried: what was never tried is a guess."""
+    """Return the sizes asked for, else those that were tried: any other would be a guess."""
     return sorted(set(asked or (size for size in seen if size)) or {0})
 
 
 def gpu_counts(most: int, asked: Sequence[int]) -> list[int]:
-    """Those that are asked for, else powers of two up to what the cluster has, and that."""
+    """Return the counts asked for, else powers of two up to `most`, and `most` itself."""
     if asked:
         return sorted({count for count in asked if 1 <= count <= most})
     return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most} - {0})

@@ -1,9 +1,9 @@
-"""What the factors of an experiment do to a response: means with intervals, and an analysis of variance. Pure.
+"""Analysis of variance of an experiment, and means with intervals. Pure.
 
 A factor with few levels is a category; one of numbers with many levels is a line. Sums of squares are of type II: a
-term is compared with the model of all terms that don't contain it, so that lost runs distort no other factor's share.
-Effects of factors with two levels are the weights of ordinary least squares, coded -1 and 1: for complete designs those
-of 2^k r designs, and without bias where runs are lost.
+term is compared with the model of all terms that don't contain it. Lost runs therefore distort no other factor's share.
+Effects of factors with two levels are the weights of ordinary least squares, coded -1 and 1. For complete designs, they
+are those of 2^k r designs. Where runs are lost, they have no bias.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-CATEGORIES = 10  # levels of a factor of numbers, above which it is a line
-_MAX_INTERACTING = 8  # factors: beyond, only each by itself
+CATEGORIES = 10  # maximum levels of a factor of numbers; with more it is a line
+_MAX_INTERACTING = 8  # factors; with more there are no interactions
 _MAX_COLUMNS = 120  # of the model: it is solved once for each term
 
 Level = bool | int | float | str
@@ -39,23 +39,23 @@ class Cell(NamedTuple):
     runs: int
     mean: float
     low: float | None
-    """This and `high`: the interval of the mean; None: one run tells nothing of its spread."""
+    """This and `high`: the interval of the mean; None: one run shows no spread."""
     high: float | None
 
 
 class Term(NamedTuple):
-    """A factor, or several that act together."""
+    """A factor, or an interaction of several."""
 
     factors: tuple[str, ...]
     df: int
     sum_of_squares: float
     share: float
-    """Of all variation, 0 to 1."""
+    """Share of all variation, 0 to 1."""
     f: float | None
     p: float | None
-    """How likely so large a share is by chance alone; None: nothing is left to compare it with."""
+    """Probability of so large a share by chance alone; None: nothing is left to compare it with."""
     effect: float | None
-    """With two levels a factor: half the difference that it makes; else, and if the runs can't tell it, None."""
+    """With two levels per factor: half the difference that it makes; None otherwise, or if the runs can't tell it."""
     effect_low: float | None
     effect_high: float | None
 
@@ -75,7 +75,7 @@ class Analysis(NamedTuple):
 
 
 def analyze(trials: Sequence[Trial], factors: Sequence[str], confidence: float = 0.95) -> Analysis:
-    """Raises ValueError where there is too little to compare."""
+    """Analyse the trials. Raises ValueError if there is too little to compare."""
     if len(trials) < 2:
         raise ValueError(f"an analysis needs two finished runs at least, and there are {len(trials)}")
     varied = [name for name in factors if len({trial.levels[name] for trial in trials}) > 1]
@@ -102,7 +102,7 @@ def analyze(trials: Sequence[Trial], factors: Sequence[str], confidence: float =
 
 
 def _cells(trials: Sequence[Trial], factors: Sequence[str], confidence: float) -> list[Cell]:
-    """In the order in which the levels first came up, sorted where they can be."""
+    """Return a cell for each combination of levels, sorted by these."""
     found: dict[tuple[Level, ...], list[float]] = {}
     for trial in trials:
         found.setdefault(tuple(trial.levels[name] for name in factors), []).append(trial.response)
@@ -150,7 +150,7 @@ class _Model:
         return all(len(levels) == 2 for levels in self._levels.values())
 
     def _add_interactions(self, factors: Sequence[str], size: int) -> None:
-        """All of this order, or none: those that don't fit would pass for noise unevenly."""
+        """Add all interactions of this order, or none: those left out would count as noise unevenly."""
         found = {}
         for names in itertools.combinations(factors, size):
             columns = self._ones
@@ -163,7 +163,7 @@ class _Model:
             self.terms += found
 
     def residual(self, terms: Sequence[tuple[str, ...]]) -> tuple[float, int]:
-        """Sum of squares that these terms leave, and how many of their columns count."""
+        """Return the sum of squares that these terms leave, and the rank of their columns."""
         columns = np.hstack([self._ones, *(self._columns[names] for names in terms)])
         solution, _, rank, _ = np.linalg.lstsq(columns, self._y, rcond=None)
         return float(((self._y - columns @ solution) ** 2).sum()), int(rank)
@@ -178,14 +178,14 @@ class _Model:
             f = squares / df / noise if noise else math.inf
             p = float(special.fdtrc(df, error_df, f))
         effect, low, high = self._effect(names, noise, error_df, confidence)
-        # An infinite F is no JSON: without any noise only p says what there is to say.
+        # JSON has no infinite F. Without any noise, p alone shows the result.
         f = f if f is not None and math.isfinite(f) else None
         return Term(names, df, squares, squares / total if total else 0.0, f, p, effect, low, high)
 
     def _effect(
         self, names: tuple[str, ...], noise: float | None, error_df: int, confidence: float
     ) -> tuple[float | None, float | None, float | None]:
-        """Weight of the term's column in the whole model, with its interval: the variance is noise (X'X)^-1."""
+        """Return the weight of the term's column in the whole model, and its interval: variance noise (X'X)^-1."""
         if not self._two_levels:
             return None, None, None
         at = 1 + self.terms.index(names)
@@ -204,7 +204,7 @@ def _levels(trials: Sequence[Trial], name: str) -> list[Level]:
 
 
 def _coded(values: Sequence[Level], levels: Sequence[Level]) -> Matrix:
-    """A column for each level but the first one, which is -1 in all of them; or, of many numbers, one column."""
+    """Return a column for each level but the first one, which is -1 in all of them; one column for many numbers."""
     numbers = [float(value) for value in values if not isinstance(value, str)]
     if len(levels) > CATEGORIES and len(numbers) == len(values):
         line = np.array(numbers)

@@ -1,4 +1,4 @@
-"""Configurations that were tried: the best, those that none beats in both time and cost, and their knee. Pure."""
+"""Best configuration, Pareto front, and knee of the trials. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Point(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a trial came to."""
+    """Result of a trial."""
 
     seconds: float
     price: float
-    """Of all its GPUs for a second, in whatever unit; their number, where prices are not known."""
+    """Price of all its GPUs per second, in any unit; their number, where prices are not known."""
 
     def value(self, goal: Goal) -> float:
-        """What is to be small. `both`: the product of time and cost, in whose logarithm both count alike."""
+        """Return the value to minimise. `both`: by the product of time and cost, whose logarithm counts both alike."""
         cost = self.seconds * self.price
         return {"time": self.seconds, "cost": cost, "both": math.sqrt(self.seconds * cost)}[goal]
 
@@ -37,7 +37,7 @@ def best_of(tried: Mapping[int, Outcome | None], goal: Goal) -> int | None:
 
 
 def curve(tried: Mapping[int, Outcome | None]) -> list[int]:
-    """Indices of the trials that no other one beats in both time and cost, the fastest first."""
+    """Return the indices of the trials that no other one beats in both time and cost, the fastest first."""
     able = {index: found for index, found in tried.items() if found is not None}
     found: list[int] = []
     cheapest = math.inf
@@ -50,8 +50,10 @@ def curve(tried: Mapping[int, Outcome | None]) -> list[int]:
 
 
 def knee(tried: Mapping[int, Outcome | None]) -> int | None:
-    """Where the curve bends most: the trial that lies farthest below the line between its ends, both axes taken from 0
-    to 1. With fewer than three trials on it there is no bend."""
+    """Return the knee of the curve: the trial farthest below the line between its ends; None if there is none.
+
+    Both axes run from 0 to 1. With fewer than three trials on the curve there is no knee.
+    """
     on_curve = curve(tried)
     if len(on_curve) < 3:
         return None

@@ -1,7 +1,7 @@
-"""Models that predict a job's run time, or the metric that it reaches, from what it is given. Pure.
+"""Models that predict a job's run time or metric from its configuration. Pure.
 
-The random forest is Courier's choice (Albo Martinez et al., ICPE 2021). The others stand beside it: which one is used
-is decided by cross-validation, on each history anew.
+The random forest is Courier's choice (Albo Martinez et al., ICPE 2021). The others are alternatives to it.
+Cross-validation decides which one is used, for each history anew.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Array = NDArray[np.float64]
 Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Indices of the samples that a model has seen and has not."""
 FOLDS = 5
-_LEAST_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # fewer errors have no ninth of ten
-_MOST_FACTOR = 30.0  # of half an interval of times
-_MOST_NAMES = 20  # families and types that have a column of their own
+_LEAST_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # minimum number of errors: fewer have no ninth of ten
+_MOST_FACTOR = 30.0  # maximum of half an interval of times
+_MOST_NAMES = 20  # maximum families, and maximum types, that have a column of their own
 _TREES = 100
 SIZES = 6  # columns of counts and sizes; then those of names
 MOST_SMOOTH = 300
-_BUSIEST = 0.95  # share of time that a queue may be busy: it never ends at 1
+_BUSIEST = 0.95  # maximum share of time that a queue is busy: at 1 no job would end
 
 
 class Regressor(Protocol):
@@ -70,7 +70,7 @@ def _frequent(names: Sequence[str]) -> list[str]:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
-    # One needs no column: all others without one mean it.
+    # A single name needs no column.
     return sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_NAMES] if len(counts) > 1 else []
 
 
@@ -81,7 +81,7 @@ class _Estimator(Protocol):
 
 
 class Learned:
-    """An estimator of scikit-learn on standardised features. `logs`: of the logarithm, for times of any size."""
+    """An estimator of scikit-learn on standardised features. `logs`: it fits logarithms, for times of any size."""
 
     def __init__(self, make: Callable[[], _Estimator], *, logs: bool = False) -> None:
         self._make = make
@@ -98,8 +98,11 @@ class Learned:
 
 
 class Smooth:
-    """A Gaussian process over the logarithms of counts and sizes: between what was tried, and a little beyond. Its work
-    grows with the cube of the samples, so that only the first ones count, which are the newest."""
+    """Gaussian process over the logarithms of counts and sizes.
+
+    It predicts between the configurations tried, and a little beyond. Its cost grows with the cube of the samples, so
+    that only the first ones count, which are the newest.
+    """
 
     def __init__(self, *, logs: bool = False) -> None:
         self._logs = logs
@@ -134,8 +137,10 @@ class Smooth:
 
 
 class Queueing:
-    """M/M/1: a job takes S / (1 - rho) seconds, where S is its time alone, shared among its workers, and rho grows with
-    the jobs beside it up to the busiest that was seen."""
+    """M/M/1 queue: a job takes S / (1 - rho) seconds.
+
+    S is its time alone, shared among its workers. rho grows with the jobs beside it, up to the busiest that was seen.
+    """
 
     def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
         self._most = max([each.beside for each in configurations] + [1e-9])
@@ -161,8 +166,11 @@ def _service_columns(configurations: Sequence[Configuration]) -> Array:
 
 
 class StepTime:
-    """The step time model that goodput rests on, without overlap: start-up, and for each step a pass over the local
-    batch and the synchronisation of several workers. One set of weights a family and type."""
+    """Step-time model of goodput, without overlap.
+
+    Its terms are the start-up and, for each step, the computation of the local batch and the synchronisation of several
+    workers. There is one set of weights per family and type.
+    """
 
     def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
         self._weights: dict[tuple[str, str], Array] = {}
@@ -228,7 +236,7 @@ METRIC_MODELS: Mapping[str, Callable[[], Regressor]] = {
 
 
 class Score(NamedTuple):
-    """How well a model predicts what it has not seen."""
+    """Accuracy of a model on samples that it has not seen."""
 
     model: str
     r2: float
@@ -243,8 +251,11 @@ class Predicted(NamedTuple):
 
 
 class Predictor:
-    """The model with the largest R^2 on configurations that it has not seen. Intervals are split conformal: as wide as
-    nine of ten errors in cross-validation, over whole configurations where one is untried, else over runs."""
+    """The model with the largest R^2 on configurations that it has not seen.
+
+    Intervals are split conformal: as wide as nine of ten errors in cross-validation. Its folds are over whole
+    configurations for an untried configuration, else over runs.
+    """
 
     def __init__(
         self,
@@ -255,8 +266,10 @@ class Predictor:
         *,
         relative: bool,
     ) -> None:
-        """Scores count the jobs of `family` only, where there are some: it is the one that is asked for. `relative`:
-        errors are factors, as of times; else differences."""
+        """Fit all models. Scores count only jobs of `family`, the one asked for, if it has at least FOLDS.
+
+        `relative`: errors are factors, as for times; else differences.
+        """
         of_family = np.array([each.family == family for each in configurations])
         counted = of_family if of_family.sum() >= FOLDS else np.ones(len(y), bool)
         folds = point_folds(configurations)
@@ -299,8 +312,10 @@ class Predictor:
 
 
 def point_folds(configurations: Sequence[Configuration]) -> Folds:
-    """All runs of a point on one side: a model that has seen a run of it knows the others. Where there is but one
-    point, by runs."""
+    """Return folds with all runs of a point on one side; with only one point, folds by runs.
+
+    A model that has seen one run of a point knows the others.
+    """
     points = {point: at for at, point in enumerate(dict.fromkeys(each.point for each in configurations))}
     if len(points) == 1:
         return run_folds(len(configurations))
@@ -313,7 +328,7 @@ def run_folds(runs: int) -> Folds:
 
 
 def _is_repeated(configurations: Sequence[Configuration], folds: Folds) -> NDArray[np.bool_]:
-    """Whether of each sample's point another run is on the side that is seen."""
+    """Return, for each sample, whether another run of its point is on the side that is seen."""
     found = np.zeros(len(configurations), bool)
     for seen, unseen in folds:
         known = {configurations[index].point for index in seen}
@@ -324,7 +339,7 @@ def _is_repeated(configurations: Sequence[Configuration], folds: Folds) -> NDArr
 def out_of_fold(
     make: Callable[[], Regressor], configurations: Sequence[Configuration], y: Array, folds: Folds
 ) -> Array:
-    """What is predicted of each by a model that has not seen it."""
+    """Predict each sample by a model that has not seen it."""
     found = np.empty(len(y))
     for seen, unseen in folds:
         model = make()
@@ -334,7 +349,7 @@ def out_of_fold(
 
 
 def r2(actual: Array, predicted: Array) -> float:
-    """1: each is predicted exactly; 0: no better than their mean."""
+    """Return R^2. 1: each is predicted exactly; 0: no better than their mean."""
     total = float(((actual - actual.mean()) ** 2).sum())
     left = float(((actual - predicted) ** 2).sum())
     return 1 - left / total if total > 0 else float(left == 0)

@@ -1,4 +1,4 @@
-"""What advice rests on: a finished job as features, and how busy its hosts were meanwhile. Pure."""
+"""Samples for advice: finished jobs as features, with their hosts' load. Pure."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import NamedTuple
 
 
 class Configuration(NamedTuple):
-    """What is chosen of a job, and what it comes with."""
+    """Chosen settings of a job, and its circumstances."""
 
     family: str
     gpu_type: str
     gpus: int
     """Workers."""
     batch_size: int
-    """Of all workers together; 0: not known."""
+    """Total of all workers; 0: not known."""
     epochs: int
     """0: not known."""
     input_size: int
     """Samples of an epoch; 0: not known."""
     beside: float = 0.0
-    """Other jobs on its hosts while it ran, on average."""
+    """Mean number of other jobs on its hosts while it ran."""
 
     @property
     def point(self) -> Configuration:
-        """What is chosen: jobs beside it are not. Runs of one point repeat each other."""
+        """Chosen settings, without the jobs beside it. Runs of one point repeat each other."""
         return self._replace(beside=0.0)
 
     @property
     def processes(self) -> float:
-        """Of all jobs on its hosts, taken to be like it."""
+        """Processes of all jobs on its hosts, taken to be like this job."""
         return self.gpus * (1 + self.beside)
 
 
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     run_time: float
     """Seconds."""
     metric: float | None
-    """What it reached; None: it logged none."""
+    """Value that it reached; None: it logged none."""
 
 
 class Stay(NamedTuple):
@@ -52,7 +52,7 @@ class Stay(NamedTuple):
 
 
 def jobs_beside(stays: Iterable[Stay]) -> Mapping[str, float]:
-    """Job id -> how many other jobs its hosts ran on average while it ran. Each job counts once a host."""
+    """Return job id -> mean number of other jobs on its hosts while it ran. Each job counts once per host."""
     spans: dict[tuple[str, str], tuple[float, float]] = {}
     for stay in stays:
         begin, end = spans.get((stay.host_id, stay.job_id), (stay.begin, stay.end))
@@ -70,8 +70,7 @@ def jobs_beside(stays: Iterable[Stay]) -> Mapping[str, float]:
 
 
 class _BusyTime:
-    """Seconds of all jobs together that a host had run up to any instant: a line that bends where a job comes or
-    goes."""
+    """Total seconds of jobs that a host had run up to any instant: linear between starts and ends of jobs."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
         changes = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])

@@ -1,11 +1,11 @@
-"""The search for a configuration by Bayesian optimisation, as in CherryPick (Alipourfard et al., NSDI 2017).
-Pure.
+"""Bayesian search for a configuration, as in CherryPick. Pure.
 
-What is not known is how long a trial takes: prices are. So a Gaussian process (scikit-learn's) models the logarithm of
-the time, and the price is added for the goal. An expected improvement is then a share of the best found: a search ends
-when the next trial is expected to gain less than a tenth. A dozen trials do not tell the parameters of its
-kernel. Many kernels are asked, and each counts by how likely it makes the trials: a single one that was fitted to them
-trusts itself too much.
+Source: Alipourfard et al., NSDI 2017. Prices are known, but the time of a trial is not. A Gaussian process
+(scikit-learn's) therefore models the logarithm of the time, and the price is added for the goal. An expected
+improvement is then a share of the best found. A search ends when the next trial is expected to gain less than a tenth.
+
+A dozen trials do not determine the parameters of the kernel, and a single kernel fitted to them trusts itself too much.
+Many kernels are used instead. Each counts by how likely it makes the trials.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from schedulearn.scheduler.advisor.configurations import Goal, Outcome, Point
 Array = NDArray[np.float64]
 
 LEAST_SHARE = 0.24
-"""Of all configurations: before so many were tried no search ends by itself. Few trials know little of what they don't
+"""Minimum share of all configurations to try before a search ends by itself. Few trials underestimate what they don't
 know."""
 LEAST_TRIALS = 8
-"""Likewise, of few configurations."""
+"""The same as a number of trials, for few configurations."""
 GAIN = 0.1
 """The expected improvement, as a share of the best found, below which a search ends."""
-_CORNERS = 4  # of a type: fewest and most GPUs, with the smallest and the largest batch
-_FIRST_SHARE = 0.6  # of all trials that may be made, at most, before the process is asked
-_FAILED = math.log(4.0)  # a trial that failed counts as so many times as bad as the worst that did not
+_CORNERS = 4  # per type: fewest and most GPUs, with the smallest and the largest batch
+_FIRST_SHARE = 0.6  # maximum share of the allowed trials before the process is used
+_FAILED = math.log(4.0)  # a failed trial counts as that many times as bad as the worst other one
 _NOISE = 1e-3  # variance of a trial, where the values have one of 1
 _LENGTHS = (0.3, 0.6, 1.2)
 _HEIGHTS = (0.3, 1.0)
@@ -42,7 +42,7 @@ _WEIGHT = {"time": 0.0, "both": 0.5, "cost": 1.0}  # of the price's logarithm in
 
 
 class Next(NamedTuple):
-    """What to do after some trials."""
+    """Next step of a search."""
 
     point: int | None
     """Index of the configuration to try; None: the search ends."""
@@ -59,8 +59,11 @@ def next_trial(
     most: int,
     seed: int = 0,
 ) -> Next:
-    """`prices`: of a second of each point. `tried`: index of a point -> its outcome, None where its trial failed.
-    `most`: trials at most. The same trials give the same answer."""
+    """Choose the next trial. The same trials give the same answer.
+
+    `prices`: price per second of each point. `tried`: index of a point -> its outcome, None where its trial failed.
+    `most`: maximum number of trials.
+    """
     left = [index for index in range(len(points)) if index not in tried]
     if not left:
         return Next(None, None, "Every configuration was tried.")
@@ -81,7 +84,10 @@ def next_trial(
 
 
 def _features(points: Sequence[Point]) -> Array:
-    """(points, features): in each from -0.5 to 0.5. Counts and sizes by their logarithm, and each type as a column."""
+    """Return the features, (points, features), each from -0.5 to 0.5.
+
+    Counts and sizes are logarithms, and each type is a column.
+    """
     types = sorted({point.gpu_type for point in points})
     columns = [
         [math.log2(point.gpus) for point in points],
@@ -94,8 +100,10 @@ def _features(points: Sequence[Point]) -> Array:
 
 
 def _corners(points: Sequence[Point]) -> list[int]:
-    """Of each type, fewest and most GPUs with the smallest and the largest batch that go with so many. Where time and
-    cost rise or fall with the number of GPUs and the batch, the best is one of these."""
+    """Return, for each type, the fewest and the most GPUs, with the smallest and the largest batch of each.
+
+    If time and cost only rise, or only fall, with the number of GPUs and the batch, the best point is one of these.
+    """
     found: dict[int, None] = {}
     for name in sorted({point.gpu_type for point in points}):
         of_type = [index for index, point in enumerate(points) if point.gpu_type == name]
@@ -107,7 +115,7 @@ def _corners(points: Sequence[Point]) -> list[int]:
 
 
 def _far(features: Array, tried: Sequence[int], among: Sequence[int], seed: int) -> int:
-    """The point farthest from all that were tried; the first one is drawn."""
+    """Return the point farthest from all that were tried; the first one is drawn at random."""
     if not tried:
         return among[int(np.random.default_rng(seed).integers(len(among)))]
     apart = np.linalg.norm(features[among][:, None] - features[list(tried)][None], axis=2).min(axis=1)
@@ -115,8 +123,10 @@ def _far(features: Array, tried: Sequence[int], among: Sequence[int], seed: int)
 
 
 def _expected_gains(features: Array, known: Array, tried: Mapping[int, Outcome | None], left: Sequence[int]) -> Array:
-    """(left,): by how much of the best value each is expected to be better than it. `known`: what each point's price
-    adds to the logarithm of its time."""
+    """Return the expected improvement by each point, (left,), as a share of the best value.
+
+    `known`: what each point's price adds to the logarithm of its time.
+    """
     done = sorted(tried)
     times = {index: math.log(max(found.seconds, 1e-9)) for index, found in tried.items() if found is not None}
     worst = max(times.values()) + _FAILED
@@ -136,7 +146,7 @@ def _expected_gains(features: Array, known: Array, tried: Mapping[int, Outcome |
 
 
 def _kernels(features: int) -> list[Kernel]:
-    """A quadratic trend, and what bends beside it: by a trend it knows where to look beyond what was tried."""
+    """Return kernels of a quadratic trend and deviations from it. The trend extends beyond the points tried."""
     return [
         ConstantKernel(height) * Matern([by_gpus, by_batch, *[1.0] * (features - 2)], nu=2.5)
         + ConstantKernel(trend) * DotProduct(1.0) ** 2
@@ -145,7 +155,7 @@ def _kernels(features: int) -> list[Kernel]:
 
 
 def _improvement(best: float, mean: Array, deviation: Array) -> Array:
-    """The mean of max(0, 1 - exp(v - best)) over values v: how much smaller one is expected to be, as a share."""
+    """Return the mean of max(0, 1 - exp(v - best)) over values v: the expected improvement, as a share."""
     below = (best - mean) / deviation
     most = np.minimum(mean - best + deviation**2 / 2, 50.0)
     share = special.ndtr(below) - np.exp(most) * special.ndtr(below - deviation)

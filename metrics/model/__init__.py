@@ -1,4 +1,4 @@
-"""How fast a job trains on which GPUs, and how much that is worth: fits and formulas in NumPy.
+"""Models of training speed and of its worth, in NumPy.
 
-Job containers import it too, and are often old: Python 3.8 syntax.
+Job containers import it too. They are often old, so it uses Python 3.8 syntax.
 """

@@ -1,9 +1,8 @@
-"""The search for the best batch of many jobs on many allocations at once. NumPy only, and Python 3.8 syntax: training
-scripts import this.
+"""Search for the best batch of many jobs on many allocations at once.
 
-It looks at batches on a coarse geometric grid, then around the best of it, each with as little accumulation as lets it
-fit. Which batches these are hangs on the bounds of a job and the number of its GPUs alone, unless efficiency bounds
-them too: they are worked out once and kept.
+It tries batches on a coarse geometric grid, then around the best of it. Each has the minimum accumulation with which it
+fits. Unless efficiency bounds them too, the batches depend only on the bounds of a job and its number of GPUs. They are
+then computed once and cached. NumPy only, and Python 3.8 syntax: training scripts import this.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
 
-_COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
+_COARSE, _FINE = 12, 9  # batch sizes to try between the smallest and the largest, then around the best
 _COARSE_GRID, _FINE_GRID = np.linspace(0.0, 1.0, _COARSE), np.linspace(-1.0, 1.0, _FINE)
-_MOST_KEPT = 30_000  # candidates of so many searches, coarse or fine: 10 MB
-_AT_ONCE = 1024  # pairs that are looked at together: with more, an array is more than a core keeps near
+_MOST_KEPT = 30_000  # maximum searches, coarse or fine, whose candidates are cached: 10 MB
+_AT_ONCE = 1024  # pairs that are searched together: with more, an array does not fit into a core's cache
 
 
 class Parameters(NamedTuple):
-    """What of a job the search goes by; times are seconds, of its model on the GPUs that are looked at."""
+    """Parameters of a job for the search. Times are seconds, of its model on the GPUs in question."""
 
     alpha_grad: float
     beta_grad: float
@@ -38,7 +37,7 @@ class Parameters(NamedTuple):
     beta_node: float
     gamma: float
     factor: float
-    """By what its throughput is multiplied."""
+    """Factor on its throughput."""
     phi: float
     use_efficiency: float
     init_batch: float
@@ -50,13 +49,13 @@ class Parameters(NamedTuple):
     min_efficiency: float
 
 
-PHI = 8  # where it is in Parameters
+PHI = 8  # its index in Parameters
 _BOUNDS = slice(10, 16)
 _LEAST_EFFICIENCY = 16
 
 
 class Found(NamedTuple):
-    """Of each pair of a job and an allocation: the best, all 0 where no batch is allowed."""
+    """Best batch of each pair of a job and an allocation; all 0 where no batch is allowed."""
 
     goodput: Floats
     batch: Floats
@@ -66,13 +65,13 @@ class Found(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """How batches are made: arrays (pairs, candidates)."""
+    """Batches as micro-steps; arrays (pairs, candidates)."""
 
     atomic: Floats
-    """Of the replica that has most."""
+    """Samples of the replica that has the most."""
     steps: Floats
     samples: Floats
-    """Of all replicas; fewer than each of them having `atomic` in each pass where the largest batch is no multiple."""
+    """Total of all replicas; below `atomic` for each replica and micro-step if the largest batch is no multiple."""
     allowed: npt.NDArray[np.bool_]
 
     def of(self, rows: Any) -> _Made:
@@ -83,7 +82,7 @@ class _Made(NamedTuple):
 
 
 def search(parameters: Sequence[Parameters] | Floats, job: Ints, nodes: Ints, gpus: Ints) -> Found:
-    """Of pairs (n,): `job` says whose of `parameters` (any, 17); the other two are its allocation."""
+    """Search for pairs (n,): `job` is a row of `parameters` (any, 17); the other two are its allocation."""
     table = np.array(parameters, dtype=float)
     parts = [
         _search(table[job[at : at + _AT_ONCE]], nodes[at : at + _AT_ONCE], gpus[at : at + _AT_ONCE])
@@ -130,7 +129,7 @@ class _Picked(NamedTuple):
 
 
 class _Speed:
-    """How fast the jobs of pairs are, and what that is worth."""
+    """Throughput and goodput of the jobs of pairs."""
 
     def __init__(self, table: Floats, nodes: Ints, k: Floats) -> None:
         columns = table.T[:, :, None]
@@ -139,12 +138,12 @@ class _Speed:
         k = k[:, None]
         further = np.maximum(k - 2, 0)
         sync = np.where(nodes[:, None] <= 1, alpha_l + beta_l * further, alpha_n + beta_n * further) * (k > 1)
-        # Most of the time goes into powers, and who does not synchronise needs none.
+        # Powers take most of the time, and pairs that do not synchronise need none.
         self.synchronises = np.flatnonzero(sync[:, 0] > 0)
         self.sync, self.power = sync[self.synchronises], self.gamma[self.synchronises]
 
     def best_of(self, made: _Made) -> _Picked:
-        """The best of the candidates."""
+        """Return the best of the candidates."""
         grad = np.maximum(self.alpha + self.beta * made.atomic, SMALLEST)
         both = self._with_sync(grad)
         speed = self.factor * made.samples / (made.steps * grad + both)
@@ -164,7 +163,7 @@ class _Speed:
 
 
 class _Candidates:
-    """Which batches are looked at. `bounds` (n, 6) as in Parameters, `k` GPUs (n,)."""
+    """Batches to try. `bounds` (n, 6) as in Parameters, `k` GPUs (n,)."""
 
     def __init__(self, bounds: Floats, k: Floats, phi: Floats | None = None, least: Floats | None = None) -> None:
         self.init, self.min_local, self.max_local, self.may_accumulate, self.alone_steps, max_batch = bounds.T[
@@ -174,7 +173,7 @@ class _Candidates:
         self.low = np.maximum(self.init, self.k * self.min_local)
         self.most = max_batch
         if phi is not None and least is not None:
-            # What so many GPUs can't do without is allowed, however little a sample is worth then.
+            # The minimum batch of these GPUs is allowed, however little a sample is worth then.
             share = np.where(least > 0, least, 1.0)[:, None]
             efficient = np.where(least[:, None] > 0, (phi[:, None] + self.init) / share - phi[:, None], np.inf)
             self.most = np.minimum(max_batch, np.maximum(self.low, efficient))
@@ -183,9 +182,9 @@ class _Candidates:
 
     def coarse(self) -> Floats:
         grid = self.low * (self.high / self.low) ** _COARSE_GRID
-        # Beyond what fits in one pass, batches that fill every pass are local optima.
+        # Beyond what fits in one micro-step, batches that fill every micro-step are local optima.
         passes = np.rint(grid / self.full)
-        # The largest batch may leave GPUs waiting for the one with most; so the largest that doesn't is looked at too.
+        # The largest batch may leave GPUs waiting for the one with the most; the largest that doesn't is tried too.
         largest = self.made(self.high)
         shares = self.k * (largest.steps + 1)
         even = self._within(np.floor(self.high / shares) * shares)
@@ -203,15 +202,15 @@ class _Candidates:
         return np.asarray(np.minimum(np.maximum(batch, self.low), self.high))
 
     def made(self, batch: Floats) -> _Made:
-        """As `BatchBounds.split` does it, for many at once."""
+        """Split batches as `BatchBounds.split` does, many at once."""
         k = self.k
         local = batch / k
-        # Ours gives a single replica no accumulation for its own sake: it measures noise from successive gradients.
+        # Our SDK gives a single replica no accumulation for its own sake: it measures noise by successive gradients.
         steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0)
         steps = np.where((k == 1) & (batch > self.init + 1e-9), np.maximum(steps, self.alone_steps), steps)
         steps = steps * self.may_accumulate
         atomic = np.minimum(np.ceil(local / (steps + 1) - 1e-9), self.max_local)
-        # Fills every share, as all wait for the one with most, but not above the largest batch.
+        # Every share is filled, as all wait for the one with the most, but not above the largest batch.
         most = np.maximum(self.low, np.floor(self.most + 1e-9))
         samples = np.minimum(k * (steps + 1) * atomic, most)
         allowed = (self.low <= self.most) & (samples >= self.low) & (atomic >= 1)
@@ -219,7 +218,7 @@ class _Candidates:
 
 
 class _Kept:
-    """Candidates by bounds and number of GPUs. Decisions and forecasts are made in several threads."""
+    """Cache of candidates by bounds and number of GPUs. Decisions and forecasts use it from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -234,7 +233,7 @@ class _Kept:
         return len(self._bounds) + len(self._fine.atomic) > _MOST_KEPT
 
     def coarse(self, bounds: Floats) -> tuple[Ints, _Made]:
-        """(a row for each of the pairs, its candidates)."""
+        """Return (a row for each of the pairs, its candidates)."""
         whose = _whose(bounds)
         with self._lock:
             unknown = [each for each in dict.fromkeys(whose) if each not in self._row]
@@ -251,7 +250,7 @@ class _Kept:
         self._fine_at = np.concatenate([self._fine_at, np.full((len(names), _COARSE + 1), -1)])
 
     def fine(self, rows: Ints, pick: Ints) -> _Made:
-        """The candidates around those of `rows` that were picked."""
+        """Return the candidates around those of `rows` that were picked."""
         with self._lock:
             at = self._fine_at[rows, pick]
             if (at < 0).any():
@@ -266,7 +265,7 @@ class _Kept:
 
 
 def _whose(bounds: Floats) -> list[bytes]:
-    """A name for each row."""
+    """Return a key for each row."""
     joined = np.ascontiguousarray(bounds).tobytes()
     width = bounds.shape[1] * bounds.itemsize
     return [joined[at : at + width] for at in range(0, len(joined), width)]

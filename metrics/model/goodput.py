@@ -1,5 +1,8 @@
-"""Goodput: training progress a second, throughput x statistical efficiency (Pollux, OSDI 2021, eq. 6), at the batch
-size that makes it best. NumPy only, and Python 3.8 syntax: training scripts import this."""
+"""Goodput: training progress per second, at the best batch size.
+
+It is throughput x statistical efficiency (Pollux, OSDI 2021, eq. 6). NumPy only, and Python 3.8 syntax: training
+scripts import this.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +25,32 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
     class GoodputFunction(Protocol):
-        """The best goodput of one job, over its batch sizes, for each of a number of allocations."""
+        """Best goodput of one job over its batch sizes, for each of several allocations."""
 
         def __call__(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> Floats:
-            """`num_nodes` and `num_gpus`: arrays of equal shape. Returns samples a second, of the same shape."""
+            """`num_nodes` and `num_gpus`: arrays of equal shape. Returns samples per second, of the same shape."""
             ...
 
 
-_MOST_ROWS = 4  # of tables that each job's goodput keeps
-KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
-SAFE_EFFICIENCY = 0.5  # of a batch that a live job may grow to: its epochs become at most twice as long (docs/adr/0076)
+_MOST_ROWS = 4  # maximum rows of tables that each job's goodput caches
+KEEP_FACTOR = 1.05  # the batch is changed only for a goodput that is higher by more than this factor
+SAFE_EFFICIENCY = 0.5  # minimum of batches that a live job grows to: epochs get at most twice as long (docs/adr/0076)
 
 
 @dataclass(frozen=True)
 class BatchBounds:
-    """Which batches a job allows. Raises ValueError for bounds that hold none."""
+    """Batches that a job allows. Raises ValueError for bounds that hold none."""
 
     init_batch: int
     """M0: the batch that the user tuned the learning rate for; also the smallest one."""
     max_batch: int
     min_local: int = 1
     max_local: int | None = None
-    """Samples that fit into a GPU's memory in one pass; None: all of them."""
+    """Samples that fit into a GPU's memory in one micro-step; None: all of them."""
     accumulate: bool = True
-    """Whether a batch larger than fits may be made of several passes."""
+    """Whether a batch larger than fits may be made of several micro-steps."""
     alone_passes: int = 1
-    """Passes that a batch above M0 takes on a single GPU at least: AdaptDL measures the noise between two."""
+    """Minimum micro-steps of a batch above M0 on a single GPU: AdaptDL measures the noise between two."""
 
     def __post_init__(self) -> None:
         largest_local = self.max_local if self.max_local is not None else self.max_batch
@@ -57,8 +60,10 @@ class BatchBounds:
             raise ValueError(f"min_local {self.min_local} must be 1 to max_local {largest_local}")
 
     def split(self, batch: int, workers: int) -> Split:
-        """`batch` samples over `workers`, in as few passes as it fits in: what the worker SDK does. All of it is
-        trained, whether it divides or not, unless these workers can't do as few or as many."""
+        """Split `batch` samples over `workers`, in as few micro-steps as they fit in, as the worker SDK does.
+
+        All of it is trained, whether it divides or not, unless these workers can't do as few or as many.
+        """
         local = max(1, self.min_local, -(-batch // workers))
         passes = 1
         if self.accumulate:
@@ -71,30 +76,30 @@ class BatchBounds:
 
 
 class Split(NamedTuple):
-    """How workers make a step."""
+    """Split of a step into micro-steps of workers."""
 
     batch: int
-    """Samples over all workers and passes."""
+    """Samples over all workers and micro-steps."""
     atomic: int
-    """Samples of one pass of the worker that has most: all others wait for it."""
+    """Samples of one micro-step of the worker that has the most: all others wait for it."""
     accumulation: int
-    """Passes before the one that synchronises."""
+    """Micro-steps before the one that synchronises."""
 
 
 @dataclass(frozen=True)
 class BatchChoice:
-    """Arrays of one shape: what each of a number of allocations would best do."""
+    """Best choice for each of several allocations; arrays of one shape."""
 
     goodput: Floats
-    """Samples a second, worth as much as samples at M0; 0 where no batch is allowed."""
+    """Samples per second, worth as much as samples at M0; 0 where no batch is allowed."""
     batch: npt.NDArray[np.int64]
     """M: samples over all replicas; 0 where no batch is allowed."""
     atomic_batch: npt.NDArray[np.int64]
-    """m: samples in one pass of the replica that has most; 0 where no batch is allowed."""
+    """m: samples in one micro-step of the replica that has the most; 0 where no batch is allowed."""
     accumulation: npt.NDArray[np.int64]
-    """a: passes before the one that synchronises."""
+    """a: micro-steps before the one that synchronises."""
     throughput: Floats
-    """Samples a second."""
+    """Samples per second."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,8 @@ class Goodput:
     """The goodput of one job on one type of GPU, or on several.
 
     `models`: GPU type -> its step-time model; at least one. A type that was not profiled is taken to behave like the
-    first one, times `type_speed[type] / type_speed[first]`: the ratio of what one GPU of each does in other jobs (Sia,
-    SOSP 2023, section 3.3). Unknown there too: like the first.
+    first one, times `type_speed[type] / type_speed[first]`: the ratio of the speeds of one GPU of each in other jobs
+    (Sia, SOSP 2023, section 3.3). If that is unknown too, it behaves like the first one.
 
     `use_efficiency=False` leaves efficiency out: goodput is then throughput (the `speed` metric of Aptanagi, 2021).
     """
@@ -115,11 +120,11 @@ class Goodput:
     type_speed: Mapping[str, float] = field(default_factory=dict)
     use_efficiency: bool = True
     min_efficiency: float = 0.0
-    """No batch is chosen at which a sample is worth less than so much of one at M0, unless the GPUs need it."""
+    """Minimum worth of a sample at a chosen batch, relative to one at M0, unless the GPUs need a larger batch."""
     residuals: Mapping[str, Residuals] = field(default_factory=dict)
-    """GPU type -> by what sizes that were measured deviate from `models`. They change no choice of a batch."""
+    """GPU type -> deviation of measured sizes from `models`. It changes no choice of a batch."""
     _rows: dict[object, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Rows of tables that were asked for before: a job's goodput changes less often than decisions are made."""
+    """Cached rows of tables: a job's goodput changes less often than decisions are made."""
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -127,7 +132,7 @@ class Goodput:
         efficiency(self.phi, self.bounds.init_batch, 1.0)  # checks phi
 
     def __call__(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> Floats:
-        """Best goodput of each allocation, samples a second; 0 for no GPUs."""
+        """Best goodput of each allocation, samples per second; 0 for no GPUs."""
         return self.best(num_nodes, num_gpus, gpu_type).goodput
 
     def at(
@@ -145,8 +150,10 @@ class Goodput:
         return np.asarray(speed * self._efficiency(samples))
 
     def best(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> BatchChoice:
-        """The best batch of each allocation between max(M0, K m_min) and M_max, with as little accumulation as lets
-        it fit. Arrays of equal shape."""
+        """Return the best batch of each allocation between max(M0, K m_min) and M_max; arrays of equal shape.
+
+        It has the minimum accumulation with which it fits.
+        """
         nodes, gpus = np.broadcast_arrays(np.asarray(num_nodes), np.asarray(num_gpus))
         mine = np.zeros(gpus.size, dtype=np.int64)
         found = search([_parameters(self, gpu_type)], mine, nodes.reshape(-1), gpus.reshape(-1))
@@ -159,7 +166,7 @@ class Goodput:
     def keep_or_change(
         self, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR
     ) -> int:
-        """The batch to go on with: the present one (0: none) unless the best is better by `keep_factor`."""
+        """Return the next batch: the present one (0: none) unless the best is better by `keep_factor`."""
         return self.keep_or_change_at(np.array([self.phi]), num_nodes, num_gpus, batch, gpu_type, keep_factor)[0]
 
     def keep_or_change_at(
@@ -187,7 +194,7 @@ class Goodput:
         self._rows[asked] = row.copy()
 
     def _model(self, gpu_type: str | None) -> tuple[StepTimeModel, float]:
-        """The model for a type, and by what its throughput is to be multiplied."""
+        """Return the model for a type, and the factor on its throughput."""
         if gpu_type is None or gpu_type in self.models:
             return self.models[gpu_type if gpu_type is not None else next(iter(self.models))], 1.0
         first = next(iter(self.models))
@@ -195,7 +202,7 @@ class Goodput:
         return self.models[first], wanted / known if known and wanted else 1.0
 
     def _residuals(self, gpu_type: str | None) -> Residuals | None:
-        """Of the model that `_model` gives for a type."""
+        """Return the residuals of the model that `_model` returns for a type."""
         if not self.residuals:
             return None
         of = gpu_type if gpu_type is not None and gpu_type in self.models else next(iter(self.models))
@@ -216,11 +223,11 @@ def goodput_table(
     gpu_types: Sequence[str | None] | None = None,
     most: npt.ArrayLike | None = None,
 ) -> Floats:
-    """The best goodput of many jobs at once: shape (len(functions), n) for n allocations, 0 in the rows of None.
+    """Return the best goodput of many jobs, (len(functions), n) for n allocations; 0 in the rows of None.
 
-    `gpu_types`: of each allocation; None: whatever each job was profiled on. Functions of this module are looked at
-    together, and types that a job was not profiled on are scaled from the one that it was: a fraction of the time of
-    calling each. `most`: of each job, the GPUs beyond which nobody looks: 0 there.
+    `gpu_types`: type of each allocation; None: whatever each job was profiled on. `most`: maximum GPUs of each job;
+    beyond it the table has 0. Functions of this module are evaluated together. Types that a job was not profiled on are
+    scaled from the one that it was. This takes a fraction of the time of calling each function.
     """
     nodes, gpus = np.asarray(num_nodes, dtype=np.int64), np.asarray(num_gpus, dtype=np.int64)
     kinds = tuple(gpu_types) if gpu_types is not None else (None,) * len(gpus)
@@ -230,7 +237,7 @@ def goodput_table(
         limits = np.minimum(limits, np.asarray(most, dtype=np.int64))
     widths = np.searchsorted(asked.sizes, limits, side="right").tolist()  # in columns: many limits are the same there
     table = np.zeros((len(functions), len(gpus)))
-    unknown: dict[tuple[int, int], list[int]] = {}  # jobs that share a goodput are looked at once
+    unknown: dict[tuple[int, int], list[int]] = {}  # jobs that share a goodput are evaluated once
     for row, (function, width) in enumerate(zip(functions, widths)):
         if isinstance(function, Goodput):
             found = function._rows.get((asked, width))
@@ -252,18 +259,18 @@ def goodput_table(
 
 
 class _Asked:
-    """Allocations that a table is about. Decisions ask for the same ones again and again."""
+    """Allocations of a table. Decisions use the same ones again and again."""
 
     def __init__(self, nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]) -> None:
         self.sizes = np.sort(gpus)
         self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
         shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
         self.shapes, self.column = shapes, column.reshape(-1)
-        """Without repetition (2, any), and which of these each is."""
+        """Distinct allocations (2, any), and the index of each allocation in these."""
         self.shapes_of = {
             kind: np.unique(self.column[mine], return_inverse=True) for kind, mine in self.of_kind.items()
         }
-        """Which of `shapes` a type is asked for, and which of these each of its allocations is."""
+        """For each type, the indices of its `shapes`, and the index of each of its allocations in these."""
 
 
 @lru_cache(maxsize=100)

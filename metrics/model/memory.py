@@ -1,4 +1,4 @@
-"""How much memory of a GPU a pass takes, by its samples: from what was measured, how many would fit.
+"""Fit of a micro-step's GPU memory by its samples, and how many fit.
 
     bytes = fixed + each * samples
 
@@ -11,24 +11,27 @@ from dataclasses import dataclass
 from typing import Mapping
 
 USABLE = 0.95
-"""Of the memory, by one process: the rest is lost between allocations."""
+"""Share of the memory that one process can use: the rest is lost between allocations."""
 
 
 @dataclass(frozen=True)
 class MemoryFit:
     samples: int
-    """A pass of so many fits; 0: not even one."""
+    """A micro-step of this many fits; 0: not even one."""
     fixed: float
-    """Bytes, whatever the pass: weights, gradients, the optimizer's state."""
+    """Bytes that do not depend on the samples: weights, gradients, the optimizer's state."""
     each: float
-    """Bytes a sample."""
+    """Bytes per sample."""
     measured: bool
-    """False: no pass of this run has fitted yet, so that `samples` is the most that may fit."""
+    """False: no micro-step of this run has fitted yet, so that `samples` is the maximum that may fit."""
 
 
 def samples_that_fit(peaks: Mapping[int, float], held: float, tried: int, asked: float, room: float) -> MemoryFit:
-    """After a pass of `tried` samples (>= 1) did not fit into `room` bytes. `peaks`: samples of passes that fitted ->
-    the most bytes they took; `held`: bytes before the pass that failed; `asked`: bytes that it had and wanted then."""
+    """Estimate the samples that fit, after a micro-step of `tried` samples (>= 1) did not fit into `room` bytes.
+
+    `peaks`: samples of micro-steps that fitted -> maximum bytes that they took. `held`: bytes before the micro-step
+    that failed. `asked`: bytes that it had and requested then.
+    """
     sizes = sorted(size for size in peaks if size > 0)
     small, large = (sizes[0], sizes[-1]) if sizes else (0, 0)
     if small < large and peaks[large] > peaks[small]:

@@ -1,5 +1,7 @@
-"""The gradient noise scale, from which statistical efficiency follows (Pollux, OSDI 2021, section 3.1; McCandlish et
-al., 2018). NumPy only, and Python 3.8 syntax: training scripts import this.
+"""Gradient noise scale, from which statistical efficiency follows.
+
+Sources: Pollux, OSDI 2021, section 3.1; McCandlish et al., 2018. NumPy only, and Python 3.8 syntax: training scripts
+import this.
 
     phi = M0 var / sqr        samples: how large a batch must be before averaging more gradients stops paying
     efficiency(M) = (phi + M0) / (phi + M)
@@ -15,17 +17,17 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-SMOOTHING = 0.999  # an optimizer step at the first batch
-LEAST_KEPT = 0.95  # of the average, at a measurement: about 40 count, however rare they are
+SMOOTHING = 0.999  # per optimizer step at the first batch
+LEAST_KEPT = 0.95  # minimum share of the average that a measurement keeps: about 40 count, however rare they are
 SMALLEST_VAR = 1e-6
-SURE = 2.0  # standard errors between an estimate and what is taken for sure
-SURE_SAMPLES = 20.0  # measurements that the average must stand for before anything counts as sure
+SURE = 2.0  # standard errors between an estimate and its sure bound
+SURE_SAMPLES = 20.0  # minimum measurements that the average is worth before anything counts as sure
 
 
 def efficiency(phi: npt.ArrayLike, init_batch: float, batch: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Progress a sample at `batch`, against that at `init_batch`; in (0, 1] for batches of at least `init_batch`.
+    """Progress per sample at `batch`, relative to `init_batch`; in (0, 1] for batches of at least `init_batch`.
 
-    Shapes that broadcast. Raises ValueError unless each `phi` is finite and >= 0 and `init_batch` > 0.
+    Shapes broadcast. Raises ValueError unless each `phi` is finite and >= 0 and `init_batch` > 0.
     """
     noise = np.asarray(phi, dtype=float)
     if not np.isfinite(noise).all() or (noise < 0).any() or not init_batch > 0:
@@ -38,19 +40,22 @@ _AVERAGES = ("sqr_mean", "var_mean", "weight", "sqr_square", "var_square", "prod
 
 @dataclass
 class NoiseScale:
-    """Follows sqr and var, smoothed by an exponential moving average with factor 0.999^(S n), S = M / M0, n the
-    optimizer steps since the measurement before, and corrected for its start from nothing. S makes a step at a large
-    batch weigh as much as the small ones it stands for; n makes the average as old where few steps are measured."""
+    """Exponential moving averages of sqr and var.
+
+    Their factor is 0.999^(S n), with S = M / M0 and n the optimizer steps since the previous measurement. They are
+    corrected for their start from 0. S makes a step at a large batch weigh as much as the small ones that it replaces.
+    n keeps the age of the average the same where few steps are measured.
+    """
 
     init_batch: int
     sqr_mean: float = 0.0
     var_mean: float = 0.0
     weight: float = 0.0
-    """Of what was seen so far, in the corrected average; 0: nothing yet."""
+    """Total weight of the measurements so far in the corrected average; 0: none yet."""
     sqr_square: float = 0.0
     var_square: float = 0.0
     product: float = 0.0
-    """The same averages of squares and product, which tell how far single measurements scatter."""
+    """The last three: the same averages of squares and product, which show the scatter of single measurements."""
     weight_square: float = 0.0
     """Sum of the squared weights of all measurements."""
     measured: int = 0
@@ -63,9 +68,11 @@ class NoiseScale:
             raise ValueError(f"init_batch must be at least 1, not {self.init_batch}")
 
     def update(self, local_sqr: float, total_sqr: float, count: int, batch: int, steps: int = 1) -> bool:
-        """Takes one step, `steps` after the last one taken: `local_sqr` = mean over the `count` gradients of |g_i|^2,
-        `total_sqr` = |mean g_i|^2, each of `batch` / `count` samples, `count` >= 2. False, and nothing changed, if they
-        are not finite.
+        """Add one measured step, `steps` after the previous one. Return False, without a change of the averages, if
+        it is not finite.
+
+        `local_sqr` = mean over the `count` gradients of |g_i|^2, `total_sqr` = |mean g_i|^2, each of `batch` / `count`
+        samples, `count` >= 2.
 
             sqr = (n total - local) / (n - 1),  var = (local - total) S / (n - 1)
         """
@@ -77,14 +84,16 @@ class NoiseScale:
         return self._average(sqr, var, scale * steps)
 
     def update_pair(self, previous_sqr: float, this_sqr: float, both_sqr: float, batch: int, steps: int = 2) -> bool:
-        """For a single replica: two successive gradients of `batch` samples each stand for two of one step of twice
-        as many; `both_sqr` = |(g + g') / 2|^2."""
+        """Add two successive gradients of a single replica, each of `batch` samples.
+
+        They stand for two gradients of one step of twice as many samples. `both_sqr` = |(g + g') / 2|^2.
+        """
         local = (previous_sqr + this_sqr) / 2
         scale = batch / self.init_batch
         return self._average(2 * both_sqr - local, (local - both_sqr) * 2 * scale, scale * steps)
 
     def _average(self, sqr: float, var: float, scale: float) -> bool:
-        """`scale`: steps at the first batch that have gone by since the last call that returned True."""
+        """Update the averages. `scale`: steps at the first batch since the last call that returned True."""
         self.measured += 1
         self.power = sqr + var
         if not np.isfinite(self.power):
@@ -101,11 +110,11 @@ class NoiseScale:
         return True
 
     def averages(self) -> list[float]:
-        """All that it remembers of the measurements: for `restore`."""
+        """Return all averages of the measurements, for `restore`."""
         return [getattr(self, name) for name in _AVERAGES]
 
     def restore(self, averages: Sequence[float]) -> None:
-        """Goes on from what `averages` gave. Of another length, by another version: begins anew."""
+        """Continue from what `averages` returned. If another version gave it another length, start anew."""
         if len(averages) != len(_AVERAGES):
             averages = [0.0] * len(_AVERAGES)
         for name, value in zip(_AVERAGES, averages):
@@ -123,14 +132,14 @@ class NoiseScale:
 
     @property
     def phi(self) -> float | None:
-        """Noise scale in samples; None before the first step, and where the gradient drowns in its noise."""
+        """Noise scale in samples; None before the first step, and where noise hides the gradient."""
         if not self.weight or self.sqr <= 0:
             return None
         return self.init_batch * self.var / self.sqr
 
     @property
     def samples(self) -> float:
-        """How many measurements of equal weight the average is worth (Kish's effective sample size)."""
+        """Number of measurements of equal weight that the average is worth (Kish's effective sample size)."""
         return self.weight**2 / self.weight_square if self.weight_square else 0.0
 
     @property
@@ -140,7 +149,7 @@ class NoiseScale:
             return 0.0
         sqr_error = self._error(self.sqr_square, self.sqr_mean)
         if self.sqr > SURE * sqr_error:
-            # The error of a ratio: what moves both, as the gradient's scale does over a training, leaves it as it is.
+            # Error of a ratio: a change of both, such as that of the gradient's scale over a training, leaves it as is.
             ratio = self.var / self.sqr
             spread = self.var_square - 2 * ratio * self.product + ratio**2 * self.sqr_square
             error = float(np.sqrt(max(0.0, spread / self.weight) / (self.samples - 1))) / self.sqr
@@ -150,8 +159,11 @@ class NoiseScale:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the gradient stands out of its noise. Near convergence it drowns: then any phi might be true, and a
-        larger batch with its larger learning rate would be a guess."""
+        """Whether the gradient stands out of its noise.
+
+        Near convergence it does not. Any phi might then be true, and a larger batch with its larger learning rate would
+        be a guess.
+        """
         return self.samples >= SURE_SAMPLES and self.sqr > SURE * self._error(self.sqr_square, self.sqr_mean)
 
     def _error(self, square: float, mean: float) -> float:
@@ -160,8 +172,9 @@ class NoiseScale:
         return float(np.sqrt(max(0.0, spread) / (self.samples - 1)))
 
     def gain(self, batch: int) -> float:
-        """AdaScale's gain (Johnson et al., 2020): how many steps at `init_batch` one at `batch` is worth, 1 to S; by
-        the lower bound of phi, so at least as many.
+        """Return AdaScale's gain (Johnson et al., 2020): steps at `init_batch` that one at `batch` is worth, 1 to S.
+
+        It uses the lower bound of phi, so a step is worth at least as many.
 
             r = (var + sqr) / (var / S + sqr) = S (phi + M0) / (phi + M)
         """
@@ -170,8 +183,11 @@ class NoiseScale:
 
 
 def learning_rate_factor(rule: str, noise: NoiseScale, batch: int) -> float:
-    """By what the learning rate for M0 is multiplied at `batch`: `adascale`, `sqrt`, `linear` or `none`. The first two
-    never by more than the steps that the batch is surely worth."""
+    """Return the factor on the learning rate for M0 at `batch`.
+
+    Rules are `adascale`, `sqrt`, `linear` and `none`. The first two never exceed the steps that the batch is surely
+    worth.
+    """
     scale = batch / noise.init_batch
     gain = noise.gain(batch)
     rules = {"adascale": gain, "sqrt": min(float(np.sqrt(scale)), gain), "linear": scale, "none": 1.0}

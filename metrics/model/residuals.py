@@ -1,8 +1,8 @@
-"""What measured passes took against what was fitted to them, by number of GPUs.
+"""Residuals of the step-time fit, by number of GPUs.
 
 Seven parameters can't follow every network: over all sizes that Pollux's authors measured, the fit is off by 11 to
-18 %. Whoever decides between sizes wants just the difference between them. So where a size was measured, the
-measurement counts, and the fit tells how that changes with the batch; between two sizes the deviation is interpolated.
+18 %. A decision between sizes rests on just the difference between them. Where a size was measured, the measurement
+therefore counts, and the fit shows how it changes with the batch. Between two sizes the deviation is interpolated.
 NumPy only, and Python 3.8 syntax.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-_MOST = 1.5  # a measurement that is further off than so many times tells of something else
+_MOST = 1.5  # maximum factor of a deviation: a measurement that is further off has another cause
 _MOST_GPUS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Measured throughput over the fitted one; of GPUs beyond the last as of the last."""
+    """Measured throughput over the fitted one. Beyond the last number of GPUs, the last value counts."""
 
     one_host: Floats
     """(n,): on 1 to n GPUs of one host."""
@@ -34,7 +34,7 @@ class Residuals:
     """(n,): on 1 to n GPUs, packed on several hosts."""
 
     def factor(self, num_nodes: npt.NDArray[np.int64], num_gpus: npt.NDArray[np.int64]) -> Floats:
-        """By what the fitted throughput of each allocation is to be multiplied; arrays of one shape."""
+        """Return the factor on the fitted throughput of each allocation; arrays of one shape."""
         return factors([self], num_nodes.reshape(-1), num_gpus.reshape(-1)).reshape(num_gpus.shape)
 
 
@@ -48,15 +48,18 @@ def factors(measured: Sequence[Residuals], num_nodes: npt.NDArray[np.int64], num
 
 
 def _looked_up(tables: Sequence[Floats], at: npt.NDArray[np.int64]) -> Floats:
-    """(R, n): what each of R tables says at n places; beyond its end the last that it says."""
+    """Return the values of R tables at n places, (R, n). Beyond the end of a table, its last value counts."""
     lengths = np.array([len(table) for table in tables])
     first = np.cumsum(lengths) - lengths
     return np.asarray(np.concatenate(tables)[first[:, None] + np.minimum(at, lengths[:, None] - 1)])
 
 
 def residuals_of(model: StepTimeModel, times: StepTimes) -> Residuals:
-    """Of `times`, to which `model` was fitted. Measurements that the fit left out count here as little. Of as many GPUs
-    on different numbers of hosts, those on the fewest count: so jobs are placed."""
+    """Return the residuals of `times`, to which `model` was fitted.
+
+    Measurements that the fit left out are left out here too. If as many GPUs were on different numbers of hosts, those
+    on the fewest count, since jobs are placed that way.
+    """
     nodes, gpus = times.num_nodes.astype(np.int64), times.num_replicas.astype(np.int64)
     most = np.log(_MOST)
     off = np.clip(np.log(model.iter_time(nodes, gpus, times.atomic_batch) / times.iter_time), -most, most)
@@ -76,7 +79,7 @@ def _by_size(gpus: npt.NDArray[np.int64], off: Floats, rows: npt.NDArray[np.bool
 
 
 def _table(by_size: dict[int, float]) -> Floats:
-    """(n,): of 1 to n GPUs, n at least 2. What lies between two sizes is interpolated by their ratio."""
+    """Return the factors of 1 to n GPUs, (n,), n at least 2. Between two sizes they are interpolated by their ratio."""
     if not by_size:
         return np.ones(2)
     sizes = sorted(by_size)

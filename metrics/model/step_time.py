@@ -1,12 +1,13 @@
-"""The step-time model of data-parallel training, and its fit (Pollux, OSDI 2021, section 3.2 and eq. 8 to 12).
+"""Step-time model of data-parallel training, and its fit.
 
-K replicas on N hosts, atomic batch m (samples a replica in one pass), a accumulation steps before each update:
+Source: Pollux, OSDI 2021, section 3.2 and eq. 8 to 12. K replicas on N hosts have the atomic batch m (samples per
+replica in one micro-step) and a accumulation steps before each update:
 
-    T_grad = alpha_grad + beta_grad m                       one pass over m samples
+    T_grad = alpha_grad + beta_grad m                       one micro-step over m samples
     T_sync = 0                               K = 1          averaging gradients
            = alpha_local + beta_local (K-2)  N = 1, K >= 2
            = alpha_node  + beta_node  (K-2)  N >= 2
-    T_iter = (T_grad^gamma + T_sync^gamma)^(1/gamma)        a pass that synchronises; gamma: how much the two overlap
+    T_iter = (T_grad^gamma + T_sync^gamma)^(1/gamma)        a micro-step that synchronises; gamma: overlap of the two
     T_step = a T_grad + T_iter
 
 Times are in seconds. NumPy only, and Python 3.8 syntax: training scripts import this.
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
-LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
-MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
-UNSEEN_NETWORK = 0.5  # of a pass's computing: what synchronising over hosts is taken to cost at least until it is seen
-FIXED = 0.3  # of a pass's time, what does not grow with its batch, until a second batch has been seen
-LAUNCH_S = 0.01  # of short passes it is at least so much, the time to launch a pass's kernels, but not above half
-NARROW = 1.25  # batches that differ by less say nothing about how time grows with them: errors would be taken for it
+LARGEST = 1e6  # seconds: no time is infinite, so that the search can't diverge where measurements set no limit
+MULTI_HOST_PENALTY = 1.1  # minimum cost of synchronising over hosts, relative to within one
+UNSEEN_NETWORK = 0.5  # minimum cost of synchronising over hosts until it is seen, relative to a micro-step's computing
+FIXED = 0.3  # share of a micro-step's time that does not grow with its batch, until a second batch has been seen
+LAUNCH_S = 0.01  # minimum of that time, to launch kernels, but at most half of a short micro-step
+NARROW = 1.25  # batches that differ by less don't show how time grows with them: errors would be taken for it
 MAX_MEASUREMENTS = 1000
-_ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
-_TINY = 1e-12  # a perfect fit has a corner where its root has no slope
+_ROUNDS, _STRIDE = 60, 2.0  # of the search, and its maximum step: parameters change by e squared
+_TINY = 1e-12  # gives the root a slope at a perfect fit, where it has a corner
 _NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
 
 
@@ -42,9 +43,9 @@ class StepTimeModel:
     """The seven parameters. Raises ValueError unless all are finite, times are >= 0 and gamma is 1 to 10."""
 
     alpha_grad: float
-    """Seconds of a pass that do not depend on the batch."""
+    """Seconds of a micro-step that do not depend on the batch."""
     beta_grad: float
-    """Seconds a sample."""
+    """Seconds per sample."""
     alpha_local: float
     """Seconds to synchronise two replicas on one host."""
     beta_local: float
@@ -62,7 +63,7 @@ class StepTimeModel:
             raise ValueError(f"not a step-time model: {self}")
 
     def grad_time(self, atomic_batch: npt.ArrayLike) -> Floats:
-        """Seconds of one pass over `atomic_batch` samples a replica; any shape."""
+        """Seconds of one micro-step over `atomic_batch` samples per replica; any shape."""
         return np.asarray(self.alpha_grad + self.beta_grad * np.asarray(atomic_batch, dtype=float))
 
     def sync_time(self, num_nodes: npt.ArrayLike, num_replicas: npt.ArrayLike) -> Floats:
@@ -74,7 +75,7 @@ class StepTimeModel:
         return np.asarray(np.where(replicas <= 1, 0.0, np.where(nodes <= 1, local, remote)), dtype=float)
 
     def iter_time(self, num_nodes: npt.ArrayLike, num_replicas: npt.ArrayLike, atomic_batch: npt.ArrayLike) -> Floats:
-        """Seconds of a pass that synchronises; shapes that broadcast."""
+        """Seconds of a micro-step that synchronises; shapes that broadcast."""
         grad, sync = np.broadcast_arrays(self.grad_time(atomic_batch), self.sync_time(num_nodes, num_replicas))
         return _smooth_max(np.maximum(grad, SMALLEST), sync, self.gamma)
 
@@ -96,26 +97,26 @@ class StepTimeModel:
         atomic_batch: npt.ArrayLike,
         accumulation: npt.ArrayLike = 0,
     ) -> Floats:
-        """Samples a second, M / T_step with M = K m (a + 1); shapes that broadcast."""
+        """Samples per second, M / T_step with M = K m (a + 1); shapes that broadcast."""
         samples = np.asarray(num_replicas) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
         return np.asarray(samples / self.step_time(num_nodes, num_replicas, atomic_batch, accumulation))
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Measured passes; five arrays of one shape (n,), n >= 1.
+    """Measured micro-steps; five arrays of one shape (n,), n >= 1.
 
     Raises ValueError, naming the array, for values that can't be measurements: NaN, infinite, not above 0, more
-    nodes than replicas, or an `iter_time` that is missing. Refused as a whole, so that nothing wrong is fitted.
+    nodes than replicas, or an `iter_time` that is missing. All are refused, so that nothing wrong is fitted.
     """
 
     num_nodes: Floats
     num_replicas: Floats
     atomic_batch: Floats
     grad_time: Floats
-    """Seconds of a pass without synchronising (T_grad)."""
+    """Seconds of a micro-step without synchronising (T_grad)."""
     iter_time: Floats
-    """Seconds of a pass with it (T_iter)."""
+    """Seconds of a micro-step with it (T_iter)."""
 
     def __post_init__(self) -> None:
         shape = None
@@ -137,15 +138,17 @@ class StepTimes:
 
 
 def fit(times: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
-    """The model that explains `times` best: minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
+    """Return the model that explains `times` best.
+
+    It minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
     1e-2 [(beta_node / alpha_node)^2 + (beta_local / alpha_local)^2] (Pollux, section 4.1, and its artifact).
 
-    Parameters that nothing observed tells apart are held back rather than guessed, on the side of optimism, which is
-    what makes a job be tried on more GPUs: unseen synchronisation within a host counts as (almost) free, over hosts as
-    UNSEEN_NETWORK of a pass. Measurements that lie far from all others of the fit are left out in a second round.
-    Deterministic.
+    Parameters that no measurement determines are held back rather than guessed, on the side of optimism. This makes a
+    job be tried on more GPUs. Unseen synchronisation within a host counts as (almost) free, over hosts as
+    UNSEEN_NETWORK of a micro-step. A second round leaves out measurements that are far from all others of the fit. The
+    fit is deterministic.
 
-    `before`: the fit of most of the same measurements; the search then starts there and takes a fraction of the time.
+    `before`: the fit of most of the same measurements. The search then starts there and takes a fraction of the time.
     """
     seen = _thinned(times)
     weights = np.ones(len(seen))
@@ -173,7 +176,7 @@ def _smooth_max(grad: Floats, sync: Floats, gamma: float) -> Floats:
 
 
 def _thinned(times: StepTimes) -> StepTimes:
-    """The newest MAX_MEASUREMENTS."""
+    """Return the newest MAX_MEASUREMENTS."""
     if len(times) <= MAX_MEASUREMENTS:
         return times
     newest = slice(-MAX_MEASUREMENTS, None)
@@ -209,9 +212,12 @@ def _fit_weighted(seen: StepTimes, weights: Floats, before: StepTimeModel | None
 
 
 def _descended(start: Floats, lower: Floats, upper: Floats, seen: StepTimes, weights: Floats) -> Floats:
-    """The parameters of least loss, from `start` on: Levenberg and Marquardt's method on their logarithms, since they
-    span orders of magnitude. A general quasi-Newton search stops somewhere in this loss's flat valleys, at a place
-    that hangs on the last digit of the measurements, and takes five times as long."""
+    """Return the parameters of minimum loss, searched from `start` on.
+
+    The search is Levenberg and Marquardt's method on the logarithms of the parameters, which span orders of magnitude.
+    A general quasi-Newton search stops somewhere in this loss's flat valleys, at a place that depends on the last digit
+    of the measurements. It also takes five times as long.
+    """
     free = lower < upper
     low, high = np.log(lower[free]), np.log(upper[free])
     loss_of, both = _Loss(seen, weights), np.ix_(free, free)
@@ -262,7 +268,7 @@ def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Float
         start[index] = lower[index] = upper[index] = value
 
     if batch.max() < NARROW * batch.min():
-        # About one batch size: nobody knows how time grows with it.
+        # About one batch size: it is unknown how time grows with it.
         mean = float(np.exp(np.mean(np.log(seen.grad_time[used]))))
         fixed = max(FIXED * mean, min(LAUNCH_S, mean / 2))
         freeze(0, fixed)
@@ -279,8 +285,11 @@ def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Float
 
 
 def _released(x: Floats, seen: StepTimes, used: npt.NDArray[np.bool_]) -> StepTimeModel:
-    """Hosts are at least MULTI_HOST_PENALTY times as far apart as GPUs of one host, and a network is slow against a
-    pass, where nothing says otherwise. More hosts still promise more speed, so that a job is tried on them."""
+    """Return the model, with minimum costs of synchronising over hosts if that was not measured.
+
+    The minimum is MULTI_HOST_PENALTY times the cost within one host, and UNSEEN_NETWORK of a micro-step. More hosts
+    still promise more speed, so that a job is tried on them.
+    """
     if not (seen.num_nodes[used] >= 2).any():
         x[4] = max(x[4], MULTI_HOST_PENALTY * x[2], UNSEEN_NETWORK * float(np.median(seen.grad_time[used])))
         x[5] = max(x[5], MULTI_HOST_PENALTY * x[3])
@@ -288,7 +297,7 @@ def _released(x: Floats, seen: StepTimes, used: npt.NDArray[np.bool_]) -> StepTi
 
 
 class _Loss:
-    """The loss of a fit to `seen` with `weights`, which sum to 1. What the parameters do not change is made once."""
+    """Loss of a fit to `seen` with `weights`, which sum to 1. Values that no parameter changes are computed once."""
 
     def __init__(self, seen: StepTimes, weights: Floats) -> None:
         self.weights, self.batch = weights, seen.atomic_batch
@@ -304,8 +313,10 @@ class _Loss:
         self.of_iter = np.zeros((7, len(seen)))
 
     def __call__(self, x: Floats) -> tuple[float, Floats, Floats]:
-        """Loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton: that of a loss
-        which touches this one here and is nowhere below it."""
+        """Return the loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton.
+
+        The curvature is that of a loss which touches this one here and is nowhere below it.
+        """
         gamma = x[6]
         grad, iter_ = self._logs(x)
         loss, gradient, curvature = 0.0, np.zeros(7), np.zeros((7, 7))
@@ -328,7 +339,7 @@ class _Loss:
         return loss, gradient, curvature
 
     def _logs(self, x: Floats) -> tuple[Floats, Floats]:
-        """log T_grad and log T_iter; what they change by with each parameter goes into `of_grad` and `of_iter`."""
+        """Return log T_grad and log T_iter; put their derivatives by each parameter into `of_grad` and `of_iter`."""
         alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x
         batch, further = self.batch, self.further
         grad = alpha_grad + beta_grad * batch

@@ -1,1 +1,4 @@
-"""What the GPUs of a machine do now. Containers of hosts run it: NVML, the standard library, and Python 3.8 syntax."""
+"""Probe of a machine's GPUs.
+
+Containers of hosts run it. It uses NVML, the standard library, and Python 3.8 syntax.
+"""

@@ -1,9 +1,9 @@
-"""Tells what the GPUs of this machine do, and how busy it is itself: one line of JSON a second on stdout, each
-described in readings.py.
+"""Probe program that reports the machine's GPUs and its own load.
 
-The service runs it in a container on each of its hosts and follows its log (docs/hosts.md). It opens no port, takes no
-input and needs nothing but NVML. It asks NVML in children of its own (watchdog.py), which are this program too: with
-`child` one tells until it ends, with `once` it tells once which GPUs there are.
+It writes one line of JSON a second to stdout; readings.py describes them. The service runs it in a container on each of
+its hosts and follows its log (docs/hosts.md). It opens no port, takes no input and needs nothing but NVML. It queries
+NVML in child processes (watchdog.py), which run this program too. With `child` one reports until it ends, with `once`
+it reports once which GPUs there are.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def main(arguments: list[str]) -> int:
             _ask(version, *arguments)
         else:
             _tell(watchdog.Watchdog(version, machine=True).readings())
-    except BrokenPipeError:  # nobody listens any more
+    except BrokenPipeError:  # the reader of stdout is gone
         os._exit(1)
     return 1
 
 
 def _ask(version: str, task: str, left_out: str, machine: str) -> None:
-    """By NVML. Before each question stdout names the GPU."""
+    """Query NVML. Before each query, stdout names the GPU."""
     from schedulearn.metrics.probe.machine import read_machine
     from schedulearn.metrics.probe.nvml import NvmlReader
     from schedulearn.metrics.probe.sampling import readings

@@ -1,4 +1,7 @@
-"""Who a process is that computes on a GPU, from /proc. What can't be read is left empty."""
+"""Identity of a process on a GPU, from /proc.
+
+Fields that can't be read are left empty.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ _TASK = b"SCHEDULEARN_TASK="
 
 
 def describe(pid: int, memory_bytes: int | None, proc: str = "/proc") -> GpuProcess:
-    """`memory_bytes`: what it holds of the GPU, as NVML says. `proc` must be that of the namespace that NVML counts
-    processes in, the machine's own."""
+    """Describe a process. `memory_bytes`: GPU memory that it holds, by NVML.
+
+    `proc` must be that of the namespace in which NVML numbers processes, the machine's own.
+    """
     started = _started(f"{proc}/{pid}/stat")
     name, container, task, uid = ("", "", "", None) if started is None else _identity(f"{proc}/{pid}", started)
     return GpuProcess(pid, name, None if memory_bytes is None else int(memory_bytes), container, task, uid)
@@ -22,7 +27,7 @@ def describe(pid: int, memory_bytes: int | None, proc: str = "/proc") -> GpuProc
 
 @lru_cache(maxsize=1024)
 def _identity(folder: str, started: bytes) -> tuple[str, str, str, int | None]:
-    """(name, container, task, user id). `started` tells processes apart that had the same number."""
+    """Return (name, container, task, user id). `started` distinguishes processes that had the same number."""
     name = _read(f"{folder}/comm").decode(errors="replace").strip()
     found = _CONTAINER.findall(_read(f"{folder}/cgroup").decode(errors="replace"))
     task = next((entry for entry in _read(f"{folder}/environ").split(b"\0") if entry.startswith(_TASK)), b"")

@@ -1,7 +1,7 @@
-"""How busy a machine is: its processors, memory, network, disks and one of its file systems, by /proc.
+"""Load of a machine: processors, memory, network, disks and one file system.
 
-Standard library only, and Python 3.8: the probe's container runs this file too. Inside of a container these files of
-/proc still speak of the whole machine.
+It is read from /proc. Standard library only, and Python 3.8: the probe's container runs this file too. Inside a
+container, these files of /proc still describe the whole machine.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Container, NamedTuple, Optional, Tuple
 
 
 class MachineCounters(NamedTuple):
-    """A machine at one moment."""
+    """Counters of a machine at one moment."""
 
     cpus: int
     """Logical processors."""
     cpu_seconds: float
-    """For which its processors were busy, all together, since it started."""
+    """Busy time since it started, added up over its processors."""
     memory_bytes: int
     """In use: what could not be given to a new program at once."""
     memory_total: int
     disk_bytes: int
-    """In use, of the file system that was asked about."""
+    """In use, of the requested file system."""
     disk_total: int
     network_in: int | None = None
-    """Bytes since it started, like what follows; None: this can't be told from here."""
+    """Bytes since it started, as in the next fields; None: this can't be read from here."""
     network_out: int | None = None
     disk_read: int | None = None
     """From and to its disks, not from memory."""
@@ -33,23 +33,23 @@ class MachineCounters(NamedTuple):
 
 
 _IDLE = (3, 4)
-"""Of the numbers of a line "cpu": idle, and idle while it waits for a disk."""
+"""Indices of the numbers of a line "cpu": idle, and idle while it waits for a disk."""
 _COUNTED = 8
-"""Numbers of that line; what follows is in the first two already."""
+"""Numbers of that line that count; the next ones are in the first two already."""
 
 _SECTOR = 512
 """Bytes, in /proc/diskstats, whatever the disk has."""
 _NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd)\d")
-"""What is on a disk that counts itself, or in memory."""
+"""Devices in memory, or on a disk that is itself counted."""
 _NO_CARD = re.compile(
     r"lo$|veth|docker|br[-_\d]|bridge|virbr|vnet|tap|tun|wg|bond|team|dummy|ifb|cni|flannel|cali|cilium|lxc|lxd|kube"
     r"|nodelocaldns|vxlan|ovs|podman|sit|gre|ip6|ip_vti|teql|erspan|.*[.:@]"
 )
-"""Networks within the machine, and what is made of other networks: their bytes pass by a card, if they leave it."""
+"""Networks within the machine, and those made of other networks: their bytes pass a card if they leave the machine."""
 
 
 def read_machine(folder: str, proc: str = "/proc") -> MachineCounters | None:
-    """`folder` is on the file system that is asked about. None where this can't be told."""
+    """Read the counters, with the file system that `folder` is on; None if they can't be read."""
     try:
         with open(os.path.join(proc, "stat"), encoding="ascii") as file:
             lines = file.read().splitlines()
@@ -63,7 +63,7 @@ def read_machine(folder: str, proc: str = "/proc") -> MachineCounters | None:
     except (OSError, ValueError, LookupError):
         return None
     used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
-    # What only root may still use counts as used, as `df` has it.
+    # Space that only root may still use counts as used, as in `df`.
     room = used + disk.f_bavail * disk.f_frsize
     received, sent = _network(proc)
     read, written = _disks(proc)
@@ -77,8 +77,11 @@ _Bytes = Tuple[Optional[int], Optional[int]]
 
 
 def _network(proc: str) -> _Bytes:
-    """(in, out) of all cards. /proc/net is that of one's own container: the first process of the machine has the
-    machine's, and it is visible where the kernel's own processes are."""
+    """Return (in, out) of all cards.
+
+    /proc/net is that of the container itself. The first process of the machine has the machine's, and it is visible
+    where the kernel's own processes are.
+    """
     try:
         with open(os.path.join(proc, "2", "comm"), encoding="ascii") as file:
             if file.read().strip() != "kthreadd":
@@ -92,7 +95,7 @@ def _network(proc: str) -> _Bytes:
 
 
 def _disks(proc: str) -> _Bytes:
-    """(read, written) of all whole disks."""
+    """Return (read, written) of all whole disks."""
     try:
         with open(os.path.join(proc, "diskstats"), encoding="ascii") as file:
             rows = {line.split()[2]: line.split() for line in file if line.strip()}
@@ -103,7 +106,7 @@ def _disks(proc: str) -> _Bytes:
 
 
 def _is_part(name: str, names: Container[str]) -> bool:
-    """sda1 of sda, nvme0n1p1 of nvme0n1."""
+    """Return whether it is a partition, as sda1 of sda, or nvme0n1p1 of nvme0n1."""
     stem = name.rstrip("0123456789")
     return stem != name and (stem in names or (stem.endswith("p") and stem[:-1] in names))
 

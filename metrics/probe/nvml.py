@@ -1,7 +1,8 @@
-"""What NVML says of the GPUs of this machine, through nvidia-ml-py. Without a driver there are none.
+"""Reader of this machine's GPUs by NVML, through nvidia-ml-py.
 
-Each value is asked for by itself: a symbol that the driver's library lacks, or a card that does not measure it, leaves
-that one unknown. A question that fails is no answer: which GPUs there are is not known then, and the inventory says so.
+Without a driver there are no GPUs. Each value is queried by itself: a symbol that the driver's library lacks, or a card
+that does not measure it, leaves only that value unknown. A failed query is no answer: the list of GPUs is then unknown,
+and the inventory says so.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from schedulearn.metrics.probe.readings import (
 from schedulearn.metrics.probe.watchdog import NVML
 
 Asking = Callable[..., None]
-"""Number of a GPU in NVML's list, or NVML for none, and its UUID if that is known."""
+"""Callback with the number of a GPU in NVML's list, or NVML for none, and its UUID if that is known."""
 
 LIBRARY = "libnvidia-ml.so.1"
 KERNEL_MODULE = "/proc/driver/nvidia/version"
 RETRY_S = 10.0  # between tries to reach a driver that is not there: it may be loaded later
-XIDS_S = 86_400.0  # for so long an Xid is told
-HEALTH_S = 10.0  # between looks at what changes seldom
-_EVENTS = 1000  # of a sample, at most: what is left comes with the next one
-_XID_UNKNOWN = 999  # what NVML says where it does not know which
+XIDS_S = 86_400.0  # time for which an Xid is reported
+HEALTH_S = 10.0  # between reads of values that seldom change
+_EVENTS = 1000  # maximum of a sample: the rest come with the next one
+_XID_UNKNOWN = 999  # NVML's code for an unknown Xid
 _ANSWERS = frozenset({
     pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NOT_FOUND,
     pynvml.NVML_ERROR_INSUFFICIENT_POWER, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_GPU_IS_LOST,
     pynvml.NVML_ERROR_RESET_REQUIRED,
 })  # fmt: skip
-"""Errors that say something of a device: there is no such one, or it lacks this. All others leave a question open."""
+"""Errors that say something about a device: it does not exist, or lacks this. All others leave a query unanswered."""
 
 _ADVICE = {
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: " (the driver's library and its kernel module differ, as after an "
@@ -55,7 +56,7 @@ _ADVICE = {
 
 _SLOWDOWN = 1
 """NVML_TEMPERATURE_THRESHOLD_SLOWDOWN."""
-_REASONS = {  # NVML's bits; an idle card and clocks that somebody chose are no trouble
+_REASONS = {  # NVML's bits; an idle card and clocks set by a user are no problem
     0x04: "power_cap",
     0x08: "hw_slowdown",
     0x20: "sw_thermal",
@@ -75,7 +76,10 @@ class _Device:
 
 
 class NvmlReader:
-    """NVML for one thread. Makes no error known but by what it leaves out. `close` it, or NVML can't begin anew."""
+    """Reader of NVML for one thread.
+
+    Errors show only in values that are left out. Call `close`, or NVML can't be initialised anew.
+    """
 
     def __init__(
         self,
@@ -83,15 +87,15 @@ class NvmlReader:
         left_out: Mapping[int, int] | None = None,
         asking: Asking = lambda number, uuid="": None,
     ) -> None:
-        """`left_out`: GPUs that are not asked, by their number in NVML's list, and how many places each has in an
-        inventory. `asking`: is told before each question which GPU it is about."""
+        """`left_out`: number in NVML's list of a GPU that is not queried -> number of its places in an inventory.
+        `asking`: called before each query, with the GPU that it is about."""
         self._left_out = left_out or {}
         self._asking = asking
         self._version = version
         self._ready = False
         self._retry_at = 0.0
         self._problem = ""
-        """Why NVML could not be initialised last."""
+        """Why the last initialisation of NVML failed."""
         self._devices: list[_Device] = []
         self._events: object = None
         self._watched: list[str] = []
@@ -99,7 +103,7 @@ class NvmlReader:
         self._health_at = -HEALTH_S
 
     def inventory(self) -> Inventory:
-        """What there is now. Where that can't be told, wholly or in part: why. NVML is initialised anew after that."""
+        """Return the GPUs of now, or why some or all are unknown. If all are, NVML is initialised anew next time."""
         self._asking(NVML)
         problem = self._init()
         if not problem:
@@ -118,7 +122,7 @@ class NvmlReader:
         ]
         self._asking(NVML)
         self._watch()
-        # One that the driver does not list any more may still be asked, and will say that it is lost.
+        # A GPU that the driver does not list any more may still be queried, and will report that it is lost.
         shown = {device.info.uuid for device in self._devices}
         gone = [device for uuid, device in before.items() if uuid not in shown and not device.info.parent]
         inventory = Inventory(
@@ -133,7 +137,7 @@ class NvmlReader:
         return inventory
 
     def close(self) -> None:
-        """Lets go of NVML, which counts its users: the last one to go ends it. `inventory` begins anew."""
+        """Release NVML, which counts its users and ends with the last one. `inventory` initialises it anew."""
         if self._ready:
             if self._events is not None:
                 _ask("nvmlEventSetFree", self._events)
@@ -142,7 +146,7 @@ class NvmlReader:
         self._devices, self._watched = [], []
 
     def sample(self) -> Sample:
-        """All GPUs of the last `inventory`, as they are now."""
+        """Read all GPUs of the last `inventory`."""
         if not self._ready:
             return Sample(time.time())
         self._asking(NVML)
@@ -163,7 +167,7 @@ class NvmlReader:
         return Sample(time.time(), tuple(readings))
 
     def _ask_named(self, name: str, handle: object, *arguments: object) -> Any:
-        """As `_ask`, of a device: tells first which one."""
+        """Do the same as `_ask` for a device, after reporting which one."""
         found = next((device for device in self._devices if device.handle is handle), None)
         if found is not None:
             self._asking(found.number, found.info.uuid)
@@ -185,7 +189,7 @@ class NvmlReader:
         return ""
 
     def _watch(self) -> None:
-        """Asks to be told of Xid errors, where the driver does that."""
+        """Subscribe to Xid errors, where the driver supports that."""
         uuids = sorted({device.info.parent or device.info.uuid for device in self._devices})
         if uuids == self._watched:
             return
@@ -253,12 +257,12 @@ class NvmlReader:
 
 
 def find_gpus() -> Inventory:
-    """All GPUs and MIG devices of this machine now, or why they can't be told. Comes back even if NVML does not."""
+    """Return all GPUs and MIG devices of this machine, or why they are unknown. Returns even if NVML hangs."""
     return watchdog.find_once() if has_driver() else NvmlReader().inventory()
 
 
 def has_driver() -> bool:
-    """Whether there is anything of NVIDIA's driver here, however broken: its library or its kernel module."""
+    """Return whether any part of NVIDIA's driver is here, however broken: its library or its kernel module."""
     if os.path.exists(KERNEL_MODULE):
         return True
     try:
@@ -280,8 +284,11 @@ class _Lost(Exception):
 
 
 def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
-    """What one function of NVML answers (`pynvml` has no types); None if it can't. Raises _Lost, with `lost`, if the
-    GPU is gone. By name, since an nvidia-ml-py that is older, or newer, than a function lacks it."""
+    """Call a function of NVML and return its answer (`pynvml` has no types); None if it can't answer.
+
+    With `lost`, raises _Lost if the GPU is gone. The function is given by name, since an nvidia-ml-py that is older, or
+    newer, than the function lacks it.
+    """
     function = getattr(pynvml, name, None)
     if function is None:
         return None
@@ -296,7 +303,10 @@ def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
 
 
 def _learn(name: str, *arguments: object) -> Any:
-    """As `_ask`, for what decides which GPUs there are: raises _Unanswered instead of taking an error for an answer."""
+    """Do the same as `_ask`, but raise _Unanswered instead of taking an error for an answer.
+
+    It is for queries that decide which GPUs there are.
+    """
     function = getattr(pynvml, name, None)
     if function is None:
         return None
@@ -311,7 +321,7 @@ def _learn(name: str, *arguments: object) -> Any:
 
 
 def _devices(left_out: Mapping[int, int], asking: Asking) -> tuple[list[_Device], str]:
-    """Whole GPUs, and in place of one that is split its MIG devices; and why some, or all, can't be told."""
+    """Return whole GPUs, with MIG devices in place of a split one; and why some, or all, are unknown."""
     try:
         count = pynvml.nvmlDeviceGetCount()
     except Exception as why:  # whatever it is: no answer is not the answer "none"
@@ -337,7 +347,7 @@ def _devices(left_out: Mapping[int, int], asking: Asking) -> tuple[list[_Device]
 
 
 def _parts(number: int, index: int) -> list[_Device]:
-    """One GPU of NVML's list, or its MIG devices; none if it is lost. `index`: of the first."""
+    """Return one GPU of NVML's list, or its MIG devices; none if it is lost. `index`: that of the first."""
     handle = _learn("nvmlDeviceGetHandleByIndex", number)
     uuid = _text(_learn("nvmlDeviceGetUUID", handle) or "") if handle is not None else ""
     if not uuid:
@@ -363,7 +373,7 @@ def _parts(number: int, index: int) -> list[_Device]:
 
 
 def _mig_type(mig: object, whole: str) -> str:
-    """As in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`: each size is a type of its own."""
+    """Return a type such as `NVIDIA A100-SXM4-40GB MIG 1g.5gb`: each size is a type of its own."""
     name = _text(_ask("nvmlDeviceGetName", mig) or "")
     if " MIG " in name:
         return name
@@ -374,8 +384,10 @@ def _mig_type(mig: object, whole: str) -> str:
 
 
 def _read_part(device: _Device, whole: GpuReading) -> GpuReading:
-    """A MIG device: its memory and processes are its own, its health is the GPU's. Utilisation, power and energy are
-    measured for the whole GPU only."""
+    """Return the reading of a MIG device. Its memory and processes are its own, its health is the GPU's.
+
+    Utilisation, power and energy are measured for the whole GPU only.
+    """
     memory = _memory_info(device.handle)
     return whole._replace(
         uuid=device.info.uuid,
@@ -397,7 +409,7 @@ def _processes(handle: object) -> tuple[GpuProcess, ...] | None:
 
 
 def _memory_info(handle: object, *, lost: bool = False) -> Any:
-    """As nvidia-smi shows it: the older function counts what the driver reserves for itself as used."""
+    """Return memory as nvidia-smi shows it: the older function counts memory reserved by the driver as used."""
     found = _ask("nvmlDeviceGetMemoryInfo", handle, getattr(pynvml, "nvmlMemory_v2", None), lost=lost)
     return found if found is not None else _ask("nvmlDeviceGetMemoryInfo", handle, lost=lost)
 

@@ -1,4 +1,4 @@
-"""The state of a GPU besides its load: what NVML offers of it, each question by itself."""
+"""State of a GPU besides its load, by single queries of NVML."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _recovery(handle: object, ask: Ask) -> str:
 
 
 def _nvlinks(handle: object, ask: Ask) -> int | None:
-    """Those that are active; None for a GPU that has none."""
+    """Return the number of active NVLinks; None for a GPU that has none."""
     states = []
     for link in range(_MAX_LINKS):
         state = ask("nvmlDeviceGetNvLinkState", handle, link)
@@ -71,7 +71,7 @@ def _nvlinks(handle: object, ask: Ask) -> int | None:
 
 
 def _fabric(handle: object, ask: Ask) -> tuple[str, bool]:
-    """How far the GPU has joined the NVSwitches, and whether bandwidth is lost; nothing where there are none."""
+    """Return how far the GPU has joined the NVSwitches, if there are any, and whether bandwidth is lost."""
     info = getattr(pynvml, "c_nvmlGpuFabricInfo_v2_t", None)
     if info is None:
         return "", False

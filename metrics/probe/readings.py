@@ -1,5 +1,6 @@
-"""What is known of a machine's GPUs, and the lines by which a probe tells it (docs/hosts.md has the schema).
+"""Readings of a machine's GPUs, as lines of JSON of a probe.
 
+docs/hosts.md has the schema.
 Standard library only, and Python 3.8: the probe's container runs this file too.
 """
 
@@ -12,14 +13,14 @@ from typing import Any, Mapping, NamedTuple, Union
 from schedulearn.metrics.probe.machine import MachineCounters
 
 Json = Any
-"""What `json` makes of a line that anything may have written: each value is checked where it is taken."""
+"""Result of `json` for a line of any origin: each value is checked where it is used."""
 
 PROTOCOL = 1
 MAX_GPUS = 128  # of one machine, MIG devices counted one by one
 MAX_NODES = 64
 MAX_PROCESSES = 16  # of one GPU that a line names
 MAX_XIDS = 256  # codes of one GPU
-MAX_LINE = 1 << 20  # bytes; longer ones are no probe's
+MAX_LINE = 1 << 20  # bytes; no probe writes longer ones
 MAX_NUMBER = 1e38  # fits four bytes
 
 
@@ -45,13 +46,16 @@ class GpuInfo:
     compute: str = ""
     """CUDA compute capability, as in 9.0."""
     minor: int | None = None
-    """Of its device file, /dev/nvidia<minor>; None: not known."""
+    """Number of its device file, /dev/nvidia<minor>; None: not known."""
 
 
 @dataclass(frozen=True)
 class GpuLink:
-    """How two GPUs, given by their `index`, reach each other: nvlink, or the nearest thing that they share (internal,
-    single, multiple, hostbridge, node, system), as NVML calls it."""
+    """Link between two GPUs, given by their `index`.
+
+    `kind`: nvlink, or the nearest thing that they share (internal, single, multiple, hostbridge, node, system), by
+    NVML's names.
+    """
 
     a: int
     b: int
@@ -69,7 +73,7 @@ class NumaNode(NamedTuple):
 
 
 class GpuProcess(NamedTuple):
-    """A process that computes on a GPU. What can't be told is empty."""
+    """A process that computes on a GPU. Unknown fields are empty."""
 
     pid: int
     name: str = ""
@@ -90,34 +94,34 @@ class Xid(NamedTuple):
 
 
 class GpuHealth(NamedTuple):
-    """What the driver says of a GPU's state. At its default: all is well, or the driver does not tell."""
+    """State of a GPU by its driver. Default of a field: all is well, or the driver does not report it."""
 
     recovery: str = ""
-    """What the driver asks for: none, or a reset and the like."""
+    """Action that the driver requests: none, or a reset and the like."""
     remap_pending: bool = False
     """A row of its memory is replaced by the next reset."""
     remap_failed: bool = False
     retired_pending: bool = False
     """A page of its memory is retired by the next reset."""
     nvlinks: int | None = None
-    """Those that are active."""
+    """Number of active ones."""
     pcie_generation: int | None = None
-    """Now: lower while nothing is to be done."""
+    """Generation now: lower while the GPU is idle."""
     pcie_width: int | None = None
     max_pcie_generation: int | None = None
-    """With this machine, as the width."""
+    """Maximum with this machine, as is the width."""
     max_pcie_width: int | None = None
     compute_mode: str = ""
     """default, exclusive, prohibited."""
     fabric: str = ""
-    """Of NVSwitches: not started, in progress, completed, or an error."""
+    """State of joining NVSwitches: not started, in progress, completed, or an error."""
     fabric_degraded: bool = False
     default_limit_w: float | None = None
-    """The power that it may draw unless somebody changes that."""
+    """Power limit by default, before any change."""
 
 
 class GpuReading(NamedTuple):
-    """One GPU at one time. None: it, or its driver, does not tell."""
+    """One GPU at one time. None: it, or its driver, does not report the value."""
 
     uuid: str
     utilization: float | None = None
@@ -141,13 +145,13 @@ class GpuReading(NamedTuple):
     lost: bool = False
     """The driver says that it has fallen off the bus."""
     power_limit_w: float | None = None
-    """It draws no more."""
+    """Maximum power that it draws."""
     slowdown_temperature: float | None = None
     """Degrees Celsius from which on it lowers its clocks."""
     health: GpuHealth | None = None
     """Not in each sample."""
     stuck: bool = False
-    """NVML does not come back from a question about it."""
+    """NVML hangs in a query about it."""
 
     @property
     def xid(self) -> int | None:
@@ -157,17 +161,17 @@ class GpuReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """What there is. Told first, when it changes, and once a minute."""
+    """GPUs of a machine. Reported first, when it changes, and once a minute."""
 
     version: str = ""
-    """Of the probe."""
+    """Version of the probe."""
     driver: str = ""
     gpus: tuple[GpuInfo, ...] = ()
     links: tuple[GpuLink, ...] = ()
     problem: str = ""
     """Why `gpus` may lack some; empty: these are all."""
     nodes: tuple[NumaNode, ...] = ()
-    """Of the machine; none where there is only one."""
+    """NUMA nodes of the machine; none where there is only one."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ Reading = Union[Inventory, Sample]
 
 
 def to_line(reading: Reading) -> str:
-    """One line of JSON; fields that are at their default are left out."""
+    """Return one line of JSON, without fields that are at their default."""
     if isinstance(reading, Inventory):
         content = {"schedulearn_probe": PROTOCOL, **_short(asdict(reading))}
         if reading.nodes:
@@ -199,11 +203,12 @@ def to_line(reading: Reading) -> str:
 
 
 def from_line(line: str | bytes) -> Reading:
-    """Raises ValueError for what no probe of this protocol has written.
+    """Parse a line. Raises ValueError for a line that no probe of this protocol has written.
 
-    By hand, so that the whole protocol stands in this file and needs the standard library only. A service with 800 GPUs
-    checks 10,000 values a second here: hence tuples, which are made three times as fast as frozen dataclasses, and the
-    short cut in `_maybe_number`. pydantic takes 0.85 times as long for the same tuples.
+    The parser is written by hand, so that the whole protocol is in this file and needs the standard library only. A
+    service with 800 GPUs checks 10,000 values a second here. It therefore uses tuples, which are made three times as
+    fast as frozen dataclasses, and the short cut in `_maybe_number`. pydantic takes 0.85 times as long for the same
+    tuples.
     """
     if len(line) > MAX_LINE:
         raise ValueError("the line is too long")
@@ -233,7 +238,7 @@ def from_line(line: str | bytes) -> Reading:
 
 
 def _short(fields: Mapping[str, Json]) -> Json:
-    """Without what is at its default."""
+    """Remove fields that are at their default."""
     default: tuple[Json, ...] = (None, "", (), [])
     short = {key: _rounded(value) for key, value in fields.items() if value not in default and value is not False}
     if fields.get("health") is not None:

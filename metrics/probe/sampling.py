@@ -1,4 +1,4 @@
-"""When the GPUs of a machine are looked at, and what of it is told."""
+"""Schedule by which a machine's GPUs are read and reported."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schedulearn.metrics.probe.readings import GpuReading, Inventory, Reading, S
 INTERVAL_S = 1.0
 INVENTORY_S = 60.0
 MACHINE_S = 10.0
-BLIND = 5  # samples
+BLIND = 5  # samples in a row without any answer
 VERSION_VARIABLE = "SCHEDULEARN_PROBE_VERSION"
 
 
 class Reader(Protocol):
-    """What `nvml.NvmlReader` is."""
+    """Protocol of `nvml.NvmlReader`."""
 
     def inventory(self) -> Inventory: ...
 
@@ -30,12 +30,16 @@ def readings(
     clock: Callable[[], float] = time.monotonic,
     machine: Callable[[], MachineCounters | None] = lambda: None,
 ) -> Iterator[Reading]:
-    """An inventory first, when it changed, and once a minute; every five seconds while a GPU is lost, does not answer
-    or is not listed any more. A sample a second. `wait` takes seconds; a sample that took longer than that is followed
-    by the next at once, and none is made up for. One in ten has the `machine` itself.
+    """Yield inventories and samples.
 
-    Ends when no GPU answers any more although some did: that is how a container looks from inside whose access to the
-    devices was taken away (a reload of systemd does it). A new one has it again."""
+    An inventory comes first, when it changed, and once a minute. While a GPU is lost, does not answer or is not listed
+    any more, it comes every five seconds. A sample comes every second. `wait` takes seconds. A sample that took longer
+    than a second is followed by the next at once, and missed samples are not made up for. One sample in ten has the
+    `machine` itself.
+
+    The readings end when no GPU answers any more although some did. This is what a container sees whose access to the
+    devices was taken away (a reload of systemd does it). A new container has access again.
+    """
     told: Inventory | None = None
     told_at = looked_at = 0.0
     machine_at = -MACHINE_S

@@ -1,4 +1,4 @@
-"""Where GPUs are in their machine, and how they reach each other: by sysfs and by NVML.
+"""Topology of a machine's GPUs and their links, by sysfs and NVML.
 
 Standard library only, and Python 3.8: the probe's container runs this file too.
 """
@@ -89,7 +89,7 @@ def islands(count: int, found: Sequence[GpuLink]) -> Mapping[int, int]:
 
 
 class _Ends(NamedTuple):
-    """Where the NVLinks of a GPU that are up end."""
+    """Remote ends of the NVLinks of a GPU that are up."""
 
     gpus: frozenset[str]
     """Bus ids."""
@@ -97,7 +97,7 @@ class _Ends(NamedTuple):
 
 
 def _nvlink_ends(handle: object, ask: Ask) -> _Ends | None:
-    """None: the driver does not tell where single links end."""
+    """Return the ends of the links that are up; None: the driver does not tell where single links end."""
     gpus = set()
     switch = down = False
     for link in range(_MAX_NVLINKS):
@@ -112,7 +112,7 @@ def _nvlink_ends(handle: object, ask: Ask) -> _Ends | None:
 
 
 def _nvlinked(first: Place, second: Place, ends: Mapping[int, _Ends | None], ask: Ask) -> bool:
-    """Two GPUs with a link that is up between them, or with one each to the switches."""
+    """Return whether a link between two GPUs is up, or one from each to the switches."""
     one, other = ends[first.index], ends[second.index]
     if one is None or other is None:
         return bool(ask("nvmlDeviceGetP2PStatus", first.handle, second.handle, P2P_NVLINK) == P2P_OK)

@@ -1,8 +1,9 @@
-"""NVML in a process of its own, since a call of it may not come back: one sick GPU must not blind its host.
+"""Watchdog of NVML in a child process, since NVML calls may hang.
 
-The child tells which GPU it asks next. A child that is silent for too long is replaced by one that leaves this GPU out;
-it is asked again later, and the time after that later still. Calls are made one after another, never beside each other.
-Standard library only, and Python 3.8: the probe's container runs this file too.
+One faulty GPU must not hide the others of its host. The child reports which GPU it queries next. A child that is silent
+for too long is replaced by one that leaves this GPU out. The GPU is queried again later, after ever longer delays.
+Calls are made one after another, never in parallel. Standard library only, and Python 3.8: the probe's container runs
+this file too.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from schedulearn.metrics.probe.readings import (
 from schedulearn.metrics.probe.sampling import VERSION_VARIABLE
 
 HANG_S = 10.0
-"""A child that says nothing for so long hangs."""
+"""A child that is silent for this long hangs."""
 TRIED_S = 5.0
 """As HANG_S, for a GPU that hung before."""
 AGAIN_S = 60.0
-"""After which a GPU that hung is asked again; each time twice as long."""
+"""Delay after which a GPU that hung is queried again; it doubles each time."""
 _LONGEST_S = 960.0
-_ALIVE_S = 5.0  # while NVML does not answer at all, something is told so often
-_MOST_LEFT = 4  # children that can't be killed: no others are started then
+_ALIVE_S = 5.0  # interval of reports while NVML does not answer at all
+_MOST_LEFT = 4  # children that can't be killed: with this many, no others are started
 NVML = -1
-"""In place of a GPU's number: NVML as a whole is asked."""
+"""In place of a GPU's number: NVML as a whole is queried."""
 _HANGS = "NVML does not come back"
 
 
 def marker(number: int, uuid: str = "") -> str:
-    """The line by which a child tells whom it asks next."""
+    """Return the line by which a child reports the GPU that it queries next."""
     return f"?{number} {uuid}\n"
 
 
 def command(task: str, left_out: dict[int, int], machine: bool) -> list[str]:
-    """How a child is started. `left_out`: number of a GPU in NVML's list -> places that it has in an inventory."""
+    """Return the command of a child. `left_out`: number of a GPU in NVML's list -> its places in an inventory."""
     numbers = ",".join(f"{number}:{places}" for number, places in sorted(left_out.items()))
     return [sys.executable, "-m", "schedulearn.metrics.probe", task, numbers or "-", str(int(machine))]
 
@@ -58,7 +59,7 @@ def read_left_out(text: str) -> dict[int, int]:
 
 
 def find_once(timeout_s: float = 30.0) -> Inventory:
-    """What there is, by a child that tells it once."""
+    """Return the inventory, by a child that reports it once."""
     child = subprocess.Popen(
         command("once", {}, machine=False), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
     )
@@ -76,7 +77,7 @@ def find_once(timeout_s: float = 30.0) -> Inventory:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> bool:
-    """Whether it is gone: one that waits in the kernel stays."""
+    """Kill a child; return whether it is gone: one that waits in the kernel stays."""
     child.kill()
     if child.stdout is not None:
         child.stdout.close()
@@ -89,31 +90,31 @@ def _kill(child: subprocess.Popen[bytes]) -> bool:
 
 @dataclass
 class _Stuck:
-    """A GPU that NVML does not come back from."""
+    """A GPU on which NVML hangs."""
 
     again_at: float
     wait_s: float = AGAIN_S
     infos: tuple[GpuInfo, ...] = ()
     links: tuple[GpuLink, ...] = ()
     child: subprocess.Popen[bytes] | None = None
-    """The one that hung: while it can't be killed, the GPU is not asked again."""
+    """Child that hung: while it can't be killed, the GPU is not queried again."""
 
 
 @dataclass
 class _Seen:
-    """What the children have told so far."""
+    """Reports of the children so far."""
 
     inventory: Inventory = field(default_factory=Inventory)
     numbers: dict[str, int] = field(default_factory=dict)
     """UUID of a whole GPU -> its number in NVML's list."""
     xids: dict[str, dict[int, Xid]] = field(default_factory=dict)
-    """Of the children before, by UUID and code."""
+    """Xids of earlier children, by UUID and code."""
     latest: dict[str, tuple[Xid, ...]] = field(default_factory=dict)
-    """Of this child, by UUID."""
+    """Xids of this child, by UUID."""
 
 
 class Watchdog:
-    """`readings` once; `stop` from any thread ends them."""
+    """Watchdog of children that query NVML. Call `readings` once; `stop` from any thread ends them."""
 
     def __init__(
         self, version: str = "", *, machine: bool = False, clock: Callable[[], float] = time.monotonic
@@ -124,13 +125,13 @@ class Watchdog:
         self._seen = _Seen()
         self._stuck: dict[int, _Stuck] = {}
         self._trying: dict[int, _Stuck] = {}
-        """Those that hung before, and are asked again by the present child."""
+        """GPUs that hung before, and that the present child queries again."""
         self._left: list[subprocess.Popen[bytes]] = []
-        """Killed, and maybe not gone yet."""
+        """Children that were killed, and are maybe not gone yet."""
         self._asked = NVML
-        """Whom the child asks."""
+        """The GPU, or NVML, that the child queries."""
         self._mute = 0
-        """How often NVML as a whole did not come back, in a row."""
+        """Number of times in a row that NVML as a whole hung."""
         self._wake, self._woken = os.pipe()
         self._stopped = False
 
@@ -138,11 +139,11 @@ class Watchdog:
         self._stopped = True
         try:
             os.write(self._woken, b"x")
-        except OSError:  # they have ended, and the pipe is closed
+        except OSError:  # the readings have ended, and the pipe is closed
             pass
 
     def readings(self) -> Iterator[Reading]:
-        """As `sampling.readings`, and it ends where those of the child do."""
+        """Yield the same as `sampling.readings`; end where those of the child do."""
         try:
             while not self._stopped:
                 ended = yield from self._follow()
@@ -154,7 +155,7 @@ class Watchdog:
             os.close(woken)
 
     def _follow(self) -> Generator[Reading, None, bool]:
-        """One child, to its end or ours. Returns whether that is the end of all."""
+        """Follow one child, to its end or ours. Return whether that is the end of all readings."""
         self._left = [child for child in self._left if child.poll() is None]
         if len(self._left) >= _MOST_LEFT:
             yield from self._wait()
@@ -193,7 +194,7 @@ class Watchdog:
         return ended
 
     def _lines(self, child: subprocess.Popen[bytes], patience: Callable[[], float]) -> Iterator[bytes | None]:
-        """None: it says nothing any more."""
+        """Yield the lines of a child; None: it hangs."""
         assert child.stdout is not None
         source, rest = child.stdout.fileno(), b""
         while not self._stopped:
@@ -217,7 +218,7 @@ class Watchdog:
         self._seen.latest.clear()
 
     def _wait(self) -> Iterator[Reading]:
-        """NVML as a whole does not come back: tells so until it is time for another child."""
+        """Report that NVML as a whole hangs, until it is time for another child."""
         until = self._clock() + min(_LONGEST_S, HANG_S * 2 ** min(self._mute, 8))
         while not self._stopped and self._clock() < until:
             ready, _, _ = select.select([self._wake], [], [], min(_ALIVE_S, max(0.0, until - self._clock())))
@@ -226,7 +227,7 @@ class Watchdog:
             yield Sample(time.time(), tuple(self._readings_of_stuck()))
 
     def _hung(self, asked: int, child: subprocess.Popen[bytes]) -> Reading:
-        """What is told of a child that hung while it asked this GPU."""
+        """Return the report of a child that hung while it queried this GPU."""
         if asked == NVML:
             self._mute += 1
             self._trying.clear()
@@ -245,7 +246,7 @@ class Watchdog:
         return infos, tuple(link for link in found.links if places & {link.a, link.b})
 
     def _try_again(self) -> bool:
-        """Whether a GPU that hung is due: another child asks it then."""
+        """Return whether a GPU that hung is due, to be queried by another child."""
         for number, stuck in list(self._stuck.items()):
             if self._clock() >= stuck.again_at and (stuck.child is None or stuck.child.poll() is not None):
                 self._trying[number] = self._stuck.pop(number)
@@ -253,13 +254,13 @@ class Watchdog:
         return False
 
     def _taken(self, reading: Reading) -> Reading:
-        """What a child tells, with what is known besides: of GPUs that it leaves out, and from children before it."""
+        """Complete a child's report by GPUs that it leaves out, and by reports of earlier children."""
         self._mute = 0
         if isinstance(reading, Inventory):
             reading = self._completed(reading)
             self._seen.inventory = reading
             return reading
-        self._trying.clear()  # all were asked, and answered
+        self._trying.clear()  # all were queried, and answered
         gpus = [self._with_xids(gpu) for gpu in reading.gpus]
         return replace(reading, gpus=(*gpus, *self._readings_of_stuck()))
 

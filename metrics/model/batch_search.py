@@ -1,8 +1,9 @@
-"""Search for the best batch of many jobs on many allocations at once.
+"""Search for the best batches of many jobs on many allocations.
 
-It tries batches on a coarse geometric grid, then around the best of it. Each has the minimum accumulation with which it
-fits. Unless efficiency bounds them too, the batches depend only on the bounds of a job and its number of GPUs. They are
-then computed once and cached. NumPy only, and Python 3.8 syntax: training scripts import this.
+All pairs of a job and an allocation are searched at once. The search tries batches on a coarse geometric grid, then
+around the best of it. Each has the minimum accumulation with which it fits. Unless efficiency bounds them too, the
+batches depend only on the bounds of a job and its number of GPUs. They are then computed once and cached. NumPy only,
+and Python 3.8 syntax: training scripts import this.
 """
 
 from __future__ import annotations

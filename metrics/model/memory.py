@@ -1,4 +1,4 @@
-"""Fit of a micro-step's GPU memory by its samples, and how many fit.
+"""Fit of a micro-step's GPU memory to its number of samples.
 
     bytes = fixed + each * samples
 

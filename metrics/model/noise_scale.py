@@ -68,11 +68,10 @@ class NoiseScale:
             raise ValueError(f"init_batch must be at least 1, not {self.init_batch}")
 
     def update(self, local_sqr: float, total_sqr: float, count: int, batch: int, steps: int = 1) -> bool:
-        """Add one measured step, `steps` after the previous one. Return False, without a change of the averages, if
-        it is not finite.
+        """Add one measured step, `steps` after the previous one.
 
         `local_sqr` = mean over the `count` gradients of |g_i|^2, `total_sqr` = |mean g_i|^2, each of `batch` / `count`
-        samples, `count` >= 2.
+        samples, `count` >= 2. Return False, without a change of the averages, if they are not finite.
 
             sqr = (n total - local) / (n - 1),  var = (local - total) S / (n - 1)
         """

@@ -1,4 +1,4 @@
-"""Probe program that reports the machine's GPUs and its own load.
+"""Probe program that reports the load of a machine and its GPUs.
 
 It writes one line of JSON a second to stdout; readings.py describes them. The service runs it in a container on each of
 its hosts and follows its log (docs/hosts.md). It opens no port, takes no input and needs nothing but NVML. It queries

@@ -103,7 +103,7 @@ class NvmlReader:
         self._health_at = -HEALTH_S
 
     def inventory(self) -> Inventory:
-        """Return the GPUs of now, or why some or all are unknown. If all are, NVML is initialised anew next time."""
+        """Return the current GPUs, or why some or all are unknown. If all are, NVML is initialised anew next time."""
         self._asking(NVML)
         problem = self._init()
         if not problem:

@@ -104,7 +104,7 @@ class GpuHealth(NamedTuple):
     retired_pending: bool = False
     """A page of its memory is retired by the next reset."""
     nvlinks: int | None = None
-    """Number of active ones."""
+    """Number of active NVLinks."""
     pcie_generation: int | None = None
     """Generation now: lower while the GPU is idle."""
     pcie_width: int | None = None

@@ -1,1 +1,1 @@
-"""Evaluation of experiments, prediction of response time and accuracy, search for configurations. Pure."""
+"""Evaluation of experiments, predictions of response time and accuracy, and configuration search. Pure."""

@@ -1,4 +1,7 @@
-"""Choice of a configuration: the best that meets the objective, else the fastest. Pure."""
+"""Choice of a job's configuration. Pure.
+
+The best one that meets the objective is chosen, else the fastest.
+"""
 
 from __future__ import annotations
 

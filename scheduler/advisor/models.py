@@ -1,4 +1,4 @@
-"""Models that predict a job's run time or metric from its configuration. Pure.
+"""Models of a job's run time or metric by its configuration. Pure.
 
 The random forest is Courier's choice (Albo Martinez et al., ICPE 2021). The others are alternatives to it.
 Cross-validation decides which one is used, for each history anew.

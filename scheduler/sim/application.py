@@ -124,7 +124,7 @@ class Measured:
         near_gpus = min(gpus, near_hosts * widest)
         step, sync = self._interpolated(near_hosts, near_gpus, local)
         if (near_hosts, near_gpus) != (hosts, gpus):
-            # That many GPUs, or so many on a host, were not measured. The fit gives the extra time of synchronising.
+            # That many GPUs, or GPUs per host, were not measured. The fit gives the extra time of synchronising.
             model = self.fitted()
             more = float(model.sync_time(hosts, gpus)) - float(model.sync_time(near_hosts, near_gpus))
             step, sync = step + max(0.0, more), sync + max(0.0, more)

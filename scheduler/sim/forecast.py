@@ -1,4 +1,4 @@
-"""Forecast of the current jobs: a simulation from a live cluster's state. Pure.
+"""Forecast of current jobs: a simulation from a live cluster's state. Pure.
 
 Future submissions are unknown, so a forecast is of the current jobs alone. The known speed of a job is taken as true.
 Elastic jobs without a profile count as perfectly scaling up to `required_gpus`.

@@ -1,4 +1,4 @@
-"""Trace of past jobs that ended well, for another policy to replay. Pure.
+"""Trace of past successful jobs, for replay under another policy. Pure.
 
 Elastic jobs that reported are elastic in the trace too. Their family's newest profile predicts their speed on other
 GPUs. Their work is what that profile says they did on the GPUs that they had. Replayed on the same GPUs, each takes as
@@ -27,7 +27,7 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class FinishedJob:
-    """Job that ended well, and what it reported."""
+    """Successful job, and what it reported."""
 
     job: Job
     tasks: Sequence[Task]

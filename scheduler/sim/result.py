@@ -1,4 +1,4 @@
-"""Figures of a simulated run for the table, and series for the report."""
+"""Results of a simulated run: figures for the table, series for the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switching of hosts off and on in a simulation, as the service does."""
+"""Switching of hosts off and on in a simulation, by the service's rules."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from schedulearn.scheduler.sim.conditions import Conditions
 class HostSwitch:
     """Switch of the hosts, as the policy wants.
 
-    Hosts that are given as parked, or are beyond the rule's `initial`, are off at first. Cordoned hosts stay as they
-    are. `on` holds (begin, end) of every time for which a host was on. A machine that is several hosts to policies, one
-    per GPU type, is switched as a whole.
+    Hosts given as powered down, or beyond the rule's `initial`, are off at first. Cordoned hosts stay as they are. `on`
+    holds (begin, end) of every time for which a host was on. A machine that is several hosts to policies, one per GPU
+    type, is switched as a whole.
     """
 
     def __init__(self, hosts: Sequence[HostView], conditions: Conditions, now: float) -> None:

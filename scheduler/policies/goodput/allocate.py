@@ -1,4 +1,4 @@
-"""Decision of the goodput policy: cost of each choice, and the best combination."""
+"""Decision of the goodput policy: costs of choices, and the best combination."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[
     with_parked = list(accumulate((host.parked_gpus for host in parked), initial=options.total))
 
     def hosts_of(gpus: int) -> int:
-        """Return how many hosts have `gpus` together: those that are on, by mean size, then parked ones in order."""
+        """Return how many hosts have `gpus`: those that are on, by mean size, then powered-down ones in order."""
         if gpus <= options.total:
             return ceil(gpus / width)
         return len(open_hosts) + min(bisect_left(with_parked, gpus), len(parked))

@@ -1,4 +1,4 @@
-"""Deadlines: choices that would make a job late which can be in time. Pure.
+"""Deadlines: choices that would make a protected job late. Pure.
 
 Every job with a deadline has a minimum speed: its work over the time that is left. A job that can still be in time is
 protected, the earliest deadline first. Protected jobs may together need at most a bounded share of the GPUs. Choices

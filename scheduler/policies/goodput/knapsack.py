@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 EXACT_CELLS = 1_000_000  # J x C x states of the pools up to which the dynamic programme runs: about 8 ms
 EXACT_GAP = 0.005
-MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
+MILP_CHOICES = 6_000  # J x C up to which HiGHS is used: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
 _LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # levels of temperature, steps at each, and the last one relative to costs
 _LEAST = -700.0  # exponents below are slow to compute, and their powers are nearly 0

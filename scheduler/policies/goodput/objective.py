@@ -11,8 +11,8 @@ from schedulearn.scheduler.core.model import Basis, JobView, Metric
 IN_PLACE_RUN = 5.0
 """Time for which a job keeps its GPUs after a resize in place, as a multiple of what the resize costs."""
 LATER_GUESSED = 0.5
-"""Minimum `later_price` of a job that does not tell its run time itself. A job that seems to have long to go may end at
-once."""
+"""Minimum `later_price` of a job that does not report its run time itself. A job that seems to have long to go may end
+at once."""
 COST_PRICE = 0.5
 """Price of a GPU for the metric `cost`, relative to the weight of the job that would have it."""
 
@@ -53,7 +53,7 @@ class Objective:
         return COST_PRICE if job.metric == "cost" else 0.0
 
     def weighs_length_of(self, job: JobView) -> bool:
-        """Return whether jobs with less remaining time come first, where it is known."""
+        """Return whether the job comes earlier the less remaining time it has, where that is known."""
         return self.priced if job.metric is None else job.metric != "default"
 
     def later_prices(self, jobs: Sequence[JobView]) -> tuple[float, ...]:

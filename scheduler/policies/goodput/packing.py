@@ -1,4 +1,4 @@
-"""Placement of jobs on hosts: few hosts per job, few jobs moved. Pure."""
+"""Placement of jobs on few hosts each, with few moves. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Goodput policy: GPUs by number and type, for the maximum gain of the cluster.
+"""Goodput policy: GPUs for the maximum gain of the cluster as a whole.
 
-The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021). w is its weight, by the metric.
-Delaying a job costs w per second, and a GPU costs its price p per second. A unit of its work on k GPUs therefore costs
-(w + p k) / S(k).
+It chooses the number and type of each job's GPUs. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI
+2021). w is its weight, by the metric. Delaying a job costs w per second, and a GPU costs its price p per second. A unit
+of its work on k GPUs therefore costs (w + p k) / S(k).
 
 Under `cost`, each job takes its cheapest k, and p is the lowest price at which all jobs fit, or more. That lowest price
 is what a GPU is worth to the jobs that would otherwise have it.
@@ -14,7 +14,7 @@ Each type of GPU has its own price there.
 
 `default` knows no prices. `knapsack.assign` then makes the choice exact within each type's GPUs.
 
-A change of a running job must outlast its restart. For every choice but the present one, S is multiplied by
+A change of a running job must pay for its restart. For every choice but the present one, S is multiplied by
 T / (T + restart). T is how long the choice is expected to last, at most the time that the job has left. A job that has
 just got its allocation keeps it for `min_run` seconds, or less where it is resized in place.
 """

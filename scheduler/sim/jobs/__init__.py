@@ -1,1 +1,1 @@
-"""Jobs of the simulator: how they really train, and what has been learned about them."""
+"""Jobs of the simulator: their true training, and what is known of it."""

@@ -1,4 +1,4 @@
-"""Measurements of a job or its whole family, and the models fitted to them."""
+"""Measurements of a job or its family, and models fitted to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training job in the simulator: its true speed, and what is known of it."""
+"""Training job in the simulator: its true speed and its known speed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class JobEvent:
 
 @dataclass
 class Training:
-    """One job. The simulator changes its allocation; `advance` lets time pass."""
+    """Training job. The simulator changes its allocation; `advance` lets time pass."""
 
     job: TraceJob
     conditions: Conditions
@@ -69,7 +69,7 @@ class Training:
     started_at: float | None = None
     suspended: bool = False
     rate: float = 0.0
-    """Steps of progress a second, once the stall is over."""
+    """Steps of progress per second, once the stall is over."""
     pace: float = 1.0
     """Share of that rate that it reaches beside the other jobs on its GPUs and hosts."""
     batch: int = 0

@@ -31,7 +31,7 @@ Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Indices of the samples that a model has seen and has not."""
 FOLDS = 5
 _LEAST_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # minimum number of errors: fewer have no ninth of ten
-_MOST_FACTOR = 30.0  # maximum of half an interval of times
+_MOST_FACTOR = 30.0  # maximum factor that half an interval of times may be
 _MOST_NAMES = 20  # maximum families, and maximum types, that have a column of their own
 _TREES = 100
 SIZES = 6  # columns of counts and sizes; then those of names

@@ -26,8 +26,8 @@ from schedulearn.scheduler.advisor.configurations import Goal, Outcome, Point
 Array = NDArray[np.float64]
 
 LEAST_SHARE = 0.24
-"""Minimum share of all configurations to try before a search ends by itself. Few trials underestimate what they don't
-know."""
+"""Minimum share of all configurations to try before a search ends by itself. After few trials, the model underestimates
+its own uncertainty."""
 LEAST_TRIALS = 8
 """The same as a number of trials, for few configurations."""
 GAIN = 0.1

@@ -214,7 +214,7 @@ class Application:
     fixed_batch: int | None = None
     """Batch size that its users set, whatever GPUs it gets; None: its workers choose."""
     gpus: int | None = None
-    """Maximum number that it can use; None: its batch sizes decide."""
+    """Maximum number of GPUs that it can use; None: its batch sizes decide."""
     noise_is_sure: bool = False
     """Whether workers use all of its noise scale: that of reports is only the part that they were sure of."""
 

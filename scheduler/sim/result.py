@@ -122,7 +122,7 @@ def _seconds_before(instants: Floats, begin: float, end: float) -> float:
 def time_alone(app: Application, share: float, width: int, required: int = 1, most: int = 10**6) -> float:
     """Return the seconds that a job takes alone with `share` GPUs on hosts of `width`, at its best batch.
 
-    A fraction of a GPU is that GPU for that part of the time.
+    A fraction of a GPU means a GPU for that part of the time.
     """
     if app.times is None:
         return app.total_steps * max(1.0, required / share)

@@ -58,7 +58,7 @@ class ElasticTiresias(Damping, Queues, Policy):
 def _give_by_gain(claims: list[Claim], gpus: int) -> None:
     """Give each next GPU to the claim whose speedup it raises most.
 
-    Of equal claims, one without GPUs comes first; then the order decides.
+    Among equal claims, one without GPUs comes first; then the order decides.
     """
     best = [(-claim.gain, claim.step >= 0, index) for index, claim in enumerate(claims)]
     heapq.heapify(best)

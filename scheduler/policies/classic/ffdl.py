@@ -42,7 +42,7 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
 def maximise(claims: list[Claim], extra: int) -> None:
     """Raise claims from their minimum size to the sizes with the maximum sum of speedups.
 
-    These sizes take at most `extra` more GPUs. Of equal solutions, the one that gives later claims less is chosen.
+    These sizes take at most `extra` more GPUs. Among equal solutions, the one that gives later claims less is chosen.
     """
     import numpy as np  # here, so that a service with another policy starts without it
 

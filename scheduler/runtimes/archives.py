@@ -21,8 +21,10 @@ _BLOCK = tarfile.BLOCKSIZE
 
 
 def pack(folder: Path) -> Iterator[bytes]:
-    """Nothing if it is not there. A file that shrinks meanwhile is filled up with zeros, so that the archive is whole;
-    what is in it has checksums of its own. Links that may lead out of the folder, and devices, are left out."""
+    """Yield a folder as a tar archive; nothing if it does not exist.
+
+    A file that shrinks meanwhile is padded with zeros, which keeps the archive valid. The packed content has checksums
+    of its own. Devices, and links that may lead out of the folder, are left out."""
     if not folder.is_dir():
         return
     for path in [folder, *sorted(folder.rglob("*"))]:
@@ -51,12 +53,12 @@ def pack(folder: Path) -> Iterator[bytes]:
                     yield data
                 yield bytes(-info.size % _BLOCK)
         except FileNotFoundError:
-            continue  # an old one that was just removed
+            continue  # removed meanwhile
     yield bytes(2 * _BLOCK)
 
 
 def unpack(archive: Iterable[bytes], folder: Path) -> None:
-    """Puts what is packed in place of the folder. Whatever goes wrong, no half of it stays."""
+    """Replace the folder with the content of the archive. A failure leaves no partial folder."""
     incoming = folder.with_name(f".{folder.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -70,8 +72,9 @@ def unpack(archive: Iterable[bytes], folder: Path) -> None:
 
 
 def extract(archive: Iterable[bytes], folder: Path) -> list[str]:
-    """Puts what is packed into a folder. Returns the names of what is left out: links that lead out of it, devices.
-    Raises TarError for an archive that ends too early, wherever it does."""
+    """Extract an archive into a folder; return the names left out: links that lead out of it, and devices.
+
+    Raises TarError for an archive that is truncated at any point."""
     left_out: list[str] = []
 
     def only_what_stays_inside(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
@@ -83,14 +86,16 @@ def extract(archive: Iterable[bytes], folder: Path) -> list[str]:
 
     chunks = to_the_end(archive)
     with reading(chunks) as tar:
-        tar.extractall(folder, filter=only_what_stays_inside)  # noqa: S202  # it lets in what "data" does
+        tar.extractall(folder, filter=only_what_stays_inside)  # noqa: S202  # as strict as "data"
     for _ in chunks:
         pass
     return left_out
 
 
 def to_the_end(archive: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes. Raises ReadError after an archive without its end: a reader would not miss whole files."""
+    """Yield the archive's bytes unchanged; raise ReadError if its end marker is missing.
+
+    A tar reader would not notice that whole files are missing."""
     tail = b""
     for chunk in archive:
         tail = (tail + chunk)[-2 * _BLOCK :] if len(chunk) < 2 * _BLOCK else chunk[-2 * _BLOCK :]
@@ -101,7 +106,7 @@ def to_the_end(archive: Iterable[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def reading(chunks: Iterator[bytes]) -> Iterator[tarfile.TarFile]:
-    """An archive that comes bit by bit, to be read once from front to back."""
+    """Open a streamed archive, to be read once from front to back."""
     with tarfile.open(fileobj=io.BufferedReader(_Chunks(chunks), CHUNK), mode="r|", bufsize=CHUNK) as tar:
         yield tar
 
@@ -130,7 +135,7 @@ def _stays_inside(link: Path, target: str) -> bool:
 
 
 class _Chunks(io.RawIOBase):
-    """An iterable of bytes as a file to read."""
+    """Readable raw file over an iterable of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -1,9 +1,8 @@
-"""What the service needs of an execution engine, and the values that cross that seam.
+"""Interface of an execution engine, and the values it exchanges with the service.
 
-Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images`, `JobFolders` and
-`SharedData`. One
-conformance suite (tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state
-that can't be found again: after a crash of the service, `observe` says what is there.
+Docker Engine, local processes and the tests' fake implement `Runtime` with its `Images`, `JobFolders` and `SharedData`.
+One conformance suite (tests/runtimes/) checks all of them against this interface. A runtime serves one host. It keeps
+no state that it can't recover: after a crash of the service, `observe` returns the existing tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from schedulearn.scheduler.runtimes.resources.contract import Resources
 from schedulearn.scheduler.runtimes.terminals.contract import Terminals
 
 OWN_ENVIRONMENT = "(the service's own environment)"
-"""Where local processes run that need none of our environments; no image can have this name."""
+"""Image name for local processes that need none of our environments; no image can have this name."""
 
 
 @dataclass(frozen=True)
@@ -39,195 +38,222 @@ class Stored:
 @dataclass(frozen=True)
 class StoredImage(Stored):
     own_bytes: int = 0
-    """Of layers that no other image has: what its removal frees."""
+    """Size of the layers that no other image has: the space its removal frees."""
     own: bool = False
-    """This service made it, of requirements over another image."""
+    """True if this service built it, by installing requirements on top of another image."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """What takes room on a host."""
+    """Disk usage on a host."""
 
     images: tuple[StoredImage, ...] = ()
-    """With their tags, whosever they are. Layers that several have count for each of them."""
+    """All tagged images, also those of other owners. Shared layers count for each image that has them."""
     images_bytes: int = 0
-    """Of all layers."""
+    """Size of all layers."""
     checkpoints: tuple[Stored, ...] = ()
-    """By job, of this service."""
+    """This service's checkpoints, by job."""
     outputs: tuple[Stored, ...] = ()
-    """By job, of this service."""
+    """This service's outputs, by job."""
     data: tuple[Stored, ...] = ()
-    """By key, of this service; 0 bytes for what is linked."""
+    """This service's shared data, by key; linked data counts 0 bytes."""
 
 
 class FileKind(StrEnum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
-    OTHER = "other"  # a socket, a device, a pipe: nothing that can be read
+    OTHER = "other"  # a socket, a device or a pipe, which can't be read
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file of a job's folder, as it is there."""
+    """One directory entry of a job's folder."""
 
     name: str
     kind: FileKind
     bytes: int = 0
-    """Of a file; 0 for everything else."""
+    """Size of a file; 0 for every other kind."""
     modified_at: float = 0.0
     target: str = ""
-    """Where a link leads, as the job sees it: relative to the link, or an absolute path."""
+    """Target of a link, as the job sees it: relative to the link, or an absolute path."""
 
 
 class Images(Protocol):
     """The images of one host, or its local environments."""
 
     def name_for(self, image: str, launcher: str) -> str:
-        """The image that a job which names this one gets here, for all calls below: the same in an engine, while local
-        processes have an environment for it, which may depend on the launcher."""
+        """Return the name to pass to the calls below for a job that names `image`.
+
+        An engine returns the same name. Local processes return the name of an environment, which may depend on the
+        launcher."""
         ...
 
     def has(self, image: str) -> bool:
-        """Whether `start` with this image, and its layer, could go ahead at once. Cheap: no network, no build."""
+        """Whether `start` could use this image and its layer at once. Cheap: no network, no build."""
         ...
 
     def fetch(self, image: str) -> Iterator[ImageProgress]:
-        """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
-        Raises ImageUnavailable with the reason if it can't be had."""
+        """Pull or build the image; yield progress at least every few seconds, return when it is there.
+
+        Raises ImageUnavailable with the reason if the image can't be pulled or built."""
         ...
 
     def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
-        """Installs requirements over an image that is there; `image` is the name of both (core.job_image). Progress as
-        of `fetch`; done already: at once. Raises ImageUnavailable with the installer's words."""
+        """Install requirements on top of an image that is there; `image` names both (core.job_image).
+
+        Yields progress as `fetch` does. Returns at once if the layer exists. Raises ImageUnavailable with the
+        installer's message."""
         ...
 
     def save(self, image: str) -> Iterator[bytes]:
-        """The image as an archive that `load` of another host takes. Raises ImageUnavailable without it."""
+        """Return the image as an archive for `load` on another host.
+
+        Raises ImageUnavailable if the image is not there."""
         ...
 
     def load(self, archive: Iterable[bytes]) -> None:
-        """Makes the image of such an archive present. An archive that breaks off leaves no image."""
+        """Load the image from an archive made by `save`. A truncated archive leaves no image."""
         ...
 
     def remove(self, image: str) -> None:
-        """Removes an image by its name; one that a container has, running or not, stays."""
+        """Remove an image by its name. An image stays while any container, running or not, uses it."""
         ...
 
 
 @dataclass(frozen=True)
 class StrayFile:
-    """A file that goes with its task."""
+    """Untracked file, which is deleted together with its task."""
 
     path: str
-    """As the task saw it."""
+    """Path as the task saw it."""
     bytes: int
 
 
 class FolderView(Protocol):
-    """A look into one job's folder. A `path` is relative to it, has no `..`, and every part of it but the last is a
-    folder: `scheduler/runtimes/paths.py` finds such a path by `stat`, where links are."""
+    """Read-only view of one job's folder.
+
+    A `path` is relative to the folder and has no `..`. Every part of it except the last is a folder, not a link:
+    `scheduler/runtimes/paths.py` resolves links by `stat` first."""
 
     @property
     def seen_at(self) -> str:
-        """The folder's path as the job sees it."""
+        """Path of the folder as the job sees it."""
         ...
 
     def stat(self, path: str) -> FileEntry | None:
-        """What is at a path; a link is not followed. The empty path is the folder. None: nothing is there."""
+        """Return the entry at a path, or None if there is none. Links are not followed.
+
+        The empty path is the folder itself."""
         ...
 
     def entries(self, path: str, after: str, limit: int) -> Sequence[FileEntry]:
-        """What is directly in a folder, by name: the first `limit` whose names come after `after`."""
+        """List a folder's direct entries by name: the first `limit` whose names sort after `after`."""
         ...
 
     def read(self, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
-        """`length` bytes of a file from `offset` on. Raises RuntimeFault if its size is not `size`, or it changes
-        meanwhile so that they can't be had."""
+        """Yield `length` bytes of a file, starting at `offset`.
+
+        Raises RuntimeFault if the file's size is not `size`, or if it becomes too short while it is read."""
         ...
 
     def pack(self, path: str) -> Iterator[bytes]:
-        """A folder as a tar archive with names relative to it."""
+        """Return a folder as a tar archive with names relative to it."""
         ...
 
 
 class JobFolders(Protocol):
-    """The folders of one kind, checkpoints or outputs, on one host, of jobs of this service. `Runtime.start` makes a
-    job's folder, all attempts of the job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR or
-    SCHEDULEARN_OUTPUT_DIR."""
+    """Folders of one kind (checkpoints or outputs) of this service's jobs on one host.
+
+    `Runtime.start` makes a job's folder, and all attempts of the job share it. Its path is in their variable
+    SCHEDULEARN_CHECKPOINT_DIR or SCHEDULEARN_OUTPUT_DIR."""
 
     def jobs(self) -> Sequence[str]:
         """Ids of the jobs that have a folder."""
         ...
 
     def drop(self, job_id: str) -> None:
-        """Forgets a folder. Unknown job, or one whose task is still there: nothing happens."""
+        """Delete a job's folder. Does nothing for an unknown job, or while a task of the job exists."""
         ...
 
     def changed_at(self, job_id: str) -> float | None:
-        """When a file came into the folder or left it, in seconds by the clock of the host; None without a folder."""
+        """Return when a file was last added to or removed from the folder; None without a folder.
+
+        In seconds since the epoch, by the clock of the host."""
         ...
 
     def save(self, job_id: str) -> Iterator[bytes]:
-        """The folder as a tar archive that `load` of another host takes; nothing without a folder. What is written to
-        it meanwhile may be torn."""
+        """Return the folder as a tar archive for `load` on another host; empty without a folder.
+
+        Files that are written meanwhile may be inconsistent in the archive."""
         ...
 
     def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
-        """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
-        With `keep`, what the folder has already stays, unless the archive has a file of the same name.
-        Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
+        """Replace the folder with the content of an archive made by `save`.
+
+        A truncated archive leaves no folder. With `keep`, existing files stay unless the archive has a file of the
+        same name. Raises RuntimeFault if a task of the job that ran still exists. Removes tasks that never ran."""
         ...
 
     def view(self, job_id: str) -> AbstractContextManager[FolderView | None]:
-        """To look into a folder, while tasks of the job run and after. None without a folder."""
+        """Open a view of a folder, while tasks of the job run or afterwards. None without a folder."""
         ...
 
 
 class SharedData(Protocol):
-    """Data on one host that jobs of this service share, read-only, by key (`core.planning.shared_data`). It is there
-    whole or not at all, also after a service was killed at any moment."""
+    """Read-only data on one host that this service's jobs share, by key (`core.planning.shared_data`).
+
+    An entry is complete or absent, even if a service is killed at any moment."""
 
     def all_keys(self) -> Sequence[str]:
-        """What is there."""
+        """Keys of the complete entries."""
         ...
 
     def has(self, key: str) -> bool:
-        """Whether a task with it could start at once. Cheap."""
+        """Whether a task that uses the entry could start at once. Cheap."""
         ...
 
     def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
-        """Makes it what these tar archives hold, later ones over earlier ones; without one it is empty. Is it there
-        already, nothing happens. If one breaks off, it is not there.
+        """Create the entry from tar archives; later archives overwrite files of earlier ones.
 
-        `parts`: a name for each archive, which tells its content. What came whole then stays when a later one breaks
-        off, also when the service is killed, and the next call adds to what is `begun`."""
+        Without archives the entry is empty. Does nothing if the entry exists. If an archive is truncated, the entry is
+        absent.
+
+        `parts` gives each archive a name, which identifies its content. Complete archives are then kept if a later one
+        is truncated or the service is killed. The next call adds to the parts that `begun` returns."""
         ...
 
     def begun(self, key: str) -> Set[str]:
-        """The parts that came whole before a `load` broke off. Without one, or if all of it is there: none."""
+        """Return the complete parts of an interrupted `load`.
+
+        Empty if no `load` was interrupted, or if the entry is complete."""
         ...
 
     def unfinished(self) -> Sequence[str]:
-        """What was begun and is not there, whether or not it can be added to."""
+        """Keys of interrupted loads, whether or not they can be resumed."""
         ...
 
     def link(self, key: str, job_id: str) -> None:
-        """Makes it the outputs that a job has on this host, as they are there."""
+        """Make the entry a link to a job's outputs on this host."""
         ...
 
     def drop(self, key: str) -> None:
-        """Forgets it, whole or begun, if no task has it; what is linked stays. Unknown key: nothing happens."""
+        """Delete an entry, complete or partial, if no task uses it.
+
+        The target of a link stays. Does nothing for an unknown key."""
         ...
 
     def seen_at(self, key: str, target: str) -> str:
-        """Where a task sees it that wants it at `target`."""
+        """Return the path at which a task sees the entry when it asks for `target`."""
         ...
 
 
 class Runtime(Protocol):
-    """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
-    `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
+    """Execution engine of one host.
+
+    Every call is idempotent: a second `start` does nothing, and `stop` or `remove` of an unknown task succeeds.
+    Failures raise `RuntimeFault`. Its subclass `StartRefused` (and `ImageUnavailable` below it) means that a retry
+    can't help."""
 
     @property
     def images(self) -> Images: ...
@@ -248,68 +274,78 @@ class Runtime(Protocol):
     def resources(self) -> Resources: ...
 
     def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
-        """How it is found out whether CUDA works there, by the worker image that fits its GPUs; None: it can't be."""
+        """Return the CUDA check of the host, run in the worker image that fits its GPUs; None if there is none."""
         return None
 
     def survey(self) -> HostFacts:
-        """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""
+        """Return the host's properties and what it lacks.
+
+        Raises RuntimeFault if the host does not answer, or can't be used."""
         ...
 
     def observe(self) -> Sequence[ObservedTask]:
-        """All tasks of this service on this host, running or not, until `remove`d."""
+        """Return all tasks of this service on this host, running or not, until they are removed."""
         ...
 
     def disk(self) -> Disk:
-        """What takes room there. May take long."""
+        """Measure the disk usage. May take long."""
         ...
 
     def start(self, task: TaskSpec) -> None:
-        """Creates and starts the task, with all of its code in its directory, unless a task of this id exists (running
-        or ended): then nothing happens, except that one that was created and never ran is started. Returns once the
-        command runs.
+        """Create and start the task, with all of its code in its directory; return once the command runs.
 
-        A command that can't be run is a task that has EXITED, as a shell would have it: with 127 when it was not
-        found, 126 when it is not executable, and `error` says which. `start` raises nothing then; it raises
-        StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give, code
-        that is gone),
-        ImageUnavailable without its image or its data, and leaves nothing behind in both cases."""
+        If a task of this id exists (running or ended), nothing happens. An existing task that never ran is started.
+
+        If the command can't be run, the task is EXITED with a shell's exit codes: 127 if the command was not found, 126
+        if it is not executable. `error` says which, and `start` raises nothing. It raises StartRefused if no retry can
+        start the task: invalid arguments, a name that is taken, GPUs that the host can't provide, missing code. It
+        raises ImageUnavailable if the image or the data is missing. Both leave nothing behind."""
         ...
 
     def stop(self, task_id: str, grace_s: float) -> None:
-        """SIGTERM to the command's process group, then SIGKILL of everything in the task after `grace_s`. Returns when
-        the task has ended; it ends as soon as its command does. A paused task is resumed first, or it could not see
-        the signal. A task that never ran stays CREATED."""
+        """Send SIGTERM to the command's process group, and after `grace_s` SIGKILL to the whole task.
+
+        Returns when the task has ended; it ends as soon as its command does. A paused task is resumed first, because it
+        could not handle the signal. A task that never ran stays CREATED."""
         ...
 
     def pause(self, task_id: str) -> None:
-        """Suspends all processes of a running task, which keep their memory, also on the GPU; returns when they are.
-        What does not run stays as it is."""
+        """Suspend all processes of a running task, and return when they are suspended.
+
+        They keep their memory, also on the GPU. Does nothing if the task does not run."""
         ...
 
     def resume(self, task_id: str) -> None:
-        """Lets the processes of a paused task go on."""
+        """Resume the processes of a paused task."""
         ...
 
     def remove(self, task_id: str) -> None:
-        """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
+        """Remove an ended task. Its logs stay readable.
+
+        A running task is killed first, without a grace period."""
         ...
 
     def stray_files(self, task_id: str) -> Sequence[StrayFile]:
-        """What an ended task wrote to places that `remove` takes away, the largest first: not to its job's folders, and
-        not what programs leave behind by themselves (`scheduler/runtimes/stray.py`). Bounded in number and time."""
+        """Return the untracked files of an ended task, which `remove` deletes, largest first.
+
+        Files in the job's folders are not included, nor files that programs leave behind by themselves
+        (`scheduler/runtimes/stray.py`). Number and time are limited."""
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
-        """stdout and stderr as they came, in order, from the earliest kept byte; with `follow` until the task ends.
-        Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""
+        """Yield stdout and stderr in order, from the earliest byte kept; with `follow` until the task ends.
+
+        Ends at once for an unknown task. Logs are rotated and capped, so the earliest bytes may be gone."""
         ...
 
     def watch(self) -> Iterator[bool]:
-        """Yields at first, soon after any task of this host changes its state, and maybe now and then for nothing;
-        blocks in between; ends when `close`d. One consumer a call, any number of calls. True: the connection to the
-        engine broke, so that it may have ended, and its tasks with it."""
+        """Yield once at first, then soon after any task of this host changes its state.
+
+        It may also yield without a change. It blocks in between, and ends after `close`. Each call has one consumer;
+        any number of calls may run. True means that the connection to the engine broke. The engine may have ended
+        then, and its tasks with it."""
         ...
 
     def close(self) -> None:
-        """Lets go of connections and threads; the tasks go on."""
+        """Release connections and threads; the tasks keep running."""
         ...

@@ -1,4 +1,4 @@
-"""Contract of the check whether CUDA works on the idle GPUs of a host, and its answer."""
+"""Interface and result of the CUDA check on a host's idle GPUs."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 LIMIT_S = 60.0
-"""For all of it: a container's start and the first context of CUDA take most of that."""
+"""For the whole check. The start of a container and the first CUDA context take most of it."""
 TASK = "schedulearn-cuda-check"
-"""As which its processes are known on GPUs."""
+"""Task name under which the check's processes on GPUs are known."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Either it was `skipped`, for this reason, or `errors` says what is wrong; neither: all is well."""
+    """Result of a check: the reason why it was `skipped`, or `errors`; with neither, CUDA works."""
 
     skipped: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
-    """GPU -> what is wrong; "": of the host."""
+    """GPU -> error; the key "" stands for the host."""
 
 
 class CudaCheck(Protocol):
-    """Of one host. A question that fails is no answer: it raises RuntimeFault, or says `skipped`."""
+    """CUDA check of one host.
+
+    A check that can't be carried out gives no verdict: it raises RuntimeFault, or returns `skipped`."""
 
     def run(self, gpu_uuids: Sequence[str]) -> Checked: ...
 
 
 def read_answer(output: bytes, gpu_uuids: Sequence[str]) -> Checked:
-    """What worker_images/cuda_check.py has printed; its GPUs are in the order of `gpu_uuids`."""
+    """Parse the output of worker_images/cuda_check.py, whose GPUs are in the order of `gpu_uuids`."""
     for line in reversed(output.splitlines()):
         try:
             told = json.loads(line)

@@ -1,4 +1,4 @@
-"""What installing requirements has in common in an image and in a local environment."""
+"""Helpers for installing requirements in an image or in a local environment."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ _PASSED_ON = re.compile(
 
 
 def index_settings(env: Mapping[str, str]) -> dict[str, str]:
-    """Where pip finds packages, as the service itself was told."""
+    """Return the service's own settings of where pip finds packages."""
     return {name: value for name, value in env.items() if _PASSED_ON.fullmatch(name) and "'" not in value}
 
 
 def installing(requirements: Sequence[str], output: Sequence[str]) -> ImageProgress:
-    """How far that is can't be told: pip does not know it either. `output`: its last lines."""
+    """Return a progress message; pip reports no percentage. `output` holds its last lines."""
     last = next((line.strip() for line in reversed(output) if line.strip()), "")
     return ImageProgress(0.0, f"installing {len(requirements)} requirements" + (f": {last[:120]}" if last else ""))
 
 
 LOST_CODE = 128
-"""From here on exit codes are those of programs that were killed, or whose engine lost them."""
+"""Exit codes from this one on mean that a program was killed, or that its engine lost it."""
 _CUT_SHORT = re.compile(
     r"cannot connect to the docker daemon|error during connect|context canceled|shutting down|unexpected EOF"
     r"|connection reset by peer|broken pipe|transport is closing|client connection is closing"
     r"|error reading from server|(exit code:?|non-zero code:?) 1(37|43)\b",
     re.IGNORECASE,
 )
-"""The words of a client whose engine ended under it, and of an engine that ends."""
+"""Messages of a client whose engine stopped, and of an engine that is stopping."""
 _FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 
 
 def was_cut_short(code: int, words: str = "") -> bool:
-    """Whether a program was ended from outside, so that its end says nothing of what it was to do."""
+    """Whether a program was ended from outside, so that its exit code says nothing about its work."""
     return code < 0 or code >= LOST_CODE or (code != 0 and _CUT_SHORT.search(words) is not None)
 
 
 def is_full(words: str) -> bool:
-    """Whether a program or an engine failed for want of room on its disk, which passes."""
+    """Whether a program or an engine failed because its disk is full, which is temporary."""
     return _FULL_DISK.search(words) is not None

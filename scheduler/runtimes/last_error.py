@@ -1,4 +1,4 @@
-"""The line of a failed job's log that says most about why it failed. Pure."""
+"""Selection of the log line that best explains a failure. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 TAIL_BYTES = 16 * 1024
-"""Of the log: a traceback, and what a launcher says after it."""
+"""Bytes of the log's end that are searched: a traceback, and a launcher's messages after it."""
 MOST_CHARACTERS = 300
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\_-])")
 _RANK = re.compile(r"^\s*\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:err|out)>:?)?:?\s*")
-"""With what launchers begin the lines of a worker: "[3]<stderr>:"."""
+"""Prefix that launchers put before the lines of a worker: "[3]<stderr>:"."""
 _MEMORY = re.compile(r"(?i:out of memory|cannot allocate memory)|\bOutOfMemory\w*|\bMemoryError\b")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80}(?:Error|Exception|Interrupt|Exit)(?::|$)")
 _COMPLAINT = re.compile(
@@ -23,14 +23,16 @@ _LAUNCHER = re.compile(
     r"Horovod detected that one or more processes exited|ChildFailedError|horovod\.runner"
     r"|Terminating all other processes"
 )
-"""What launchers say of a worker that failed: a consequence."""
+"""Messages of launchers about a worker that failed: a consequence, not the cause."""
 _LAUNCHER_REPORT = re.compile(r"Process \d+ exit with status code -?\d+\.$")
-"""With this horovodrun begins to tell of it; a traceback of its own and the exit code follow."""
+"""Start of horovodrun's report about a failed worker; its own traceback and the exit code follow."""
 
 
 def last_error(tail: bytes) -> str:
-    """The last line about memory in `tail`, the end of a log; else the end of the last traceback; else the last
-    complaint, else the last line. Empty for an empty log."""
+    """Return the line that best explains a failure, from `tail`, the end of a log.
+
+    It is the last line about memory, else the end of the last traceback, else the last line that looks like an error,
+    else the last line. Empty for an empty log."""
     lines = _lines(tail)
     own = [line for line in takewhile(_is_of_workers, lines) if not _LAUNCHER.search(line)]
     for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
@@ -45,7 +47,7 @@ def _is_of_workers(line: str) -> bool:
 
 
 def _lines(tail: bytes) -> Sequence[str]:
-    """As a terminal would show them, without the ranks of workers; those that are blank left out."""
+    """Return the lines as a terminal would show them, without ranks of workers and without blank lines."""
     text = _ANSI.sub("", tail[-TAIL_BYTES:].decode("utf-8", "replace"))
     shown = (_RANK.sub("", line.rstrip().rpartition("\r")[2]).strip() for line in text.split("\n"))
     return [line[:MOST_CHARACTERS] for line in shown if line]

@@ -1,7 +1,7 @@
-"""Secret values in logs, hidden as the logs are read. Pure.
+"""Masking of secret values in logs as they are read. Pure.
 
-A value is replaced by as many asterisks as it has bytes: offsets stay what they are, and who resumes in the middle of
-a value sees no more of it.
+Each byte of a value is replaced by one asterisk. Offsets don't change, and a reader that resumes in the middle of a
+value sees no more of it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 SHORTEST = 8
-"""Bytes of what is hidden. What is shorter would be found everywhere, and soon guessed by where it is hidden."""
+"""Minimum bytes of a masked value.
+
+Shorter values would match everywhere, and could soon be guessed from the places that are masked."""
 
 
 def parts_of(values: Iterable[str]) -> tuple[bytes, ...]:
-    """What to hide of these values: each as a whole, and its lines, which a log may show one by one. The longest come
-    first, since they may hold others."""
+    """Return the byte strings to mask: each value and its lines, which a log may show one by one.
+
+    The longest come first, since they may contain others."""
     texts = {part for value in values for part in (value, *value.splitlines())}
     parts = (text.strip().encode() for text in texts)
     return tuple(sorted({part for part in parts if len(part) >= SHORTEST}, key=lambda part: (-len(part), part)))
@@ -27,7 +30,7 @@ def hide(data: bytes, parts: Sequence[bytes]) -> bytes:
 
 
 def unsure(data: bytes, parts: Sequence[bytes]) -> int:
-    """How many bytes at the end of `data` may be the beginning of a value that goes on."""
+    """Return how many bytes at the end of `data` may be the start of an incomplete value."""
     most = 0
     for part in parts:
         for length in range(min(len(part) - 1, len(data)), most, -1):

@@ -1,11 +1,12 @@
-"""The output of tasks on disk: one directory a task, capped, readable while it grows and after the task has gone.
+"""Capped logs of tasks on disk, one directory per task.
 
-A log is a sequence of bytes that is addressed by offsets from its very beginning. It lies in segments that are
-named by the offset at which they start; when the log outgrows its cap the oldest segment is deleted, and all offsets
-stay what they were. Only the standard library is used: the keeper process of a local task imports this too.
+A log can be read while it grows and after its task is removed. It is a sequence of bytes, addressed by offsets from its
+beginning. It is stored in segments, which are named by their start offset. When the log exceeds its cap, the oldest
+segment is deleted; offsets don't change. Only the standard library is used, because the supervisor process of a local
+task imports this module too.
 
-When the bytes were written stands beside each segment (docs/adr/0049): records of an offset and a second, which say
-that what follows from there was written then. There is one a second at most, and none for what has no time.
+A file beside each segment holds the times of writing (docs/adr/0049). Its records (offset, second) say when the bytes
+from that offset on were written. There is at most one record per second, and none for bytes without a time.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES
 MIB = 1 << 20
 DEFAULT_CAP = 64 * MIB
 CHUNK = 1 << 18
-_SEGMENTS = 4  # of the cap: so at least three quarters of it are kept
+_SEGMENTS = 4  # per cap, which keeps at least three quarters of it
 _END = "end"
 _LOCK = "writer.lock"
 _RECORD = struct.Struct("<QI")
 _BACK_S = 60
-"""Lines of two streams come a little out of order. A clock that went back further was set."""
+"""Lines of two streams may be out of order by this many seconds. A clock that went back further was set."""
 _LAST_S = (1 << 32) - 1
 UNKNOWN = 0
-"""The second of what has no time."""
+"""The second of bytes without a time."""
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
 class Written(NamedTuple):
-    """From `offset` on, the log was written in this second since the epoch, or at an UNKNOWN one."""
+    """Time of writing of the bytes from `offset` on: a second since the epoch, or UNKNOWN."""
 
     offset: int
     second: int
@@ -50,10 +51,10 @@ _REMOVED = b"schedulearn: the log up to here was removed, with its folder\n"
 
 
 class LogStore:
-    """All logs below `root`. Readers and one writer a task may be in different processes; each `LogStore` is only a
-    view of the disk, cheap to make and safe to share between threads.
+    """All logs below `root`.
 
-    `cap_bytes` limits what one task may keep; only writers look at it.
+    Readers, and one writer per task, may be in different processes. A `LogStore` is only a view of the disk: cheap to
+    make, and safe to share between threads. `cap_bytes` limits the kept bytes of one task; only writers use it.
     """
 
     def __init__(self, root: Path, cap_bytes: int = DEFAULT_CAP) -> None:
@@ -61,13 +62,16 @@ class LogStore:
         self.segment_bytes = max(1, cap_bytes // _SEGMENTS)
 
     def writer(self, task_id: str) -> LogWriter:
-        """Opens the task's log for appending at its end, creating it; an ended log is open again.
-        Raises BlockingIOError while another writer has it, ValueError for a task id that is not a plain name."""
+        """Open the task's log for appending; create it if necessary, and reopen it if it has ended.
+
+        Raises BlockingIOError while another writer has it, and ValueError for a task id that is not a plain name."""
         return LogWriter(self.path(task_id), self.segment_bytes)
 
     def read(self, task_id: str, offset: int = 0, limit: int = CHUNK) -> tuple[int, bytes]:
-        """At most `limit` bytes from `offset` on, and the offset where they start: later than asked for when earlier
-        bytes were dropped. Fewer may come although there are more; none only at the end, and for an unknown task."""
+        """Return (start offset, at most `limit` bytes) from `offset` on.
+
+        The start is later than `offset` if earlier bytes were dropped. Fewer bytes may come although there are more. No
+        bytes come only at the end, and for an unknown task."""
         directory = self.path(task_id)
         while True:
             segments = _segments(directory)
@@ -80,15 +84,16 @@ class LogStore:
                     file.seek(position - start)
                     data = file.read(limit)
             except FileNotFoundError:
-                continue  # deleted by its writer since: look again
+                continue  # deleted by its writer meanwhile: list the segments again
             later = [s for s in segments if s > start]
             if data or not later:
                 return position, data
-            offset = later[0]  # this segment is read to its end
+            offset = later[0]  # this segment has been read to its end
 
     def times(self, task_id: str, offset: int, length: int) -> list[Written]:
-        """When these bytes were written, as far as that is known. They must be of one `read`, so that they lie in one
-        segment."""
+        """Return the known times of writing of these bytes.
+
+        The bytes must come from one `read`, which keeps them within one segment."""
         directory = self.path(task_id)
         start = max([s for s in _segments(directory) if s <= offset], default=0)
         try:
@@ -98,11 +103,11 @@ class LogStore:
                 last = bisect_left(records, offset + length, key=_offset_of)
                 found = [records[index] for index in range(first, last)]
         except (FileNotFoundError, struct.error):
-            return []  # dropped or cut by its writer since
+            return []  # dropped or truncated by its writer meanwhile
         return [Written(max(offset, at), second) for at, second in found]
 
     def tail(self, task_id: str, limit: int) -> bytes:
-        """The last `limit` bytes, or what there is of them."""
+        """Return the last `limit` bytes, or fewer if the log is shorter."""
         offset, found = max(0, self.size(task_id) - limit), b""
         while True:
             start, data = self.read(task_id, offset, limit)
@@ -111,11 +116,11 @@ class LogStore:
             offset, found = start + len(data), found + data
 
     def said(self, task_id: str) -> bytes | None:
-        """The end of the log of a task that has ended; None: it is still being copied."""
+        """Return the end of an ended task's log; None while the log is still being copied."""
         return self.tail(task_id, TAIL_BYTES) if self.ended(task_id) or not self.exists(task_id) else None
 
     def size(self, task_id: str) -> int:
-        """The offset at which the next byte would be written: all bytes ever, not only those kept."""
+        """Return the offset of the next byte to be written: the count of all bytes ever, not only those kept."""
         directory = self.path(task_id)
         while True:
             segments = _segments(directory)
@@ -130,7 +135,7 @@ class LogStore:
         return self.path(task_id).is_dir()
 
     def ended(self, task_id: str) -> bool:
-        """Whether the log is complete: no byte will follow."""
+        """Whether the log is complete, so that no byte will follow."""
         return (self.path(task_id) / _END).exists()
 
     def follow(
@@ -140,10 +145,12 @@ class LogStore:
         poll_s: float = 0.1,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[bytes]:
-        """The bytes from `offset` on (or from the earliest kept), as they come, until the log has ended. An unknown
-        or deleted log ends at once. `stopped` is asked whenever there is nothing to read: true ends it too."""
+        """Yield the bytes from `offset` on (or from the earliest kept) as they come, until the log has ended.
+
+        An unknown or deleted log ends at once. `stopped` is called whenever there is nothing to read; if it returns
+        True, the iteration ends too."""
         while True:
-            # Asked before reading: what is written before the mark is read below.
+            # Checked before reading: bytes written before the end mark are read below.
             last = self.ended(task_id) or not self.exists(task_id) or stopped()
             while True:
                 start, data = self.read(task_id, offset)
@@ -156,7 +163,7 @@ class LogStore:
             time.sleep(poll_s)
 
     def task_ids(self) -> set[str]:
-        """Those that have a log."""
+        """Ids of the tasks that have a log."""
         return {entry.name for entry in os.scandir(self.root) if entry.is_dir()} if self.root.is_dir() else set()
 
     def sizes(self) -> dict[str, int]:
@@ -166,7 +173,7 @@ class LogStore:
             try:
                 found[directory.name] = sum(file.stat().st_size for file in os.scandir(directory.path))
             except (NotADirectoryError, FileNotFoundError):
-                continue  # deleted since, or none of ours
+                continue  # deleted meanwhile, or not a log's directory
         return found
 
     def kept(self, task_id: str) -> int:
@@ -177,8 +184,9 @@ class LogStore:
             return 0
 
     def empty(self, task_id: str) -> None:
-        """Drops all that an ended log has kept; offsets stay what they were. Nothing happens to one that a writer has,
-        and to one that is unknown."""
+        """Delete all kept bytes of an ended log; offsets don't change.
+
+        Does nothing for an unknown log, or while a writer has it."""
         if not self.exists(task_id):
             return
         try:
@@ -189,19 +197,21 @@ class LogStore:
         writer.close()
 
     def delete(self, task_id: str) -> None:
-        """Removes the log; unknown is fine."""
+        """Remove the log, if there is one."""
         shutil.rmtree(self.path(task_id), ignore_errors=True)
 
     def path(self, task_id: str) -> Path:
-        """The directory of a task's log. Raises ValueError for a name that could leave the root."""
+        """Return the directory of a task's log. Raises ValueError for a name that could lead out of `root`."""
         if not task_id or task_id.startswith(".") or len(task_id) > 200 or not _NAME.issuperset(task_id):
             raise ValueError(f"{task_id!r} is not a task id: letters, digits, '-', '_' and '.' only")
         return self.root / task_id
 
 
 class LogWriter:
-    """The one writer of a task's log; not thread-safe. Every append is one or more `write` calls without a buffer, so
-    that a crash loses nothing that was appended (a power cut may)."""
+    """The only writer of a task's log; not thread-safe.
+
+    Every append is one or more unbuffered `write` calls. A crash loses nothing that was appended; a power failure may.
+    """
 
     def __init__(self, directory: Path, segment_bytes: int) -> None:
         self._directory = directory
@@ -220,12 +230,13 @@ class LogWriter:
 
     @property
     def size(self) -> int:
-        """The offset at which the next byte is written."""
+        """Offset of the next byte to be written."""
         return self._start + self._length
 
     def append(self, data: bytes, second: float = UNKNOWN) -> None:
-        """Adds `data`, which was written in this second; starts new segments and drops the oldest as needed. Raises
-        OSError when the disk does; what was written until then stays."""
+        """Append `data`, which was written in this second; start new segments and delete the oldest as needed.
+
+        Raises OSError if a write fails, or if the disk is almost full. Bytes written before the error stay."""
         if is_low(self._directory):
             raise OSError(errno.ENOSPC, "the disk is almost full: no more of the log is kept")
         view = memoryview(data)
@@ -239,15 +250,17 @@ class LogWriter:
             view = view[written:]
 
     def truncate(self, size: int) -> None:
-        """Cuts the log back to `size` bytes, so that the next append lands there. `size` may lie before the earliest
-        byte kept: then nothing is kept, and the log goes on from there. Raises ValueError beyond the end."""
+        """Truncate the log to `size` bytes; the next append starts there.
+
+        If `size` lies before the earliest byte kept, nothing is kept, and the log continues from `size`. Raises
+        ValueError if `size` lies beyond the end."""
         if not 0 <= size <= self.size:
             raise ValueError(f"can't truncate a log of {self.size} bytes to {size}")
         if size == self.size:
             return
         segments = _segments(self._directory)
         first = max([s for s in segments if s <= size], default=size)
-        # The newest first: whenever this is interrupted, what is there is a prefix.
+        # The newest first: an interruption leaves a prefix of the log.
         for start in reversed(segments):
             if start > first or segments[0] > size:
                 self._remove(start)
@@ -257,7 +270,7 @@ class LogWriter:
         self._forget_times()
 
     def drop(self) -> None:
-        """Forgets all that was appended; the next byte has the offset that it would have had."""
+        """Delete all kept bytes; the offset of the next byte does not change."""
         segments = _segments(self._directory)
         self._open(self.size)
         for start in segments:
@@ -265,21 +278,21 @@ class LogWriter:
                 self._remove(start)
 
     def close(self) -> None:
-        """Marks the log as complete and lets go of it. Closing again does nothing."""
+        """Mark the log as complete and release it. A second call does nothing."""
         if self._fd >= 0:
             self._find_again()
             (self._directory / _END).touch()
         self.abandon()
 
     def abandon(self) -> None:
-        """Lets go of the log without marking it as complete: another writer will go on."""
+        """Release the log without marking it as complete; another writer may continue."""
         for fd in (self._fd, self._times_fd, self._lock):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._times_fd = self._lock = -1
 
     def _find_again(self) -> None:
-        """Go on in a new folder if somebody removed this one: nobody could read what is written there."""
+        """Continue in a new folder if the current one was removed, since nobody could read the removed one."""
         if os.fstat(self._lock).st_nlink:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -295,7 +308,7 @@ class LogWriter:
         self._lock = lock
 
     def _open(self, start: int) -> None:
-        """Makes the segment of this start the current one; the old one stays current when this fails."""
+        """Make the segment with this start the current one; the old one stays current if this fails."""
         fd = os.open(self._directory / _segment_name(start), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             times_fd = os.open(self._directory / _times_name(start), os.O_RDWR | os.O_CREAT, 0o600)
@@ -310,15 +323,15 @@ class LogWriter:
         self._forget_times()
 
     def _note(self, second: int) -> None:
-        """That what comes now is written in this second, unless that is known."""
+        """Record that the next bytes are written in this second, unless the last record says so."""
         if (self._second and self._second - _BACK_S <= second <= self._second) or second == self._second:
             return
-        # At its place, not at the end: a disk that is full may have taken some bytes of a record.
+        # At its own position, not at the end of the file: a full disk may have written part of a record.
         os.pwrite(self._times_fd, _RECORD.pack(self.size, second), self._times * _RECORD.size)
         self._times, self._second = self._times + 1, second
 
     def _forget_times(self) -> None:
-        """Those from the end of the log on: what they were about was cut off, or never written."""
+        """Delete the times beyond the end of the log: their bytes were truncated, or never written."""
         records = _Records(self._times_fd)
         self._times = bisect_left(records, self.size, key=_offset_of)
         self._second = records[self._times - 1].second if self._times else UNKNOWN
@@ -330,13 +343,15 @@ class LogWriter:
             self._remove(start)
 
     def _remove(self, start: int) -> None:
-        """Its times first: what finds a segment removes both."""
+        """Remove a segment, its times first.
+
+        After an interruption the segment is still found, and both are removed later."""
         (self._directory / _times_name(start)).unlink(missing_ok=True)
         (self._directory / _segment_name(start)).unlink(missing_ok=True)
 
 
 class _Records:
-    """The times of a segment, as they lie in its file; one that is cut is none."""
+    """Time records of a segment, read from its file; a partial record is ignored."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -362,7 +377,7 @@ def _segment_name(start: int) -> str:
 
 
 def _segments(directory: Path) -> list[int]:
-    """The start offsets of the segments, ascending."""
+    """Return the start offsets of the segments, ascending."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Paths of files in a job's folder: what a user writes, and where links lead. Nothing leads out of the folder."""
+"""Parsing and link resolution of paths in a job's folder.
+
+No path and no link leads out of the folder.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from pathlib import PurePosixPath
 from schedulearn.scheduler.errors import InvalidError, NotFoundError
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 
-_LONGEST = 4096  # characters of a path, as Linux has it
-_MOST_LINKS = 40  # on the way to one file, as Linux has it
+_LONGEST = 4096  # maximum number of characters in a path, as in Linux
+_MOST_LINKS = 40  # maximum number of links followed for one path, as in Linux
 
 Stat = Callable[[str], FileEntry | None]
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names that a path consists of. Raises InvalidError for one that leads up, or that no file can have."""
+    """Split a path into its names. Raises InvalidError for a path with '..' or one that no file can have."""
     names = tuple(name for name in path.split("/") if name not in ("", "."))
     if ".." in names:
         raise InvalidError(f"{path!r} leads out of the job's folders: write a path without '..'", field="path")
@@ -25,8 +28,10 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def resolve(parts: tuple[str, ...], stat: Stat, seen_at: str) -> tuple[str, FileEntry]:
-    """The path without links, and what is there. `seen_at`: the folder's own path, as the job sees it. Raises
-    NotFoundError where nothing is, InvalidError for a link that leads out of the folder."""
+    """Return the path with all links resolved, and the entry there.
+
+    `seen_at` is the folder's own path, as the job sees it. Raises NotFoundError if nothing is there, and InvalidError
+    for a link that leads out of the folder."""
     done: list[str] = []
     left = list(parts)
     found = stat("")
@@ -48,7 +53,7 @@ def resolve(parts: tuple[str, ...], stat: Stat, seen_at: str) -> tuple[str, File
 
 
 def _behind(link: list[str], target: str, seen_at: str) -> list[str]:
-    """The names on the way to where a link leads. Raises InvalidError for a place outside of the folder."""
+    """Return the names that lead to the target of a link. Raises InvalidError for a target outside of the folder."""
     to = PurePosixPath(target)
     if to.is_absolute():
         try:

@@ -1,4 +1,4 @@
-"""What every engine does alike before it starts a task: checks it, and completes its environment."""
+"""Task checks and environment variables that all engines share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from schedulearn.scheduler.core.task import TaskSpec, parse_task_id
 from schedulearn.scheduler.errors import StartRefused
 
 GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-NO_GPU = "void"  # what the NVIDIA container runtime takes for "none"; an empty value would do, but looks like a mistake
+# The NVIDIA container runtime's value for "no GPUs". An empty value would work too, but looks like a mistake.
+NO_GPU = "void"
 
 
 def check_task(task: TaskSpec) -> None:
-    """Raises StartRefused for what no engine can run: a wrong id, an empty command, bytes that exec can't carry."""
+    """Raise StartRefused for a task that no engine can run.
+
+    Examples are an invalid id, an empty command, and bytes that exec can't pass on."""
     if parse_task_id(task.task_id) is None:
         raise StartRefused(f"{task.task_id!r} is not a task id: a job id has lower-case letters and digits only")
     if not task.argv or not task.argv[0]:
@@ -46,14 +49,15 @@ def complete_env(
     *,
     hides_others: bool = False,
 ) -> dict[str, str]:
-    """`base`, then the task's own variables, then who it is and its GPUs: nothing before can set or widen those.
+    """Return the task's complete environment: `base`, the task's own variables, then its id and GPUs.
 
-    `sdk`: the folder with the SDK, which goes first on PYTHONPATH. `checkpoints` and `outputs`: where the
-    job keeps its own.
+    The id and the GPUs come last, so that no other variable can change or widen them.
 
-    `hides_others`: the engine shows a task no other GPUs. Then CUDA_VISIBLE_DEVICES counts them from 0, since many
-    programs read it as numbers; elsewhere it names the same UUIDs. It is empty for simulated GPUs, so that their task
-    does not find real ones.
+    `sdk` is the folder of the SDK, which comes first on PYTHONPATH. `checkpoints` and `outputs` are the job's folders.
+
+    `hides_others` means that the engine hides all other GPUs from the task. CUDA_VISIBLE_DEVICES then counts from 0,
+    since many programs expect numbers; otherwise it holds the UUIDs. It is empty for simulated GPUs, so that their task
+    finds no real ones.
     """
     uuids = ",".join(task.gpu_uuids)
     numbers = ",".join(str(number) for number in range(len(task.gpu_uuids)))

@@ -1,7 +1,7 @@
-"""Who a process is, and how to signal it and no other: Linux' /proc, pidfds and locks. Standard library only.
+"""Process identities, signals and file locks by Linux' /proc and pidfds.
 
-A pid says little: it is used again after its process has ended, and after a reboot it means nothing. Together with
-the time at which the process started and the boot it started in, it names one process for good.
+Uses the standard library only. A pid alone does not identify a process: it is reused after the process has ended, and
+means nothing after a reboot. Together with the process's start time and the boot id it identifies one process for good.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 
 class Identity(NamedTuple):
-    """One process, never another one: its number, its start in clock ticks since boot, the boot's own id."""
+    """Unique identity of a process: pid, start time in clock ticks since boot, boot id."""
 
     pid: int
     ticks: int
@@ -32,7 +32,7 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a process that runs now; None if there is none, or only its unreaped remains."""
+    """Return the identity of a running process; None if there is none, or only a zombie."""
     stat = _stat(pid)
     return Identity(pid, stat.ticks, boot_id()) if stat else None
 
@@ -42,20 +42,22 @@ def is_alive(who: Identity) -> bool:
 
 
 def is_stopped(who: Identity) -> bool:
-    """Whether the process is suspended by SIGSTOP; it goes on by SIGCONT."""
+    """Whether the process is suspended by SIGSTOP; SIGCONT resumes it."""
     stat = _stat(who.pid)
     return stat is not None and stat.ticks == who.ticks and stat.state == b"T"
 
 
 def open_process(who: Identity) -> int | None:
-    """A pidfd, which the caller closes: it becomes readable when the process ends. None if it has ended."""
+    """Return a pidfd of the process; None if it has ended.
+
+    It becomes readable when the process ends. The caller closes it."""
     try:
         fd = os.pidfd_open(who.pid)
     except OSError as error:
         if error.errno in (errno.ESRCH, errno.EINVAL):
             return None
         raise
-    # Looked at after the pidfd was opened: if it is the right one now, the pidfd is of the right one.
+    # Checked after the pidfd was opened: if the process is the right one now, the pidfd refers to the right one.
     if is_alive(who):
         return fd
     os.close(fd)
@@ -63,7 +65,7 @@ def open_process(who: Identity) -> int | None:
 
 
 def send_signal(who: Identity, number: signal.Signals) -> bool:
-    """Signals exactly this process. False if it has ended: whoever has its number now is left alone."""
+    """Signal exactly this process. False if it has ended; a process that reuses its pid gets no signal."""
     fd = open_process(who)
     if fd is None:
         return False
@@ -77,7 +79,9 @@ def send_signal(who: Identity, number: signal.Signals) -> bool:
 
 
 def kill_all(find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
-    """SIGKILLs what `find` finds, again and again, until it finds nothing. False if something is left in the end."""
+    """Send SIGKILL to the processes that `find` returns until it returns none.
+
+    Returns False if any is left at the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         victims = list(find())
@@ -91,12 +95,13 @@ def kill_all(find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
 
 
 _ROUNDS = 20
-"""Of signals, after which whatever still runs is taken to wait for a child."""
+"""Rounds of signals after which a process that still runs is assumed to wait for a child."""
 
 
 def suspend_all(leader: Identity, find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
-    """SIGSTOPs what `find` finds until all of it is suspended, the leader last: if it is suspended, all are. False if
-    something still runs in the end."""
+    """Send SIGSTOP to the processes that `find` returns until all are suspended.
+
+    The leader is suspended last: if it is suspended, all are. Returns False if any still runs at the timeout."""
     deadline = time.monotonic() + timeout_s
     for rounds in itertools.count(1):
         found = list(find())
@@ -114,8 +119,10 @@ def suspend_all(leader: Identity, find: Callable[[], Iterable[Identity]], timeou
 
 
 def _let_begin(found: Iterable[Identity], awake: Iterable[Identity]) -> None:
-    """Lets children go on for a moment whose parent can't be suspended: one that made its child by vfork, as shells do,
-    waits in the kernel until the child begins its program, and a suspended child never does."""
+    """Resume for a moment the children of processes that can't be suspended.
+
+    A process that created its child by vfork, as shells do, waits in the kernel until the child executes its program. A
+    suspended child never does."""
     parents = {who.pid for who in awake}
     for who in found:
         stat = _stat(who.pid)
@@ -124,18 +131,20 @@ def _let_begin(found: Iterable[Identity], awake: Iterable[Identity]) -> None:
 
 
 def resume_all(leader: Identity, found: Iterable[Identity]) -> None:
-    """SIGCONTs all of `found`, the leader last."""
+    """Send SIGCONT to all of `found`, the leader last."""
     for who in sorted(found, key=lambda who: who == leader):
         send_signal(who, signal.SIGCONT)
 
 
 def find_family(leader: Identity | None, mark: bytes) -> list[Identity]:
-    """The processes of a task whose keeper has gone: its leader and the leader's session, as long as the leader
-    lives; all that have the line `mark` in their environment; and the descendants of all these."""
+    """Find the processes of a task whose supervisor has ended.
+
+    They are the leader and its session while the leader lives, all processes with the line `mark` in their environment,
+    and the descendants of all these."""
     boot = boot_id()
     stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None}
     found = {pid for pid in stats if _has_mark(pid, mark)}
-    # A session's number belongs to its leader: without the leader's own identity it proves nothing.
+    # A session id is the pid of its leader: without the leader's full identity it proves nothing.
     if leader and leader.boot == boot and (stat := stats.get(leader.pid)) and stat.ticks == leader.ticks:
         found |= {pid for pid, other in stats.items() if pid == leader.pid or other.session == leader.pid}
     while True:
@@ -148,7 +157,7 @@ def find_family(leader: Identity | None, mark: bytes) -> list[Identity]:
 
 
 def children_of_self() -> list[int]:
-    """Direct children, unreaped ones included."""
+    """Pids of direct children, including zombies."""
     own = os.getpid()
     try:
         with open(f"/proc/{own}/task/{own}/children", encoding="ascii") as file:
@@ -158,9 +167,11 @@ def children_of_self() -> list[int]:
 
 
 def kill_children(reap: Callable[[], bool]) -> None:
-    """SIGKILLs everything that descends from this process, which is a subreaper: the children of a killed process
-    become ours, so it is enough to kill children until there are none; and an unreaped child's pid is not used again.
-    `reap` collects ended ones, and is false if there are none left."""
+    """Send SIGKILL to all descendants of this process, which is a subreaper.
+
+    The children of a killed process become children of this process, so killing children until none is left is enough.
+    The pid of a child that was not yet reaped is not reused. `reap` reaps ended children, and returns False if no child
+    is left."""
     while True:
         for pid in children_of_self():
             os.kill(pid, signal.SIGKILL)
@@ -169,13 +180,15 @@ def kill_children(reap: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-# F_OFD_* locks belong to the open file like those of flock(2), but can be asked after without being taken: an observer
-# never makes a starter lose.
+# F_OFD_* locks belong to the open file like those of flock(2), but can be queried without being taken: a query never
+# makes a process that wants the lock fail.
 _FLOCK = "hhqqi"
 
 
 def try_lock(path: str | os.PathLike[str]) -> int | None:
-    """Takes the lock, and holds it until the returned descriptor is closed or the process ends; None if it is held."""
+    """Take the lock and return its descriptor; None if the lock is held.
+
+    The lock is held until the descriptor is closed or the process ends."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -186,7 +199,7 @@ def try_lock(path: str | os.PathLike[str]) -> int | None:
 
 
 def is_locked(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody holds the lock, without touching it."""
+    """Whether the lock is held; does not take it."""
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -200,7 +213,9 @@ def is_locked(path: str | os.PathLike[str]) -> bool:
 
 
 def write_json(path: str, value: Any, *, durable: bool = True) -> None:
-    """Replaces the file as a whole: a reader, and with `durable` a power cut, sees the old or the new one."""
+    """Replace the file atomically.
+
+    A reader sees the old or the new content. With `durable` the same holds after a power failure."""
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -225,7 +240,7 @@ def write_json(path: str, value: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: str) -> Any:
-    """None when the file is not there, or is no JSON (a power cut may leave such a one)."""
+    """Return the parsed file; None if it is missing, or not valid JSON (possible after a power failure)."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -234,27 +249,27 @@ def read_json(path: str) -> Any:
 
 
 def used_seconds(pid: int) -> float:
-    """Of processors, since it began; 0 if it has ended."""
+    """CPU seconds used since the process started; 0 if it has ended."""
     stat = _stat(pid)
     return stat.used / os.sysconf("SC_CLK_TCK") if stat else 0.0
 
 
 def age(pid: int) -> float:
-    """Seconds since it began; 0 if it has ended."""
+    """Seconds since the process started; 0 if it has ended."""
     stat = _stat(pid)
     return time.clock_gettime(time.CLOCK_BOOTTIME) - stat.ticks / os.sysconf("SC_CLK_TCK") if stat else 0.0
 
 
 class CpuSeconds(NamedTuple):
-    """Of one process."""
+    """CPU seconds of one process."""
 
     own: float
     of_children: float
-    """Of those that have ended and that it waited for, and of theirs."""
+    """CPU seconds of descendants that have ended and were waited for."""
 
 
 def family_tree() -> tuple[dict[int, list[int]], dict[int, CpuSeconds]]:
-    """(the children of each process, what each used of processors), of all processes of this machine now."""
+    """Return (children of each process, CPU seconds of each process) for all processes of this machine."""
     tick = os.sysconf("SC_CLK_TCK")
     children: dict[int, list[int]] = {}
     seconds: dict[int, CpuSeconds] = {}
@@ -280,7 +295,7 @@ def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
             data = file.read()
     except OSError:
         return None
-    # The second field is the program's name in brackets, and may itself hold brackets and spaces.
+    # The second field is the program's name in parentheses; the name itself may contain parentheses and spaces.
     state, parent, _group, session, *rest = data[data.rindex(b")") + 2 :].split()
     if state in (b"Z", b"X") and not dead:
         return None
@@ -296,5 +311,5 @@ def _has_mark(pid: int, mark: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return mark in file.read().split(b"\0")
-    except OSError:  # gone, or another user's
+    except OSError:  # ended, or owned by another user
         return False

@@ -1,7 +1,7 @@
-"""Runs the build scripts of `schedulearn.worker_images`, which make what a job needs to run: an image, an environment.
+"""Runner of the build scripts of `schedulearn.worker_images`.
 
-Their contract: stdout carries lines `progress <0-100> <message>`, one at least every 10 s, and last
-`ready <image-or-path>`; what went wrong is on stderr.
+A script builds an image or an environment for jobs. It prints lines `progress <0-100> <message>` on stdout, at least
+one every 10 s, and at the end `ready <image-or-path>`. Errors go to stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 
 PACKAGE = "schedulearn.worker_images"
 FLAVOURS = ("cpu", "cuda12", "cuda13", "keras", "keras-cuda12", "keras-cuda13", "tensorflow", "mxnet")
-"""Of our own images: `schedulearn/horovod-<flavour>`. The same list is in versions.env."""
+"""Flavours of our own images, `schedulearn/horovod-<flavour>`. The same list is in versions.env."""
 GRACE_S = 10.0
 _TAIL_BYTES = 1500
 _OURS = re.compile(r"(?:(?:index\.)?docker\.io/)?schedulearn/(.*)")
@@ -37,14 +37,14 @@ def is_ours(image: str) -> bool:
 
 
 def flavour_of(image: str) -> str | None:
-    """What the build scripts take for this image; None if they don't make it."""
+    """Return the build scripts' name for this image; None if they don't build it."""
     ours = _OURS.fullmatch(image)
     built = _BUILT.fullmatch(ours[1]) if ours is not None else None
     return built[1] if built is not None else None
 
 
 def recipe_path(name: str) -> Path:
-    """A file of the package `schedulearn.worker_images`. Raises ImageUnavailable when it was not installed."""
+    """Return a file of the package `schedulearn.worker_images`. Raises ImageUnavailable if it is not installed."""
     try:
         path = Path(str(importlib.resources.files(PACKAGE) / name))
     except ModuleNotFoundError as error:
@@ -55,7 +55,9 @@ def recipe_path(name: str) -> Path:
 
 
 def recipe_digest() -> str:
-    """Changes when an upgrade changes a script or a version, so that what was made before is not taken for ready."""
+    """Return a digest of the scripts and versions.
+
+    It changes when an upgrade changes any of them, so that older builds don't count as ready."""
     digest = hashlib.sha256()
     for path in sorted(recipe_path("versions.env").parent.iterdir()):
         if path.suffix in (".sh", ".env"):
@@ -64,10 +66,10 @@ def recipe_digest() -> str:
 
 
 def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[ImageProgress, None, str]:
-    """Runs one script, yields its progress, returns what its `ready` line names. `env` is added to our own.
+    """Run one script, yield its progress, and return the value of its `ready` line.
 
-    Raises ImageUnavailable with the script's last words when it fails, RuntimeFault if it was cut short. Closing the
-    generator ends the script.
+    `env` is added to the service's environment. Raises ImageUnavailable with the end of the script's stderr if it
+    fails, and RuntimeFault if it was interrupted or a disk is full. Closing the generator ends the script.
     """
     last = ImageProgress(0.0, f"preparing {what}")
     yield last
@@ -103,7 +105,7 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """With all that it started."""
+    """End a process and everything it started."""
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGTERM)

@@ -1,4 +1,7 @@
-"""What a training script may import of ours, as files: the service brings it into each task, so images need none."""
+"""Files of the SDK, which training scripts may import.
+
+The service copies them into each task, so that images don't need them.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ _SERVICE_ONLY = ("schedulearn/policy.py",)
 
 @cache
 def sdk_files() -> Mapping[str, bytes]:
-    """Path -> content of each file, as a package `schedulearn` of its own."""
+    """Return path -> content of the SDK's files, as a separate package `schedulearn`."""
     try:
         files = package_files(PACKAGES)
-        # Python looks for it by this name; it starts schedulearn.worker.joining.
+        # Python imports a module of this name at startup; it starts schedulearn.worker.joining.
         files["sitecustomize.py"] = files.pop("schedulearn/worker/sitecustomize.py")
         return files
     except ModuleNotFoundError as error:
@@ -35,8 +38,10 @@ def sdk_files() -> Mapping[str, bytes]:
 
 
 def package_files(packages: Iterable[str]) -> dict[str, bytes]:
-    """Path -> content of the modules of packages: neither those of the packages below them, nor what only the service
-    needs. None is imported: Keras may be missing here. Raises ModuleNotFoundError for one that is not installed."""
+    """Return path -> content of the modules of packages, without subpackages and modules only the service needs.
+
+    Nothing is imported, because Keras may be missing here. Raises ModuleNotFoundError for a package that is not
+    installed."""
     found: dict[str, bytes] = {}
     for package in packages:
         top, *below = package.split(".")
@@ -52,7 +57,7 @@ def package_files(packages: Iterable[str]) -> dict[str, bytes]:
 
 @cache
 def sdk_digest() -> str:
-    """Names this version of the files."""
+    """Return a digest that identifies this version of the files."""
     digest = hashlib.sha256()
     for path, content in sorted(sdk_files().items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
@@ -60,7 +65,7 @@ def sdk_digest() -> str:
 
 
 def sdk_archive() -> bytes:
-    """The files as a tar archive, for `put_archive`."""
+    """Return the files as a tar archive, for `put_archive`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, content in sorted(sdk_files().items()):
@@ -71,7 +76,7 @@ def sdk_archive() -> bytes:
 
 
 def unpack_sdk(below: Path) -> Path:
-    """A folder for PYTHONPATH below `below`; made at the first call, complete or not at all."""
+    """Return a folder below `below` for PYTHONPATH; the first call creates it atomically."""
     ready = below / sdk_digest()
     if not ready.is_dir():
         below.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,7 @@
-"""Which files that a task leaves in its container are its work, and which any program leaves behind. Pure."""
+"""Filter and warning for files that a task leaves outside its folders. Pure.
+
+The filter separates a task's results from files that any program leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import PurePosixPath
 from schedulearn.scheduler.runtimes.contract import StrayFile
 
 MOST_STRAY_FILES = 300
-"""That are looked at, of one task."""
+"""Maximum number of files examined per task."""
 
 _SYSTEM = {
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "schedulearn", "sys", "tmp",
@@ -19,7 +22,9 @@ _SHOWN = 3
 
 
 def may_matter(path: str) -> bool:
-    """`path`: absolute, as the task saw it. Not temporary files, caches, installed packages, and what is hidden."""
+    """Whether a file may be a result: not a temporary or hidden file, a cache or an installed package.
+
+    `path` is absolute, as the task saw it."""
     _, *parts = PurePosixPath(path).parts
     if not parts or parts[0] in _SYSTEM:
         return False
@@ -31,8 +36,9 @@ def largest_first(files: Iterable[StrayFile]) -> list[StrayFile]:
 
 
 def told(files: list[StrayFile], *, contained: bool) -> str:
-    """One sentence that names the largest, and where they should have gone. `contained`: the task had a disk of its
-    own, else a folder."""
+    """Return a sentence that names the largest files and where they should have been written.
+
+    `contained`: whether the task had its own disk (a container), not only a folder."""
     named = ", ".join(f"{file.path} ({_size(file.bytes)})" for file in files[:_SHOWN])
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     was = "was" if len(files) == 1 else "were"

@@ -1,4 +1,4 @@
-"""The directory of a command whose job brought its code along."""
+"""Check of the pushed code that a task needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from schedulearn.scheduler.errors import StartRefused
 
 
 def check_code(task: TaskSpec) -> None:
-    """Raises StartRefused where the archive that a task needs is gone."""
+    """Raise StartRefused if the code archive of a task is gone."""
     if task.code and not Path(task.code).exists():
         raise StartRefused(f"the code of job {task.job_id} is not in the data folder any more: submit it anew")

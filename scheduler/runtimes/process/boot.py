@@ -1,5 +1,8 @@
-"""How a small program of ours starts beside the service: without site-packages, which take longer to set up than all
-the rest of it. It gets the places of our packages instead, wherever and however they are installed."""
+"""Start command of small helper programs beside the service.
+
+They start without site-packages, whose setup takes longer than the rest of the start. Instead, they get the paths of
+our packages, however these are installed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ sys.exit(importlib.import_module("schedulearn.scheduler.runtimes.process." + sys
 
 
 def program(module: str, *arguments: str) -> list[str]:
-    """The command that runs `main` of a module beside this one, of the standard library only, with these words."""
+    """Return the command that runs `main` of a module in this package with these arguments.
+
+    The module may import only the standard library and our packages."""
     paths = (package.__path__[0] for package in (scheduler, runtimes, process, worker))
     python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
     return [*python, os.path.dirname(scheduler.__path__[0]), *paths, module, *arguments]

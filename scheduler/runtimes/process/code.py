@@ -1,4 +1,4 @@
-"""A job's code as the directory of a local process."""
+"""Unpacking of a job's code as the directory of a local process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from schedulearn.scheduler.code.archive import unpack
 
 
 def unpack_code(archive: Path, work: Path) -> None:
-    """Makes the folder `work`, complete or not at all; one that is there is complete. Another thread or service may do
-    the same at this moment."""
+    """Unpack the code into the folder `work`, atomically.
+
+    An existing folder is complete. Another thread or service may do the same at the same time."""
     if work.is_dir():
         return
     partial = Path(tempfile.mkdtemp(prefix=".code-", dir=work.parent))
@@ -20,7 +21,7 @@ def unpack_code(archive: Path, work: Path) -> None:
         unpack(archive, partial)
         os.rename(partial, work)
     except OSError:
-        if not work.is_dir():  # else the other one was faster
+        if not work.is_dir():  # otherwise another thread or service was faster
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,4 +1,7 @@
-"""Image names on a machine without Docker: each stands for a local environment, a prefix with `bin/` in it."""
+"""Local environments, which stand for images on a machine without Docker.
+
+An environment is a prefix with `bin/` in it.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,14 @@ SCRIPT = "build-env.sh"
 
 
 class Environments:
-    """The `Images` of local processes.
+    """`Images` of local processes.
 
-    `named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
-    other name `horovod-cpu`; OWN_ENVIRONMENT is that of the service's Python, which is there.
+    The environments in `named` are used as they are. A name of our own images means the environment of its flavour,
+    which is built once. Every other name means `horovod-cpu`. OWN_ENVIRONMENT is the environment of the service's
+    Python, which always exists.
 
-    Where one was built is kept in a file below `folder`, together with what it was built from: an upgrade that changes
-    the recipe makes it missing again.
+    A file below `folder` records the path of a built environment and the digest of its recipe. After an upgrade that
+    changes the recipe, the environment counts as missing.
     """
 
     def __init__(self, folder: Path, named: Mapping[str, Path], layers: Layers) -> None:
@@ -34,14 +38,15 @@ class Environments:
         self._digest: str | None = None
 
     def name_for(self, image: str, launcher: str) -> str:
-        """What `find` and `fetch` know the environment by in which a job with this image and launcher runs. Without a
-        launcher nothing asks for Horovod, which takes long to build."""
+        """Return the name, for `find` and `fetch`, of the environment of a job with this image and launcher.
+
+        A job without a launcher doesn't need Horovod, which takes long to build."""
         if launcher == "none" and image not in self._named and not is_ours(image):
             return OWN_ENVIRONMENT
         return image
 
     def find(self, image: str) -> Path | None:
-        """The prefix, if it is there now. Reads one small file."""
+        """Return the prefix of the environment, if it exists. Reads one small file."""
         base, layer = split_layered(image)
         if layer:
             below = self.find(base)
@@ -61,13 +66,13 @@ class Environments:
         return path if (path / "bin").is_dir() else None
 
     def fetch(self, image: str) -> Iterator[ImageProgress]:
-        """Makes the environment and yields the progress. Raises ImageUnavailable."""
+        """Build the environment and yield progress. Raises ImageUnavailable."""
         if image in self._named:
             if self.find(image) is None:
                 raise ImageUnavailable(f"{image} is configured as {self._named[image]}, which has no folder 'bin'")
             return
         flavour = _flavour(image)
-        # Our own interpreter is new enough; the first python3 of PATH need not be.
+        # Our own interpreter is new enough; the first python3 on PATH may not be.
         path = yield from run_recipe(
             recipe_path(SCRIPT),
             flavour,
@@ -95,7 +100,7 @@ class Environments:
         raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
 
     def remove(self, image: str) -> None:
-        """Layers go. Environments stay: they are the user's own, or take long to build."""
+        """Remove the layer of an image. Environments stay: they belong to the user, or take long to build."""
         self._layers.remove(image)
 
     def _marker(self, flavour: str) -> str:

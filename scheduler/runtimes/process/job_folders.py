@@ -1,4 +1,4 @@
-"""What jobs keep, as folders of this machine."""
+"""Checkpoint and output folders of jobs on this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored,
 from schedulearn.scheduler.runtimes.stray import MOST_STRAY_FILES, largest_first, may_matter
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not wait at a pipe
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not block on a pipe
 
 
 class JobsOnDisk:
-    """The `JobFolders` of one kind, of local processes: one folder a job below `root`. `has_tasks` says whether a task
-    of a job is still there, `remove_created` removes those that never ran."""
+    """`JobFolders` of local processes, of one kind: one folder per job below `root`.
+
+    `has_tasks` returns whether a task of a job exists. `remove_created` removes a job's tasks that never ran."""
 
     def __init__(self, root: Path, has_tasks: Callable[[str], bool], remove_created: Callable[[str], None]) -> None:
         self._root = root
@@ -76,7 +77,7 @@ class JobsOnDisk:
 
 
 class DiskView:
-    """The `FolderView` of a folder of this machine. It follows no link, whatever the job does meanwhile."""
+    """`FolderView` of a folder of this machine. It never follows links, whatever the job does meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -128,7 +129,7 @@ class DiskView:
 
     @contextmanager
     def _open(self, folders: Iterable[str]) -> Iterator[int]:
-        """The descriptor of a folder, step by step, so that no link is followed."""
+        """Open a folder and return its descriptor. Opens one level at a time, so that no link is followed."""
         fd = os.open(self._folder, _FOLDER)
         try:
             for name in filter(None, folders):
@@ -152,7 +153,7 @@ def _entry(name: str, folder: int) -> FileEntry | None:
 
 
 def stray_files(work: Path, started_at: float) -> list[StrayFile]:
-    """What a task wrote into its working directory, which goes with it."""
+    """Return the files a task wrote to its working directory, which is deleted with the task."""
     found: list[StrayFile] = []
     seen = 0
     for folder, folders, names in os.walk(work):

@@ -1,17 +1,18 @@
-"""The keeper of one local task: starts its command once, copies its output, ends it, records how it ended.
+"""Supervisor process of one local task.
 
-It is a process of its own, started by `process.ProcessRuntime` and then on its own: it lives through the death of
-the service and through the end of the terminal. Standard library only, because every task pays for these imports.
+It starts the task's command once, copies its output, stops it, and records how it ended. `process.ProcessRuntime`
+starts it as a separate process, which survives the end of the service and of the terminal. Only the standard library is
+used, because every task pays for these imports.
 
-Files of a task's directory, and who writes them:
+Files in a task's directory, and their writers:
 
-    spec.json    service  what to run
-    grace.json   service  seconds between SIGTERM and SIGKILL; written before the keeper gets its SIGTERM
-    lock         keeper   held for its whole life: there is one keeper at most
-    keeper.json  keeper   its own identity
-    pid.json     keeper   the command's identity. Written before the command may begin: without it, nothing ever ran
-    joining/     workers  whether they joined each other
-    exit.json    keeper   how the command ended; the last word (the service writes it where the keeper was killed)
+    spec.json    service     what to run
+    grace.json   service     seconds between SIGTERM and SIGKILL; written before the supervisor gets its SIGTERM
+    lock         supervisor  held for its whole life, so that there is at most one supervisor
+    keeper.json  supervisor  its own identity
+    pid.json     supervisor  the command's identity; written before the command may begin: without it, nothing ever ran
+    joining/     workers     whether they joined each other
+    exit.json    supervisor  how the command ended; final (the service writes it if the supervisor was killed)
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 NOTES = "joining"
-"""The folder in which workers note whether they joined each other."""
+"""Folder in which workers record whether they joined each other."""
 DEFAULT_GRACE = 10.0
 DRAIN_S = 5.0
 LOOK_S = 5.0
 RECORD_ATTEMPTS = 60_000
-"""A week: a disk may stay full over a weekend, and what was trained until then must count."""
+"""Attempts within about a week. A disk may stay full over a weekend, and the training until then must count."""
 LOG_ATTEMPTS = 10
-"""Of those, after which the end of the task is recorded without that of its log."""
+"""Attempts after which the end of the task is recorded without the end of its log."""
 RECORD_STOP_S = 5.0
-"""The same for a task that was told to stop: somebody waits for it."""
+"""Time limit of the attempts for a task that is being stopped, because the caller waits for it."""
 _READ = 1 << 16
 
-# What the keeper answers to the service, which waits for it: one line on stdout.
-RUNS = "runs"  # the command runs, or ran
-BUSY = "busy"  # another keeper is at it
+# The supervisor's answer to the service, which waits for it: one line on stdout.
+RUNS = "runs"  # the command is running, or has run
+BUSY = "busy"  # another supervisor has the task
 
 
 def main(directory: str, logs: str, cap_bytes: str) -> int:
-    """Runs the task in `directory`, unless it ran before or another keeper is at it."""
+    """Run the task in `directory`, unless it ran before or another supervisor has it."""
     if os.fork():
-        os._exit(0)  # our parent waits for this one only: no zombie there, and we are nobody's child
+        os._exit(0)  # our parent waits for this process only: it keeps no zombie, and the supervisor has no parent
     os.setsid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -75,7 +76,7 @@ class Keeper:
         self._log = logs.writer(os.path.basename(directory))
         self._pid = 0
         self._status: int | None = None
-        self._deadline: float | None = None  # of a stop: SIGKILL then
+        self._deadline: float | None = None  # time of SIGKILL during a stop
         self._stop: Stop | None = None
         self._started_at = 0.0
         self._signals, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -86,7 +87,7 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def run(self) -> None:
-        # Orphans of the command come to us instead of to init: nothing that it starts can escape.
+        # Orphans of the command become our children instead of init's: nothing that it starts can escape.
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         procfs.write_json(self._file("keeper.json"), _known(os.getpid()), durable=False)
         spec = procfs.read_json(self._file("spec.json"))
@@ -106,24 +107,24 @@ class Keeper:
         self._end({"exit_code": code if code >= 0 else 128 - code, "started_at": self._started_at})
 
     def _start(self, spec: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Starts the command; returns the end of its output to read from, and why it could not be started."""
+        """Start the command; return the read end of its output, and an error if it could not be started."""
         output, child_output = os.pipe()
         gate, gate_open = os.pipe()
         failure, child_failure = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(gate_open)  # else we would keep our own gate from being seen closed
+            os.close(gate_open)  # otherwise the child would never see its own gate closed
             _become(spec, child_output, gate, child_failure)
         for fd in (child_output, gate, child_failure):
             os.close(fd)
         self._started_at = time.time()
-        # Only now may it begin. Were we killed before this line, the gate would close and the child end at once:
-        # a task without pid.json never ran, one with it never runs again.
+        # The command may begin only after this. If we are killed before, the gate closes and the child ends at once.
+        # A task without pid.json never ran, and a task with it never runs again.
         procfs.write_json(self._file("pid.json"), [*_known(self._pid), self._started_at])
         os.write(gate_open, b"g")
         os.close(gate_open)
         with open(failure, "rb") as file:
-            words = file.read()  # ends when exec closes the other end
+            words = file.read()  # returns when exec closes the other end
         if not words:
             return output, None
         os.close(output)
@@ -131,7 +132,9 @@ class Keeper:
         return -1, {"exit_code": int(code), "error": error}
 
     def _keep(self, output: int) -> None:
-        """Copies the output and obeys stops until the command has ended, and after a stop all that it started."""
+        """Copy the output and handle stops until the command has ended.
+
+        After a stop, also waits for everything the command started."""
         poller = select.poll()
         poller.register(self._signals, select.POLLIN)
         poller.register(output, select.POLLIN)
@@ -142,7 +145,7 @@ class Keeper:
                 if fd == self._signals:
                     os.read(self._signals, _READ)
                 elif not self._copy(output):
-                    poller.unregister(output)  # closed by the command, which goes on
+                    poller.unregister(output)  # closed by the command, which keeps running
             if self._stop_asked or (self._deadline is None and self._is_forgotten()):
                 self._stop_asked = False
                 self._begin_stop()
@@ -151,19 +154,20 @@ class Keeper:
             self._reap()
 
     def _goes_on(self) -> bool:
-        """Whether something that was told to stop is still at it."""
+        """Whether processes that were told to stop are still running."""
         if self._stop is None or self._left() <= 0:
             return False
         self._stop.goes_on()
-        return self._reap()  # false without children, and orphans are ours
+        return self._reap()  # False without children, which include orphans
 
     def _left(self) -> float:
-        """Seconds of the grace period."""
+        """Seconds left of the grace period; LOOK_S without a stop."""
         return LOOK_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _is_forgotten(self) -> bool:
-        """Somebody deleted the task's directory (renaming or unmounting it is something else): nobody can see or stop
-        the task any more, so it must not hold its GPUs."""
+        """Whether the task's directory was deleted; renaming or unmounting it doesn't count.
+
+        Nobody can see or stop the task any more, so it must not hold its GPUs."""
         return os.fstat(self._lock).st_nlink == 0
 
     def _on_term(self, *_: object) -> None:
@@ -173,16 +177,16 @@ class Keeper:
         grace = procfs.read_json(self._file("grace.json"))
         deadline = time.monotonic() + (DEFAULT_GRACE if grace is None else float(grace))
         self._deadline = min(deadline, self._deadline or deadline)
-        # To the group of the command, as in a container: a launcher ends its own workers, and would take a signal that
-        # they get from somebody else for a crash.
+        # The signal goes to the command's process group, as in a container. A launcher ends its own workers, and would
+        # treat a signal that they get from elsewhere as a crash.
         self._stop = self._stop or Stop(self._pid, lambda: descendants(os.getpid()))
 
     def _kill_rest(self) -> None:
-        """SIGKILLs everything that descends from us, the command included."""
+        """Send SIGKILL to all descendants, including the command."""
         procfs.kill_children(self._reap)
 
     def _reap(self) -> bool:
-        """Collects ended children, and keeps the command's status. False if there are no children left."""
+        """Reap ended children and store the command's status. False if no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -194,13 +198,13 @@ class Keeper:
                 self._status = status
 
     def _copy(self, output: int) -> bool:
-        """One read of the output into the log; false at its end."""
+        """Copy one read of the output into the log; False at the end of the output."""
         data = os.read(output, _READ)
         _append(self._log, data)
         return bool(data)
 
     def _drain(self, output: int) -> None:
-        # All writers are dead, so the end comes at once, unless somebody was handed the pipe through a socket.
+        # All writers have ended, so the output ends at once, unless a process received the pipe through a socket.
         os.set_blocking(output, False)
         poller = select.poll()
         poller.register(output, select.POLLIN)
@@ -210,7 +214,7 @@ class Keeper:
                 return
 
     def _end(self, record: dict[str, Any]) -> None:
-        """The log first: whoever sees the task ended may read all of it."""
+        """Record the end of the log, then of the task: a reader that sees the task ended may read the whole log."""
         give_up_at: float | None = None
         for attempt in range(RECORD_ATTEMPTS):
             if give_up_at is None and (self._stop_asked or self._deadline is not None):
@@ -221,7 +225,7 @@ class Keeper:
                 return
             except OSError as error:  # most likely a full disk, which may pass
                 if self._is_forgotten() or (give_up_at is not None and time.monotonic() > give_up_at):
-                    return  # the service finds that nobody holds the task, and records that it was lost
+                    return  # the service finds the task without a supervisor, and records that it was lost
                 if attempt == 0:
                     _tell(f"can't record the end of the task: {error}")
                 self._rest(min(10, 1 + attempt // 30))
@@ -235,7 +239,7 @@ class Keeper:
             self._log.abandon()
 
     def _rest(self, seconds: float) -> None:
-        """Until the time is over, or a signal comes."""
+        """Wait for some seconds (at most 1 during a stop), or until a signal comes."""
         if select.select([self._signals], [], [], 1.0 if self._deadline is not None else seconds)[0]:
             os.read(self._signals, _READ)
 
@@ -244,7 +248,7 @@ class Keeper:
 
 
 def _become(spec: dict[str, Any], output: int, gate: int, failure: int) -> None:
-    """In the child: waits for the gate, then becomes the command. Never returns."""
+    """Wait in the child process for the gate, then execute the command. Never returns."""
     code, error = NOT_EXECUTABLE, ""
     try:
         os.setsid()
@@ -278,11 +282,11 @@ def _append(log: LogWriter, data: bytes) -> None:
     try:
         log.append(data, time.time())
     except OSError:
-        pass  # the disk is full: output is lost, but training is not
+        pass  # the disk is full: output is lost, but the training continues
 
 
 def _tell(problem: str) -> None:
-    """For whoever looks for a reason, if the disk of keeper.err has room."""
+    """Write a problem to keeper.err, if its disk has space."""
     try:
         os.write(2, f"{problem}\n".encode())
     except OSError:
@@ -290,7 +294,7 @@ def _tell(problem: str) -> None:
 
 
 def _answer(word: str) -> None:
-    """Tells the waiting service, if it still lives, and lets go of it."""
+    """Answer the waiting service, if it still runs, and close the connection to it."""
     try:
         os.write(1, f"{word}\n".encode())
     except OSError:

@@ -1,8 +1,9 @@
-"""Requirements over a local environment: an environment of their own, which sees all that is in the one below.
+"""Layers of requirements over local environments.
 
-A virtual environment made from another one sees the packages of the interpreter only. So a file in it names the
-folders of the one below, and its programs are written anew with the interpreter of the layer: `torchrun` and the like
-then find the new packages too.
+A layer is a virtual environment that sees all packages of the one below it. By itself, a virtual environment made from
+another one sees only the packages of the base interpreter. A file in the layer therefore names the package folders of
+the environment below. The programs of that environment are rewritten to use the layer's interpreter, so that `torchrun`
+and others find the new packages too.
 """
 
 from __future__ import annotations
@@ -35,19 +36,21 @@ _SITES = "import json, site, sys; print(json.dumps([p for p in sys.path if p.end
 
 
 class Layers:
-    """Below `folder`; one that is there without its last file was not finished, and is made anew."""
+    """All layers below `folder`. A layer without its last file is incomplete, and is built again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, image: str, prefix: Path) -> Path | None:
-        """The environment of an image with its layer, if it is there, over the one at `prefix`."""
+        """Return the image's layer over the environment at `prefix`, if it exists."""
         path = self._path(image)
         made = procfs.read_json(str(path / _COMPLETE))
         return path if made and made["over"] == str(prefix) else None
 
     def make(self, image: str, prefix: Path, requirements: Sequence[str]) -> Iterator[ImageProgress]:
-        """Raises ImageUnavailable. Closing the generator ends it; what it began is removed by the next."""
+        """Build the layer and yield progress. Raises ImageUnavailable.
+
+        Closing the generator ends the build; the next call removes the incomplete layer."""
         path = self._path(image)
         if self.find(image, prefix) is not None:
             return
@@ -84,7 +87,7 @@ class Layers:
                 end_process(process)
 
     def path_of(self, prefix: Path) -> str:
-        """The folders of programs of an environment, with those of the one below it, for PATH."""
+        """Return the program folders of an environment and of the one below it, for PATH."""
         made = procfs.read_json(str(prefix / _COMPLETE))
         return f"{prefix / 'bin'}:{Path(made['over']) / 'bin'}" if made else str(prefix / "bin")
 
@@ -93,7 +96,9 @@ class Layers:
         return [StoredImage(f"{LAYERS}{path.name}", size := _size(path), size, own=True) for path in complete]
 
     def remove(self, image: str) -> None:
-        """By its own name, or as `sizes` calls it. What a task has open stays until it ends."""
+        """Remove the layer of an image. `image` may also be the layer's name as in `sizes`.
+
+        Files that a task has open stay until it ends."""
         tag = layer_tag(image)
         if tag.startswith(LAYERS) and "/" not in (name := tag.removeprefix(LAYERS)):
             (self._folder / name / _COMPLETE).unlink(missing_ok=True)
@@ -104,7 +109,7 @@ class Layers:
 
 
 def _copy_programs(below: Path, here: Path) -> None:
-    """Scripts of the environment below, to be run by the interpreter of this one."""
+    """Copy the scripts of the environment below, to be run by this layer's interpreter."""
     for program in below.iterdir():
         copy = here / program.name
         if copy.exists() or copy.is_symlink() or not program.is_file() or program.name.startswith("python"):
@@ -116,14 +121,16 @@ def _copy_programs(below: Path, here: Path) -> None:
 
 
 _LONGEST = 127
-"""Bytes of a first line that every kernel reads."""
+"""Maximum length in bytes of a first line that every kernel reads completely."""
 _EXEC = b"'''exec' "
 _INTERPRETER = re.compile(rb"(?:#!\s*|'''exec' \"?)(/.*)/python[0-9.]*\"?(?: .*)?")
 
 
 def _is_run_by(source: IO[bytes], folder: Path) -> bool:
-    """Whether a program is a script for an interpreter of this folder, which `source` has then read over. A longer path
-    stands in the second line, since kernels do not read so much of the first."""
+    """Whether a program is a script for an interpreter in this folder.
+
+    If True, `source` is positioned after the interpreter line. A long path is on the second line, since kernels limit
+    the length of the first."""
     line = source.readline(4096).rstrip()
     if line == b"#!/bin/sh":
         line = source.readline(4096).rstrip()

@@ -1,8 +1,9 @@
-"""Local processes as tasks, for machines without Docker: same contract, same jobs, no isolation of files or memory.
+"""Runtime for local processes, for machines without Docker.
 
-A task is a directory below `<data>/tasks/` and a keeper process (keeper.py), which runs the command, copies its
-output into `<data>/logs/` and outlives the service. Nothing is remembered in here: what is on disk and which locks
-are held says it all, so any number of crashes of the service neither lose nor double a task. Linux 5.3 or newer.
+It has the same interface and runs the same jobs, but does not isolate files or memory. A task is a directory below
+`<data>/tasks/` and a supervisor process (keeper.py). The supervisor runs the command, copies its output into
+`<data>/logs/` and outlives the service. All state is on disk and in locks, and none in this object. Crashes of the
+service therefore never lose or duplicate a task. Requires Linux 5.3 or newer.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from schedulearn.scheduler.runtimes.terminals.process import LocalTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 from schedulearn.worker.supervisor import JOINING
 
-# What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
+# Variables of the service's own environment that tasks get. Never all of them: they may hold passwords and tokens.
 PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MARK = "SCHEDULEARN_TASK_DIR"  # in the environment of all that a task starts: how leftovers are found
+MARK = "SCHEDULEARN_TASK_DIR"  # in the environment of all processes of a task, to find leftover ones
 log = logging.getLogger(__name__)
 
 START_S = 30.0
@@ -56,13 +57,13 @@ _TRASH = ".trash-"
 
 
 class ProcessRuntime:
-    """The `Runtime` of this machine without an engine.
+    """`Runtime` of this machine without an engine.
 
-    `environments` maps image names to local environments (a prefix with `bin/`, and maybe `app/`, whose content
-    appears in each task's working directory). Our own images' names mean the environments of their flavours, which
-    `images.fetch` builds, and all others `horovod-cpu`, or for a job without a launcher that of the service itself
-    (`images.name_for` says which). `log_cap_bytes` limits the kept output of one task. Several
-    objects, also in several processes, may use the same `data_dir` at a time.
+    `environments` maps image names to local environments: a prefix with `bin/`, and maybe `app/`, whose content
+    appears in each task's working directory. Names of our own images mean the environments of their flavours, which
+    `images.fetch` builds. All other names mean `horovod-cpu`, or the service's own environment for a job without a
+    launcher (see `images.name_for`). `log_cap_bytes` limits the kept output of one task. Several objects, also in
+    several processes, may use the same `data_dir` at the same time.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class ProcessRuntime:
             shutil.rmtree(trash, ignore_errors=True)
 
     def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
-        return None  # its environment may be yet to be built, and a job finds out as quickly
+        return None  # its environment may not be built yet, and a job notices the error just as quickly
 
     def survey(self) -> HostFacts:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -133,7 +134,7 @@ class ProcessRuntime:
             if self._launch(task) == RUNS:
                 self._watch.wake()
                 return
-            # Another keeper holds the lock: it has just begun, or is about to end.
+            # Another supervisor holds the lock: it has just started, or is about to end.
             if time.monotonic() > deadline:
                 raise RuntimeFault(f"{task.task_id} is locked by another process, which does not start it")
             time.sleep(0.02)
@@ -176,10 +177,10 @@ class ProcessRuntime:
             try:
                 lock = procfs.try_lock(directory / "lock")
                 if lock is None:
-                    continue  # a start came in between
+                    continue  # the task was started in between
                 directory.rename(trash)
             except FileNotFoundError:
-                return  # another one removed it
+                return  # another thread or process removed it
             finally:
                 if lock is not None:
                     os.close(lock)
@@ -211,18 +212,20 @@ class ProcessRuntime:
         self._watch.close()
 
     def _end_keeper(self, directory: Path, grace_s: float) -> None:
-        """Returns when no keeper holds the task. What a killed keeper left behind is for `_observe` to clean up."""
+        """End the task's supervisor, and return when none holds the task.
+
+        `_observe` cleans up after a supervisor that was killed."""
         deadline = time.monotonic() + grace_s + KILL_S
         asked = killed = False
         while procfs.is_locked(directory / "lock"):
             keeper = read_identity(directory / "keeper.json")
             fd = procfs.open_process(keeper) if keeper else None
             if fd is None:
-                time.sleep(0.005)  # about to say who it is, or about to end
+                time.sleep(0.005)  # about to write its identity, or about to end
             else:
                 try:
                     if not asked:
-                        with suppress(OSError):  # a full disk: the keeper takes its usual one
+                        with suppress(OSError):  # a full disk: the supervisor uses its default grace period
                             procfs.write_json(str(directory / "grace.json"), grace_s, durable=False)
                         signal.pidfd_send_signal(fd, signal.SIGTERM)
                         asked = True
@@ -240,7 +243,7 @@ class ProcessRuntime:
                 killed, deadline = True, time.monotonic() + KILL_S
 
     def _launch(self, task: TaskSpec) -> str:
-        """Starts a keeper and returns its answer."""
+        """Start a supervisor and return its answer."""
         prefix = self.images.find(task.image)
         if prefix is None:
             raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
@@ -259,7 +262,7 @@ class ProcessRuntime:
                     cwd=directory,
                     env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
                     start_new_session=True,
-                    umask=umask_of_user(),  # what a job writes elsewhere is as readable as its user likes
+                    umask=umask_of_user(),  # the user's umask applies to files that a job writes elsewhere
                 ) as launcher,
             ):
                 try:
@@ -304,7 +307,7 @@ class ProcessRuntime:
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
 
     def _link_app(self, app: Path, work: Path) -> None:
-        """What the environment has for the directory of commands."""
+        """Link the content of the environment's `app` folder into the task's working directory."""
         work.mkdir(exist_ok=True)
         for entry in app.iterdir() if app.is_dir() else ():
             link = work / entry.name
@@ -315,7 +318,9 @@ class ProcessRuntime:
                     pass  # another thread starts the same task
 
     def _observe(self, task_id: str) -> ObservedTask | None:
-        """What the task's files say, read in an order in which a keeper that works meanwhile can't mislead us."""
+        """Return the task's state from its files.
+
+        The files are read in an order that gives a correct state even while a supervisor writes them."""
         directory = self._directory(task_id)
         if not directory.is_dir():
             return None
@@ -357,8 +362,10 @@ class ProcessRuntime:
         )
 
     def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:
-        """It ran, and its keeper has gone without a word: kills what is left, and records it as lost. Call it with
-        the lock held. None: something is still dying, ask again."""
+        """Clean up a task that ran and whose supervisor ended without a record; record the task as lost.
+
+        Kills the remaining processes. The caller holds the lock. Returns None if a process is still ending; the caller
+        tries again later."""
         directory = self._directory(task_id)
         command = procfs.Identity(*ran[:3])
         here = command.boot == procfs.boot_id()
@@ -371,11 +378,11 @@ class ProcessRuntime:
         except BlockingIOError:
             return None
         except OSError:
-            pass  # a full disk: it is written down once there is room, and no reason to see no task at all
+            pass  # a full disk: the record is written once there is space, and the task must be reported even so
         return record
 
     def _command(self, task_id: str) -> procfs.Identity | None:
-        """The task's command, if it runs now."""
+        """Return the identity of the task's command, if it is running."""
         ran = procfs.read_json(str(self._directory(task_id) / "pid.json")) if parse_task_id(task_id) else None
         command = procfs.Identity(*ran[:3]) if ran else None
         return command if command and procfs.is_alive(command) else None
@@ -384,7 +391,7 @@ class ProcessRuntime:
         return procfs.find_family(command, f"{MARK}={self._directory(task_id)}".encode())
 
     def _running_keeper(self, task_id: str) -> procfs.Identity | None:
-        """The keeper of a task whose command runs now."""
+        """Return the supervisor of a task whose command is running."""
         if self._command(task_id) is None:
             return None
         keeper = read_identity(self._directory(task_id) / "keeper.json")
@@ -408,7 +415,7 @@ class ProcessRuntime:
         return any((parse_task_id(name) or ("",))[0] == job_id for name in self._names())
 
     def _remove_created(self, job_id: str) -> None:
-        """Tasks of a job that never ran: their starts were interrupted."""
+        """Remove a job's tasks that never ran because their starts were interrupted."""
         for name in self._names():
             task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
             if task is not None and task.state is TaskState.CREATED:
@@ -418,10 +425,10 @@ class ProcessRuntime:
         try:
             return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))
         except FileNotFoundError:
-            return []  # the next look makes it again
+            return []  # the next `observe` creates it again
 
     def _make_folders(self) -> None:
-        """Somebody may have removed them while the service runs."""
+        """Create the folders again if they were removed while the service runs."""
         for folder, lost in ((self._tasks, "Tasks that ran in it are lost."), (self._log_store.root, "Logs are lost.")):
             if not folder.is_dir():
                 log.error("the folder %s was removed, and is made again. %s", folder, lost)

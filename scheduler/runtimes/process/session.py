@@ -1,8 +1,8 @@
-"""Runs one command in a local task for somebody's terminal, and ends with everything that it started.
+"""Program that runs one interactive command in a local task.
 
-A process of its own, whose input and output are the command's. It lives as long as its connection to the service, which
-ends with the service, and as its task. What it ran is hung up then, as by a terminal that closes, and killed soon
-after. It answers with the exit code as one line.
+It is a separate process, whose input and output are passed to the command. It ends when its connection to the service
+closes, which happens at the latest when the service ends, and when its task ends. It then sends SIGHUP to all processes
+that the command started, as a closing terminal does, and soon after SIGKILL. It answers with the exit code as one line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KILLED = 128 + signal.SIGKILL
 
 
 def main(directory: str, control_fd: str, wish: str) -> int:
-    """`wish`: the command and its own variables, as JSON."""
+    """Run the command. `wish` holds the command and its extra variables, as JSON."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     control = socket.socket(fileno=int(control_fd))
     spec = procfs.read_json(os.path.join(directory, "spec.json"))
@@ -44,7 +44,7 @@ def main(directory: str, control_fd: str, wish: str) -> int:
         _become(spec, json.loads(wish))
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)  # so that the command's end is the end of its output
+        os.dup2(null, fd)  # only the command holds its output then, so that both end together
     ended = os.pidfd_open(child)
     poller = select.poll()
     for fd in (ended, task, control.fileno()):
@@ -57,13 +57,13 @@ def main(directory: str, control_fd: str, wish: str) -> int:
     try:
         control.sendall(f"{code if code >= 0 else 128 - code}\n".encode())
     except OSError:
-        pass  # nobody waits for it
+        pass  # the service no longer waits for it
     return 0
 
 
 def _hang_up(child: int, reap: Callable[[], bool]) -> None:
-    """Tells the command and what it started to end, and gives them time for it."""
-    with suppress(ProcessLookupError):  # it is not yet a group of its own
+    """Send SIGHUP to the command and everything it started, and wait until they end or HANG_UP_S has passed."""
+    with suppress(ProcessLookupError):  # the command has no process group of its own yet
         os.killpg(child, signal.SIGHUP)
     for pid in procfs.children_of_self():
         os.kill(pid, signal.SIGHUP)
@@ -73,7 +73,7 @@ def _hang_up(child: int, reap: Callable[[], bool]) -> None:
 
 
 def _reap(statuses: dict[int, int]) -> bool:
-    """Collects ended children, and how they ended. False if there are none left."""
+    """Reap ended children and store their statuses. False if no child is left."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -85,7 +85,7 @@ def _reap(statuses: dict[int, int]) -> bool:
 
 
 def _become(spec: dict[str, Any], wish: dict[str, Any]) -> None:
-    """In the child: becomes the command. Never returns."""
+    """Replace the child process by the command. Never returns."""
     argv = wish["argv"]
     code, error = NOT_EXECUTABLE, ""
     try:

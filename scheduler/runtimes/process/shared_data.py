@@ -1,4 +1,4 @@
-"""Data that jobs share, as folders of this machine."""
+"""Shared data of jobs, as folders of this machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _WRITES = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class DataOnDisk:
-    """The `SharedData` of local processes: a folder each below `root`, or a link to a job's outputs below
-    `outputs`."""
+    """`SharedData` of local processes.
+
+    An entry is a folder below `root`, or a link to a job's outputs below `outputs`."""
 
     def __init__(self, root: Path, outputs: Path) -> None:
         self._root = root
@@ -43,7 +44,7 @@ class DataOnDisk:
         with self._alone(key):
             if folder.is_dir():
                 return
-            _remove(folder)  # a link to what is gone
+            _remove(folder)  # a dangling link
             if parts is None or not self.begun(key):
                 self._forget_begun(key)
             try:
@@ -94,16 +95,16 @@ class DataOnDisk:
         return self._root / f".{folder_name(key)}{_INCOMING}"
 
     def _came(self, key: str) -> Path:
-        """A folder with an empty file for each part that came whole."""
+        """Return the folder with an empty file for each complete part."""
         return self._root / f".{folder_name(key)}.parts"
 
     def _forget_begun(self, key: str) -> None:
-        _remove(self._came(key))  # first: it says what is in the other one
+        _remove(self._came(key))  # first, because it describes the content of the other one
         _remove(self._incoming(key))
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
-        """Another thread or service may do the same at this moment."""
+        """Hold the entry's lock, since another thread or service may change it at the same time."""
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / f".{folder_name(key)}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -123,7 +124,7 @@ def _remove(path: Path) -> None:
         path.unlink()
         return
     for folder, _, _ in os.walk(path):
-        os.chmod(folder, 0o700)  # a read-only folder keeps its files
+        os.chmod(folder, 0o700)  # files in a read-only folder can't be deleted
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Waiting for local tasks to start and end, by the pidfds of their keepers."""
+"""Watch for starts and ends of local tasks, by pidfds of their supervisors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulearn.scheduler.runtimes import procfs
 
 
 class ProcessWatch:
-    """`tasks` gives the directories of the tasks that there are now."""
+    """Notifies consumers when local tasks start or end. `tasks` returns the directories of the current tasks."""
 
     def __init__(self, tasks: Callable[[], Iterable[Path]]) -> None:
         self.closed = threading.Event()
@@ -21,7 +21,7 @@ class ProcessWatch:
         self._lock = threading.Lock()
 
     def changes(self) -> Iterator[bool]:
-        """Yields once at first too, and now and then for nothing."""
+        """Yield once at first, then after each change, and sometimes without a change."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         with self._lock:
             self._wakers.add(writer)
@@ -45,14 +45,14 @@ class ProcessWatch:
                 try:
                     os.write(writer, b"w")
                 except BlockingIOError:
-                    pass  # full: it will wake anyway
+                    pass  # the pipe is full, so it will wake anyway
 
     def close(self) -> None:
         self.closed.set()
         self.wake()
 
     def _await_change(self, wake: int, known: set[str] | None) -> set[str]:
-        """Blocks until the set of running tasks is no longer `known`; returns what it is then."""
+        """Block until the set of running tasks differs from `known`; return the new set."""
         keepers: dict[int, str] = {}
         starting = False
         try:
@@ -62,14 +62,14 @@ class ProcessWatch:
                 if fd is not None:
                     keepers[fd] = directory.name
                 elif procfs.is_locked(directory / "lock"):
-                    starting = True  # its keeper has not said yet who it is
+                    starting = True  # its supervisor has not written its identity yet
             alive = set(keepers.values())
             if alive != known:
                 return alive
             poller = select.poll()
             for fd in (wake, *keepers):
                 poller.register(fd, select.POLLIN)
-            # A keeper's pidfd becomes readable when it ends, in whatever way.
+            # A supervisor's pidfd becomes readable when it ends, in whatever way.
             ended = [fd for fd, _ in poller.poll(100 if starting else None)]
             if wake in ended:
                 os.read(wake, 4096)

@@ -1,1 +1,1 @@
-"""What running tasks and hosts take of processors, memory, network and disk."""
+"""Usage of CPU, memory, network and disk by running tasks and hosts."""

@@ -1,5 +1,7 @@
-"""What tasks and hosts took up to now. One conformance suite (tests/runtimes/resources/) holds Docker, local processes
-and the fake to it."""
+"""Interface for the resource usage of tasks and hosts.
+
+One conformance suite (tests/runtimes/resources/) checks Docker, local processes and the fake against it.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +12,33 @@ from schedulearn.metrics.probe.machine import MachineCounters
 
 
 class TaskCounters(NamedTuple):
-    """A running task at one moment: its memory now, and all else since it began. None: its engine does not tell."""
+    """Resource usage of a running task: current memory, and totals since its start.
+
+    None means that the engine does not report the value."""
 
     task_id: str
     cpu_seconds: float
     memory_bytes: int
-    """Without what the kernel only keeps because nobody else needs the memory."""
+    """Without the page cache, which the kernel gives up when memory is needed."""
     memory_limit: int | None = None
     network_in: int | None = None
     """Bytes."""
     network_out: int | None = None
     disk_read: int | None = None
-    """Bytes that came from a disk, not from memory."""
+    """Bytes read from a disk, not from the page cache."""
     disk_written: int | None = None
 
 
 class Resources(Protocol):
-    """Of one host."""
+    """Resource usage of one host."""
 
     def tasks(self, task_ids: Sequence[str]) -> Iterator[TaskCounters]:
-        """Asks after these tasks, one after another; those that don't run are left out. Each answer takes some
-        milliseconds: nothing waits for a second look. Raises RuntimeFault if the host does not answer."""
+        """Read the usage of these tasks, one after another; tasks that don't run are left out.
+
+        Each reading takes some milliseconds, because no second sample is taken. Raises RuntimeFault if the host does
+        not answer."""
         ...
 
     def machine(self) -> MachineCounters | None:
-        """The host itself, and the disk on which the service keeps its data; None: this can't be told from here."""
+        """Return the usage of the host and of the disk with the service's data; None if it can't be read from here."""
         ...

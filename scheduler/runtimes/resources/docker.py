@@ -1,4 +1,4 @@
-"""What containers take, as Docker Engine tells it."""
+"""Resource usage of containers, as reported by Docker Engine."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 
 
 class DockerResources:
-    """The `Resources` of one engine."""
+    """`Resources` of one engine."""
 
     def __init__(self, engine: Engine, data_dir: Path) -> None:
         self._engine = engine
         self._data_dir = data_dir
         self._is_here: bool | None = None
-        """Whether the engine is on this machine; None: not asked yet."""
+        """Whether the engine is on this machine; None until it is checked."""
 
     def tasks(self, task_ids: Sequence[str]) -> Iterator[TaskCounters]:
         for task_id in task_ids:
             with self._engine.errors(f"tell what {task_id} takes"):
                 try:
-                    # The engine answers at once: it does not wait a second for another look.
+                    # With `one_shot` the engine answers at once: it does not wait a second for another sample.
                     stats = self._engine.api.stats(task_id, stream=False, one_shot=True)
                 except docker.errors.APIError:
-                    continue  # it has just ended, or can't be looked at
+                    continue  # it has just ended, or can't be read
             if (counters := read_stats(task_id, stats)) is not None:
                 yield counters
 
@@ -40,7 +40,7 @@ class DockerResources:
         return read_machine(str(self._data_dir)) if self._is_here else None
 
     def _has_our_kernel(self) -> bool:
-        """A socket may lead into a virtual machine."""
+        """Whether the engine runs on this machine's kernel; its socket may lead into a virtual machine."""
         with self._engine.errors("describe itself"):
             info = self._engine.api.info()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -48,7 +48,7 @@ class DockerResources:
 
 
 def read_stats(task_id: str, stats: Mapping[str, Any]) -> TaskCounters | None:
-    """From the engine's answer to `stats`; None of a container that does not run."""
+    """Convert the engine's answer to `stats`; None for a container that does not run."""
     memory = stats.get("memory_stats") or {}
     if "usage" not in memory:
         return None

@@ -1,4 +1,7 @@
-"""What local tasks take: each by its tree of processes, in one walk through /proc for all of them."""
+"""Resource usage of local tasks, by their process trees.
+
+One walk through /proc serves all tasks.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class LocalResources:
-    """`keeper_of` gives the keeper of a task that runs now, None of any other. All processes of a task descend from
-    its keeper."""
+    """`Resources` of local processes.
+
+    `keeper_of` returns the supervisor process of a running task, and None for any other. All processes of a task
+    descend from its supervisor."""
 
     def __init__(self, keeper_of: Callable[[str], procfs.Identity | None], data_dir: Path) -> None:
         self._keeper_of = keeper_of
@@ -48,7 +53,9 @@ def _descendants(pid: int, children: Mapping[int, Sequence[int]]) -> list[int]:
 def _counters(
     task_id: str, keeper: int, family: Sequence[int], seconds: Mapping[int, procfs.CpuSeconds]
 ) -> TaskCounters:
-    """Processes that have ended count at the one that waited for them: for orphans this is the keeper."""
+    """Sum the usage of a task's processes.
+
+    Processes that have ended are counted at the process that waited for them; for orphans it is the supervisor."""
     cpu = seconds[keeper].of_children if keeper in seconds else 0.0
     own = shared = read = written = 0
     told = False
@@ -56,17 +63,17 @@ def _counters(
         cpu += seconds[pid].own + seconds[pid].of_children
         resident, common = _memory(pid)
         own += resident - common
-        shared = max(shared, common)  # mostly the same pages in each of them
+        shared = max(shared, common)  # mostly the same pages in all processes
         if (disk := _disk(pid)) is not None:
             told, read, written = True, read + disk[0], written + disk[1]
-    # Neither has a limit of its own, nor a network.
+    # A local task has no memory limit and no network of its own.
     return TaskCounters(
         task_id, cpu, own + shared, disk_read=read if told else None, disk_written=written if told else None
     )
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """(resident, and how much of that others may share) in bytes."""
+    """Return (resident memory, the part of it that others may share) in bytes."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared, *_ = file.read().split()
@@ -76,7 +83,7 @@ def _memory(pid: int) -> tuple[int, int]:
 
 
 def _disk(pid: int) -> tuple[int, int] | None:
-    """(read, written) in bytes; None of another user's process."""
+    """Return (read, written) in bytes; None for another user's process."""
     try:
         with open(f"/proc/{pid}/io", "rb") as file:
             values = dict(line.split(b": ") for line in file.read().splitlines())

@@ -1,1 +1,1 @@
-"""Commands that people run in a running task: a terminal over each kind of engine."""
+"""Interactive commands in running tasks, for each kind of engine."""

@@ -1,6 +1,6 @@
-"""A command that somebody runs in a running task, with a terminal or with pipes: what each engine gives.
+"""Interface for interactive commands in running tasks, with a terminal or pipes.
 
-One conformance suite (tests/runtimes/terminals/) holds Docker, local processes and the fake to it.
+One conformance suite (tests/runtimes/terminals/) checks Docker, local processes and the fake against it.
 """
 
 from __future__ import annotations
@@ -13,107 +13,114 @@ from schedulearn.scheduler.errors import ConflictError
 
 OUT, ERR = 1, 2
 NO_CODE = 255
-"""The exit code of a command of which nobody saw the end, as ssh has it."""
+"""Exit code of a command whose end nobody saw, as in ssh."""
 PROCESSES, COMMAND = 500, 1000
-"""Processes of one task of which is told, and characters of the command of one."""
+"""Maximum number of processes reported per task, and of characters of a process's command line."""
 TERM = "xterm-256color"
 
 
 class NotRunningError(ConflictError):
-    """The task is not running now, or is paused: nothing can run in it."""
+    """The task is not running, or is paused, so that nothing can run in it."""
 
     code = "not_running"
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a terminal, in characters."""
+    """Size of a terminal, in characters."""
 
     columns: int
     rows: int
 
 
 HANG_UP_S = 1.0
-"""For which what runs in a terminal that closes may clean up: SIGHUP comes first, SIGKILL so long after it."""
+"""Time to clean up when a terminal closes: the delay between SIGHUP and SIGKILL."""
 
 
 class Terminal(Protocol):
-    """One command and its connection. The command and all that it started end with `close`, at the latest with the
-    service, and with their task: by SIGHUP, what is left after HANG_UP_S by SIGKILL. `read`, the writing calls and
-    `close` may come from three threads."""
+    """One command and its connection.
+
+    The command and everything it started end with `close`, with their task, and at the latest with the service. They
+    get SIGHUP, and SIGKILL after HANG_UP_S. `read`, the writing calls and `close` may come from three threads."""
 
     def read(self) -> tuple[int, bytes] | None:
-        """What the command wrote, and whether to OUT or ERR (with a terminal it is all OUT). Waits for some; None:
-        there will be no more."""
+        """Wait for output; return OUT or ERR and the bytes, or None at the end of the output.
+
+        With a terminal, all output is OUT."""
         ...
 
     def write(self, data: bytes) -> None:
-        """To the command's input; waits while it takes none. Nothing happens once it has ended."""
+        """Write to the command's input; block while it accepts none. Does nothing after the command has ended."""
         ...
 
     def end_input(self) -> None:
-        """The command sees the end of its input."""
+        """Send the end of input to the command."""
         ...
 
     def resize(self, size: Size) -> None:
-        """Of a terminal; nothing happens where there is none."""
+        """Resize the terminal, if there is one."""
         ...
 
     def exit_code(self) -> int:
-        """Of the command, once `read` has given None; 128 + n for a signal, NO_CODE if nobody saw it."""
+        """Return the command's exit code, once `read` has returned None.
+
+        It is 128 + n for a signal n, and NO_CODE if nobody saw the end."""
         ...
 
     def close(self) -> None:
-        """Ends the command and everything that it started, and returns when they have ended. Twice is fine."""
+        """End the command and everything it started; return when they have ended. A second call does nothing."""
         ...
 
 
 @dataclass(frozen=True)
 class Process:
-    """One of a task, as its host sees it."""
+    """Process of a task, as its host sees it."""
 
     pid: int
-    """On the host."""
+    """Pid on the host."""
     user: str
     cpu_percent: float
-    """Of one processor, since it began."""
+    """Percent of one processor, since the process started."""
     memory_bytes: int
     seconds: float
-    """Since it began."""
+    """Age of the process."""
     command: str
 
 
 @dataclass(frozen=True)
 class TaskLoad:
-    """What runs in a task, and how much it takes now."""
+    """Processes of a task, and its current resource usage."""
 
     processes: tuple[Process, ...]
     """The busiest first, at most PROCESSES."""
     cpu_percent: float
-    """Of one processor, all together."""
+    """Percent of one processor, for all processes together."""
     memory_bytes: int
     memory_limit: int | None = None
-    """None: no bound that is known."""
+    """None: no known limit."""
 
 
 class Terminals(Protocol):
-    """What people run in the tasks of one host."""
+    """Interactive commands in the tasks of one host."""
 
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> Terminal:
-        """Runs a command in a running task: as its user, in its directory, with its variables and GPUs. With a `size`
-        it has a terminal, else pipes. One that can't be run says so and exits with 126 or 127. Raises NotRunningError,
-        or RuntimeFault."""
+        """Run a command in a running task, as the task's user, in its directory, with its variables and GPUs.
+
+        With a `size` the command has a terminal, otherwise pipes. A command that can't be run prints an error and exits
+        with 126 or 127. Raises NotRunningError or RuntimeFault."""
         ...
 
     def load(self, task_id: str) -> TaskLoad:
-        """What runs in a running task now; takes a second or two. Raises as `open`, also of a paused one."""
+        """Return the processes and resource usage of a running task; takes a second or two.
+
+        Raises the same errors as `open`, also for a paused task."""
         ...
 
     def clean(self) -> None:
-        """Ends what terminals of a service that was killed have left in the tasks of this host."""
+        """End commands that a killed service left in the tasks of this host."""
         ...
 
 
 def busiest(processes: Iterable[Process]) -> tuple[Process, ...]:
-    """What is told of them."""
+    """Return the busiest processes, at most PROCESSES."""
     return tuple(sorted(processes, key=lambda each: (-each.cpu_percent, each.pid))[:PROCESSES])

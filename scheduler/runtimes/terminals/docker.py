@@ -1,8 +1,11 @@
-"""Terminals in containers, by the engine's own exec over its one connection: no port, nothing to install there.
+"""Terminals in containers, by the engine's exec.
 
-An exec outlives its connection. So each command carries a mark in its environment, which all that it starts inherits,
-and `close` has a shell in the container end what has it. What has neither the mark nor a living parent with it stays
-until its container ends: a program that drops its environment and its parents, as nobody does by accident.
+They use the engine's connection: no port is opened, and nothing is installed in the container.
+
+An exec outlives its connection. Each command therefore has a mark in its environment, which all its children inherit.
+`close` runs a shell in the container, which ends all processes with the mark. A process without the mark and without a
+living parent that has it runs until the container ends. Such a process has dropped both its environment and its
+parents, which does not happen by accident.
 """
 
 from __future__ import annotations
@@ -36,10 +39,10 @@ from schedulearn.scheduler.runtimes.terminals.contract import (
 MARK = "SCHEDULEARN_TERMINAL"
 _READ = 1 << 16
 _PS = "-eo pid,user,pcpu,rss,etimes,args"
-_END_S = 10.0  # for the engine to say how a command ended whose output has ended
+_END_S = 10.0  # maximum wait for the engine to report the exit code, after the output has ended
 
-# $1: what the environment of a victim holds; $2: what that of a survivor holds; $3: in how many tenths of a second a
-# victim may end by itself. Only what every shell has, `tr` and `sleep`.
+# $1: text in the environment of processes to end; $2: text in that of processes to spare; $3: tenths of a second for
+# processes to end by themselves. Needs only a plain shell, `tr` and `sleep`.
 END = r"""
 rounds=0 signal=HUP left=$3
 while [ $rounds -lt 100 ]; do
@@ -77,17 +80,17 @@ _NOBODY = f"{MARK}=nobody"  # no process has it
 
 
 class DockerTerminals:
-    """`find` gives our container of a task, inspected."""
+    """`Terminals` of one engine. `find` returns the inspected container of a task."""
 
     def __init__(self, engine: Engine, find: Callable[[str], Mapping[str, Any] | None], label: str) -> None:
-        """`label` is that of our containers."""
+        """`label` is the label of this service's containers."""
         self._engine = engine
         self._find = find
         self._label = label
         self._service = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._left: dict[str, set[str]] = {}
-        """Container -> marks of commands that could not be ended, since it was paused."""
+        """Container -> marks of commands that could not be ended, because the container was paused."""
 
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> DockerTerminal:
         with self._engine.errors(f"open a terminal in {task_id}"):
@@ -113,7 +116,7 @@ class DockerTerminals:
         return read_load(shown["Processes"] or (), stats)
 
     def _running(self, task_id: str) -> str:
-        """The id of a container in which something can run."""
+        """Return the id of the task's container. Raises NotRunningError if it is not running."""
         container = self._find(task_id)
         if container is None or container["State"]["Status"] != "running":
             state = "not there" if container is None else container["State"]["Status"]
@@ -132,14 +135,14 @@ class DockerTerminals:
                     continue  # it has just ended
 
     def resumed(self, container: str) -> None:
-        """A container goes on after a pause."""
+        """End the commands that were left in a container while it was paused."""
         with self._lock:
             marks = self._left.pop(container, set())
         for mark in marks:
             self._end(container, mark)
 
     def _end(self, container: str, mark: str) -> None:
-        """Ends what has the mark. In a paused container nothing can be done until it goes on."""
+        """End the processes with the mark; in a paused container, after it is resumed."""
         try:
             self._hang_up(container, f"{MARK}={mark}", _NOBODY)
         except docker.errors.APIError as error:
@@ -162,7 +165,7 @@ class DockerTerminals:
 
 
 def read_load(rows: Sequence[Sequence[str]], stats: Mapping[str, Any]) -> TaskLoad:
-    """From the engine's answers to `top` and `stats`."""
+    """Convert the engine's answers to `top` and `stats`."""
     processes = [
         Process(int(pid), user, float(cpu), int(kib) << 10, float(seconds), command[:COMMAND])
         for pid, user, cpu, kib, seconds, command in rows
@@ -172,12 +175,12 @@ def read_load(rows: Sequence[Sequence[str]], stats: Mapping[str, Any]) -> TaskLo
     passed = now.get("system_cpu_usage", 0) - before.get("system_cpu_usage", 0)
     cpu = 100 * used / passed * now.get("online_cpus", 1) if passed > 0 else 0.0
     memory = stats["memory_stats"]
-    cache = memory.get("stats", {}).get("inactive_file", 0)  # what the kernel gives back when it is asked to
+    cache = memory.get("stats", {}).get("inactive_file", 0)  # memory that the kernel can reclaim
     return TaskLoad(busiest(processes), round(cpu, 1), max(0, memory.get("usage", 0) - cache), memory.get("limit"))
 
 
 class DockerTerminal:
-    """One exec, attached. Its socket does not block: a lock keeps reading and writing apart, as TLS needs it."""
+    """Attached exec. Its socket is non-blocking: a lock separates reads and writes, which TLS requires."""
 
     def __init__(
         self,
@@ -218,7 +221,7 @@ class DockerTerminal:
         self._socket = file.raw._sock
         self._socket.setblocking(False)
         try:
-            self._early = bytes(file.peek())  # what came with the head of the answer
+            self._early = bytes(file.peek())  # bytes that came together with the response headers
         except ssl.SSLWantReadError:
             self._early = b""
 
@@ -279,7 +282,7 @@ class DockerTerminal:
                 return
             self._closed = True
             try:
-                self._socket.shutdown(2)  # wakes who reads and writes
+                self._socket.shutdown(2)  # wakes readers and writers
             except (OSError, ValueError):
                 pass
             try:
@@ -313,7 +316,7 @@ class DockerTerminal:
             pass  # closed
 
     def _read_frames(self) -> Iterator[tuple[int, bytes]]:
-        """Without a terminal: 8 bytes (the stream, 3 zeros, length), then so much of it."""
+        """Read frames, the format without a terminal: 8 bytes (stream, 3 zeros, length), then `length` bytes."""
         buffer = bytearray()
         while data := self._receive():
             buffer += data
@@ -324,7 +327,7 @@ class DockerTerminal:
 
 
 def _post(engine: Engine, path: str, **request: Any) -> requests.Response:
-    """Raises docker's APIError where the engine refuses."""
+    """Send a POST request. Raises docker's APIError if the engine refuses it."""
     api = engine.api
     response: requests.Response = api.request(
         "POST", f"{api.base_url}/v{api.api_version}{path}", timeout=(CONNECT_S, None), **request

@@ -1,4 +1,7 @@
-"""Terminals in local tasks: a pseudo-terminal or pipes of the service, and `process/session.py` at their other end."""
+"""Terminals in local tasks, by a pseudo-terminal or pipes.
+
+The service holds one end of them, `process/session.py` the other.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,13 @@ from schedulearn.scheduler.runtimes.terminals.contract import (
 _READ = 1 << 16
 _END_S = 10.0
 _LOOK_S = 0.5
-"""For which it is seen how much a task takes."""
+"""Duration over which a task's CPU usage is measured."""
 
 
 class LocalTerminals:
-    """`directory_of` gives the directory of a task that runs now, None of any other; `pids_of` the processes of one."""
+    """`Terminals` of local processes.
+
+    `directory_of` returns the directory of a running task, and None for any other. `pids_of` returns its processes."""
 
     def __init__(
         self, directory_of: Callable[[str], Path | None], pids_of: Callable[[str], Sequence[procfs.Identity]]
@@ -70,7 +75,7 @@ class LocalTerminals:
         return TaskLoad(busiest(seen), round(100 * used / passed, 1), memory)
 
     def clean(self) -> None:
-        """Nothing: a session ends with its service."""
+        """Do nothing: a session ends with its service."""
 
 
 class LocalTerminal:
@@ -124,7 +129,7 @@ class LocalTerminal:
                     except BlockingIOError:
                         continue
                     except OSError:
-                        data = b""  # how a terminal says that nobody is at its other end
+                        data = b""  # a terminal's read fails if its other end is closed
                     if data:
                         return self._outputs[fd], data
                     del self._outputs[fd]
@@ -176,7 +181,7 @@ class LocalTerminal:
             self._closed = True
             os.write(self._wake, b"x")
             try:
-                self._control.shutdown(socket.SHUT_WR)  # it kills what it runs, and ends
+                self._control.shutdown(socket.SHUT_WR)  # the session kills its processes, and ends
             except OSError:
                 pass
             try:
@@ -199,7 +204,7 @@ class LocalTerminal:
 
 
 def _process(pid: int) -> Process | None:
-    """None: it has ended."""
+    """Return a process's description; None if it has ended."""
     seconds = procfs.age(pid)
     try:
         folder = Path("/proc", str(pid))
@@ -217,7 +222,7 @@ def _process(pid: int) -> Process | None:
 
 
 def _pipes() -> tuple[tuple[int, int, int], int, dict[int, int]]:
-    """The command's ends, ours for its input, and ours for its output."""
+    """Return (the command's three ends, our end of its input, our ends of its outputs)."""
     theirs_in, ours_in = os.pipe2(os.O_CLOEXEC)
     ours_out, theirs_out = os.pipe2(os.O_CLOEXEC)
     ours_err, theirs_err = os.pipe2(os.O_CLOEXEC)

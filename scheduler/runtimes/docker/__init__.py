@@ -1,1 +1,1 @@
-"""Containers of one Docker Engine as tasks."""
+"""Runtime for tasks in containers of one Docker Engine."""

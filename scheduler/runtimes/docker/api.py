@@ -1,4 +1,7 @@
-"""The connection to one Docker Engine: time limits, one kind of error, and streams that another thread can end."""
+"""Connection to one Docker Engine.
+
+It adds time limits, converts errors, and provides streams that another thread can end.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ from schedulearn.scheduler.runtimes.docker.transport import Adapter, KeepAliveAd
 from schedulearn.scheduler.runtimes.installing import is_full
 
 CONNECT_S = 5.0
-QUERY_S = 15.0  # for an answer to a question
-ACTION_S = 120  # for a change: the first container on a cold GPU may take a while to start
+QUERY_S = 15.0  # time limit of a query
+ACTION_S = 120  # time limit of a change: the first container on a cold GPU may take a while to start
 Frame = tuple[int, bytes]
 _REDIRECTS = frozenset({300, 301, 302, 303, 305, 306, 307, 308})
 _POOL = 64  # connections kept for reuse; followed logs hold one each
 
 
 def ping(url: str | None) -> str | None:
-    """Asks whether a Docker Engine answers at `url`: None if so, else why not. Takes a few seconds at most."""
+    """Return None if a Docker Engine answers at `url`, else the reason. Takes at most a few seconds."""
     try:
         client = _Client(_resolve(url), quick=True)
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
@@ -41,11 +44,11 @@ def ping(url: str | None) -> str | None:
 
 
 class Engine:
-    """One engine, connected at first use and thread-safe. Every method raises RuntimeFault when it does not answer.
+    """Client of one engine. Connects at first use; thread-safe.
 
-    `url` is what DOCKER_HOST takes: unix://, ssh:// (through the `ssh` command, so keys must work without a
-    password), tcp:// with TLS from the folder `tls` or DOCKER_CERT_PATH; None: DOCKER_HOST, or this machine's usual
-    socket.
+    Every method raises RuntimeFault if the engine does not answer. `url` has the format of DOCKER_HOST: unix://, ssh://
+    (by the `ssh` command, so keys must work without a password), or tcp:// with TLS from the folder `tls` or
+    DOCKER_CERT_PATH. None means DOCKER_HOST, or this machine's default socket.
     """
 
     def __init__(self, url: str | None, tls: Path | None = None) -> None:
@@ -59,7 +62,7 @@ class Engine:
 
     @property
     def api(self) -> Any:
-        """The SDK's low-level client. Use it below `errors`."""
+        """The SDK's low-level client. Use it inside `errors`."""
         with self._connecting:
             if self._client is None and not self._closed:
                 with self.errors("connect"):
@@ -72,8 +75,9 @@ class Engine:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Turns what the SDK and the network raise into RuntimeFault, an engine's own answer into ObjectFault; other
-        errors pass."""
+        """Convert errors of the SDK and the network into RuntimeFault, and the engine's error answers into ObjectFault.
+
+        Other errors pass unchanged."""
         try:
             yield
         except docker.errors.APIError as error:
@@ -85,7 +89,7 @@ class Engine:
             raise RuntimeFault(f"the Docker Engine at {self.url} does not answer: {_plain(error)}") from error
 
     def full(self, what: str) -> str:
-        """The words for what could not be done because the engine's disk is full."""
+        """Return the message for an action that failed because the engine's disk is full."""
         return (
             f"the disk of the Docker Engine at {self.url} is full, so it can't {what}: "
             "make room there (`docker system df` shows what takes it)."
@@ -93,8 +97,9 @@ class Engine:
 
     @contextmanager
     def stream(self, method: str, path: str, **request: Any) -> Iterator[Stream]:
-        """A request whose answer comes bit by bit, without a time limit, until `close`. Raises docker's APIError where
-        the engine refuses it: call it below `errors`."""
+        """Send a request whose answer is streamed, without a time limit, until `close`.
+
+        Raises docker's APIError if the engine refuses it; call it inside `errors`."""
         api = self.api
         response = api.request(
             method, f"{api.base_url}/v{api.api_version}{path}", stream=True, timeout=(CONNECT_S, None), **request
@@ -123,7 +128,7 @@ class Engine:
             client, streams = self._client, list(self._streams)
         for stream in streams:
             stream.cancel()
-        # Its pooled connections; requests that are under way keep theirs until they have their answer.
+        # Closes the pooled connections; running requests keep theirs until they have their answer.
         if client is not None:
             client.close()
 
@@ -132,17 +137,17 @@ class Engine:
 
 
 class Stream:
-    """The body of an answer that goes on."""
+    """Body of a streamed answer."""
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
 
     def chunks(self) -> Iterator[bytes]:
-        """What arrived, as it arrives. Ends when the engine ends it, raises when the connection breaks."""
+        """Yield bytes as they arrive. Ends when the engine ends the stream; raises if the connection breaks."""
         yield from self._response.iter_content(None)
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """The JSON objects of a stream of one a line."""
+        """Yield the JSON objects of a stream with one object per line."""
         rest = b""
         for chunk in self.chunks():
             *lines, rest = (rest + chunk).split(b"\n")
@@ -151,7 +156,9 @@ class Stream:
                     yield json.loads(line)
 
     def frames(self) -> Iterator[Frame]:
-        """Docker's multiplexed format: 8 bytes (1 for stdout, 2 for stderr; 3 zeros; length), then the payload."""
+        """Yield the frames of Docker's multiplexed format.
+
+        A frame is 8 bytes (1 for stdout or 2 for stderr; 3 zeros; length), then the payload."""
         buffer = bytearray()
         for chunk in self.chunks():
             buffer += chunk
@@ -165,12 +172,12 @@ class Stream:
             del buffer[:position]
 
     def cancel(self) -> None:
-        """Ends the stream, from any thread: its reader sees the end, or an error."""
+        """End the stream, from any thread. Its reader gets the end of the stream or an error."""
         try:
             duplicate = os.dup(self._response.raw.fileno())
         except (OSError, ValueError, AttributeError):
             return  # it has ended
-        # Shutting down reaches the reader's blocked call, which closing would not.
+        # Shutting down wakes the reader's blocked call; closing would not.
         with socket.socket(fileno=duplicate) as connection:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -179,7 +186,7 @@ class Stream:
 
 
 def explain(error: docker.errors.APIError) -> str:
-    """The engine's own words."""
+    """Return the engine's error message."""
     return str(error.explanation or error).strip()
 
 
@@ -191,7 +198,7 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
     def __init__(self, url: str, tls: Path | None = None, *, quick: bool = False) -> None:
         self._quick = quick
         local = url.startswith(("unix://", "ssh://"))
-        # A version that every engine knows, until we can ask through our own adapter.
+        # A version that every engine supports, until our own adapter can query the engine's version.
         super().__init__(
             "tcp://localhost:2375" if local else url,
             version=MINIMUM_DOCKER_API_VERSION,
@@ -199,7 +206,7 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
             tls=_tls(url, tls),
             max_pool_size=_POOL,
         )
-        # Hosts are reached directly: no proxy, and no CA of the environment in place of the engine's own.
+        # Hosts are reached directly: without a proxy, and without a CA from the environment instead of the engine's.
         self.trust_env = False
         adapter = Adapter(url, _POOL) if local else KeepAliveAdapter(pool_maxsize=_POOL)
         self.mount("http://", adapter)
@@ -211,20 +218,21 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
             raise
 
     def request(self, method: str, url: str, *args: Any, timeout: Any = None, **kwargs: Any) -> requests.Response:
-        # The SDK knows one limit for all. A host that is gone should be noticed long before an action may take.
+        # The SDK has one time limit for all requests. A host that is gone should be noticed sooner than after the time
+        # that an action may take.
         if isinstance(timeout, int | float):
             query = self._quick or (method == "GET" and not kwargs.get("stream"))
             timeout = (CONNECT_S, QUERY_S if query else timeout)
-        # Where a redirect leads is the other side's choice: a hostile engine could have us talk to our own API.
+        # The other side chooses the target of a redirect: a hostile engine could redirect us to our own API.
         kwargs["allow_redirects"] = False
         response: requests.Response = super().request(method, url, *args, timeout=timeout, **kwargs)
-        if response.status_code in _REDIRECTS:  # the SDK would take it for success
+        if response.status_code in _REDIRECTS:  # the SDK would treat it as success
             response.close()
             raise docker.errors.DockerException(f"it answers with a redirect ({response.status_code}): no engine does")
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """None, so that requests does not even prepare the next request."""
+        """Return None, so that requests does not even prepare the next request."""
 
 
 def _resolve(url: str | None) -> str:
@@ -232,8 +240,9 @@ def _resolve(url: str | None) -> str:
 
 
 def _tls(url: str, folder: Path | None) -> TLSConfig | bool:
-    """ca.pem, cert.pem and key.pem of `folder`, or as the docker command does it: DOCKER_TLS_VERIFY and
-    DOCKER_CERT_PATH."""
+    """Return the TLS settings: ca.pem, cert.pem and key.pem of `folder`.
+
+    Without `folder`, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH apply, as for the docker command."""
     if not url.startswith(("tcp://", "https://")) or (folder is None and not os.environ.get("DOCKER_TLS_VERIFY")):
         return False
     folder = folder or Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
@@ -243,7 +252,7 @@ def _tls(url: str, folder: Path | None) -> TLSConfig | bool:
 
 
 def _plain(error: BaseException) -> str:
-    """The innermost cause: the outer ones only repeat it in more words."""
+    """Return the message of the innermost cause; the outer errors only repeat it."""
     seen: BaseException = error
     while True:
         inner = getattr(seen, "reason", None) or next((a for a in seen.args if isinstance(a, BaseException)), None)

@@ -1,4 +1,7 @@
-"""A job's code in its container: put there before the container starts, whole or it does not start."""
+"""Copying of a job's code into its container.
+
+The container starts only after all of the code is there.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ _PIECE = 1 << 20
 
 
 def put_code(api: Any, container: str, archive: Path, *, apart: bool = False) -> None:
-    """Also into one that has a part of it already: a service may have died meanwhile. Raises docker's APIError.
+    """Unpack the code into a container. Raises docker's APIError.
 
-    An engine unpacks as root, and follows the links of the container's image. `apart`: so that none leads to what else
-    the container has, the folder is a volume of its own, and is filled through a container that has nothing but that.
+    The container may have a part of the code already, if a service died meanwhile. An engine unpacks as root, and
+    follows the links of the container's image. With `apart`, no link can lead to other mounts of the container: the
+    code's folder is a separate volume, which is filled through a container that has only this volume.
     """
     if not apart:
         api.put_archive(container, WORKSPACE, _content(archive))

@@ -1,4 +1,4 @@
-"""What a task looks like as a container: how it is described to the engine, and how the engine's answer is read."""
+"""Conversion between tasks and containers: arguments for the engine, and its answers."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from schedulearn.scheduler.runtimes.pinning import complete_env
 
 LABEL = "schedulearn.cluster"
 
-# The engine's own copy of the output, until a task is removed. Its `local` format keeps every byte as it is, where
-# `json-file` would replace all that is not UTF-8.
+# The engine's own copy of the output, until a task is removed. Its `local` format keeps every byte; `json-file` would
+# replace all bytes that are not UTF-8.
 LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4", "compress": "false"})
 
-# What root in a container may do beyond other users: unpack and read files of others, switch to another user, and end
-# what that one runs. Raw packets, devices, another root of the file system and low ports are not among them.
+# Capabilities of root in a container: unpack and read files of other users, switch to another user, and end that user's
+# processes. Raw packets, device nodes, chroot and low ports are not among them.
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 PIDS = 4096
-"""Processes and threads of a container, and as many for each GPU: a fork bomb ends in its own container."""
+"""Maximum processes and threads of a container, plus as many per GPU; limits a fork bomb to its own container."""
 
 GPU_ULIMITS = (Ulimit(name="memlock", soft=-1, hard=-1), Ulimit(name="stack", soft=64 << 20, hard=64 << 20))
 
-# The init of each container (tini) passes signals on to the whole process group of its child: where that is no
+# The init of each container (tini) passes signals on to the whole process group of its child. If the child is no
 # supervisor, the command gets them.
 BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
 
-# A task that writes folders of the hosts runs as an account of theirs, of which the image knows nothing: it has no home
-# there, and no name.
+# A task that writes folders of the hosts runs as an account of the hosts. The image does not know this account, so it
+# has no home folder and no name there.
 _HOME = "/tmp"  # noqa: S108
 
 SHELL = "/bin/sh"
 _SUPERVISOR = f"{SDK_PATH}/schedulearn/worker/supervisor.py"
 _USABLE = "import sys; sys.exit(sys.version_info < (3, 6))"
-# The init ends with its child, and everything else in the container with it. So its child is a supervisor, which waits
-# for all processes after SIGTERM. In an image without Python it is this shell, which waits for them but can't choose
-# whom it tells, and does not know a person's terminal from the job.
+# The init ends with its child, and everything else in the container ends with the init. The child is therefore a
+# supervisor, which waits for all processes after SIGTERM. In an image without Python it is this shell. The shell waits
+# for all processes too, but can't choose which of them get the signal, nor tell a user's terminal from the job.
 _SUPERVISED = f"""
 python3 -I -S -c "{_USABLE}" 2>/dev/null && exec python3 -I -S {_SUPERVISOR} "$@"
 exec 3>&2 2>/dev/null
@@ -60,14 +60,14 @@ while [ "$stopping" ] && kill -0 -1; do sleep 0.1 || break; done
 exit $code
 """
 
-# The words of tini, our supervisor and a shell about a command that can't run, which then ends with 126 or 127.
+# Messages of tini, our supervisor and a shell about a command that can't run, which then exits with 126 or 127.
 _NOT_RUN = (
     re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)"),
     re.compile(rb"^schedulearn:(?: (?:line )?\d+:)? (?:exec: )?(?:line \d+: )?(.*): (.*)$", re.MULTILINE),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORKSPACE = "/workspace"
-"""Where the code of a job is, if it brought some."""
+"""Folder of a job's pushed code."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 DEAD = "is dead: Docker could not remove it"
 
@@ -82,16 +82,17 @@ def create_arguments(
     *,
     shell: bool = True,
 ) -> dict[str, Any]:
-    """The arguments of `APIClient.create_container`. `info` is what the engine says of itself, `python_path` what the
-    image has as PYTHONPATH,
-    `volumes` the data that jobs share: path in the container -> volume. `shell`: the image has `SHELL`."""
+    """Return the arguments of `APIClient.create_container`.
+
+    `info` is the engine's answer to `info`. `python_path` is the image's PYTHONPATH. `volumes` maps paths in the
+    container to volumes of shared data. `shell` says whether the image has `SHELL`."""
     base = {**BASE_ENV, "PYTHONPATH": python_path}
     if task.run_as is not None:
         base |= {"HOME": _HOME, "USER": task.run_as.user, "LOGNAME": task.run_as.user}
     return {
         "image": task.image,
         "name": task.task_id,
-        # `argv` is the whole command: an image's own entry point would get it as its arguments.
+        # `argv` is the whole command; an image's own entry point would get it as arguments.
         "entrypoint": supervised(task) if shell else list(task.argv),
         "command": [],
         "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH, hides_others=True),
@@ -102,7 +103,7 @@ def create_arguments(
             "schedulearn.rank": str(task.rank),
         },
         "stop_signal": "SIGTERM",
-        # The engine makes the folder with the container.
+        # The engine creates the folder together with the container.
         **({"working_dir": WORKSPACE} if task.code else {}),
         **({"user": f"{task.run_as.uid}:{task.run_as.gid}"} if task.run_as is not None else {}),
         "host_config": api.create_host_config(
@@ -117,9 +118,9 @@ def create_arguments(
             cpu_shares=task.cpu_shares or None,
             nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,
             mem_limit=task.memory_bytes,
-            memswap_limit=task.memory_bytes,  # no swap on top of it
+            memswap_limit=task.memory_bytes,  # no additional swap
             cap_drop=["ALL"],
-            # None for an account of the hosts: what it writes is its own, and stays so.
+            # None for an account of the hosts: the files it writes are its own, and stay so.
             cap_add=_capabilities(task),
             group_add=list(map(str, task.run_as.gids)) if task.run_as is not None else [],
             cpuset_cpus=task.binding.cpus or None,
@@ -136,14 +137,16 @@ def create_arguments(
 
 
 def _capabilities(task: TaskSpec) -> list[str]:
-    """None for an account of the hosts: it could not use them."""
+    """Return the task's capabilities; none for an account of the hosts, which could not use them."""
     if task.run_as is not None:
         return []
     return [*CAPABILITIES, *(["SYS_NICE"] if task.sys_nice and _has_real_gpus(task) else [])]
 
 
 def _ulimits(task: TaskSpec, info: Mapping[str, Any]) -> list[Ulimit]:
-    """What NCCL and InfiniBand need: memory that stays where it is. A rootless engine may not raise limits."""
+    """Return the limits for NCCL and InfiniBand, which need locked memory.
+
+    Empty for a rootless engine, which may not raise limits."""
     rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
     return list(GPU_ULIMITS) if task.raise_limits and _has_real_gpus(task) and not rootless else []
 
@@ -153,16 +156,19 @@ def _has_real_gpus(task: TaskSpec) -> bool:
 
 
 def supervised(task: TaskSpec) -> list[str]:
-    """The command under a supervisor. A shell drops variables whose names it does not know."""
+    """Return the task's command under a supervisor.
+
+    Variables with names that are invalid in a shell are passed by `env`, because a shell drops them."""
     odd = [f"{name}={value}" for name, value in task.env.items() if not _NAME.fullmatch(name)]
     return [SHELL, "-c", _SUPERVISED, "schedulearn", *(["env", *odd] if odd else ()), *task.argv]
 
 
 def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
-    """How this engine gives exactly these GPUs to a container: its CDI devices, a device request, or its nvidia
-    runtime. The latter two come with the device files as well: the toolkit's hook tells only the kernel of them, so
-    that a reload of systemd takes them away. Simulated GPUs exist in the environment only, and no runtime may look for
-    them."""
+    """Return the container options that give access to exactly the task's GPUs.
+
+    They are CDI devices, a device request, or the engine's nvidia runtime. The latter two also list the device files.
+    Otherwise only the toolkit's hook allows the devices, directly in the kernel, and a reload of systemd revokes that.
+    Simulated GPUs exist only in the environment, and no runtime may look for them."""
     runtimes = info.get("Runtimes") or {}
     if task.simulated_gpus or not task.gpu_uuids:
         return {"runtime": "runc"} if info.get("DefaultRuntime") == "nvidia" and "runc" in runtimes else {}
@@ -176,24 +182,25 @@ def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cdi_devices(info: Mapping[str, Any]) -> set[str]:
-    """Return the names of the devices that an engine has CDI descriptions of."""
+    """Return the names of the devices with a CDI description on the engine."""
     return {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
 
 
 def has_real_gpus(inspected: Mapping[str, Any]) -> bool:
-    """Whether the container was given GPUs that are more than a number in the database."""
+    """Whether the container has real GPUs, not simulated ones."""
     env = dict(entry.partition("=")[::2] for entry in inspected["Config"].get("Env") or ())
     return bool(env.get("CUDA_VISIBLE_DEVICES"))
 
 
 def says_blind(output: bytes) -> bool:
-    """Whether a program says what it does once its container's access to the devices was taken away, as a reload of
-    systemd does with some versions of the NVIDIA container toolkit. It goes on so until it gets a new container."""
+    """Whether a program's output shows that its container has lost access to the GPU devices.
+
+    A reload of systemd causes this with some versions of the NVIDIA container toolkit. Only a new container helps."""
     return b"Failed to initialize NVML" in output
 
 
 def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
-    """The task behind an answer to `inspect`."""
+    """Convert an answer to `inspect` into a task."""
     state = inspected["State"]
     container = str(inspected.get("Id", ""))
     code = int(state.get("ExitCode") or 0)
@@ -207,10 +214,10 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
             return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
     started_at, finished_at = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
     if state["Status"] == "dead" and (code or finished_at is None):
-        # The engine tried to remove it, which ended it; a code of 0 is the command's own.
+        # The engine tried to remove the container, which ended it; an exit code of 0 is the command's own.
         return replace(stuck(task_id, container, DEAD), started_at=started_at, finished_at=finished_at)
     if started_at is not None and finished_at is not None:
-        started_at = min(started_at, finished_at)  # an engine may note the end of a short command before its start
+        started_at = min(started_at, finished_at)  # an engine may record the end of a short command before its start
     return ObservedTask(
         task_id,
         TaskState.EXITED,
@@ -224,25 +231,25 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
 
 
 def listed_task(task_id: str, container: str, status: str) -> ObservedTask:
-    """The task behind a row of the engine's list, of a container that can't be inspected."""
+    """Convert a row of the engine's list into a task, for a container that can't be inspected."""
     if status == "created":
         return ObservedTask(task_id, TaskState.CREATED, container=container)
     return ObservedTask(task_id, TaskState.RUNNING, paused=status == "paused", container=container)
 
 
 def stuck(task_id: str, container: str, why: str) -> ObservedTask:
-    """A task in which nothing runs, and of which the engine can't say more."""
+    """Return a lost task: nothing runs in its container, and the engine can't inspect or remove it."""
     return ObservedTask(task_id, TaskState.LOST, error=f"its container {why}", container=container, stuck=why)
 
 
 def failed_to_start(inspected: Mapping[str, Any]) -> bool:
-    """The engine itself tried to run the command, and could not."""
+    """Whether the engine itself tried to run the command and failed."""
     state = inspected["State"]
     return state["Status"] == "created" and int(state.get("ExitCode") or 0) in (NOT_EXECUTABLE, NOT_FOUND)
 
 
 def why_not_run(log_tail: bytes, code: int) -> str:
-    """What was said of a command that could not run; empty if the exit code is the command's own."""
+    """Return the error of a command that could not run; empty if the exit code is the command's own."""
     match = next((match for words in _NOT_RUN if (match := words.search(log_tail))), None)
     if match is None:
         return ""
@@ -251,7 +258,7 @@ def why_not_run(log_tail: bytes, code: int) -> str:
 
 
 def _time(text: str | None) -> float | None:
-    """Docker writes the year 1 for never."""
+    """Convert a time of the engine; None for an empty one or the year 1, which stands for never."""
     if not text or text.startswith("0001-"):
         return None
     return datetime.fromisoformat(text).timestamp()

@@ -1,4 +1,4 @@
-"""The check whether CUDA works, in a container of a worker image that the host has already."""
+"""CUDA check in a container of a worker image that the host has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedulearn.scheduler.runtimes.recipes import recipe_path
 
 
 class ContainerCheck:
-    """The `CudaCheck` of one Docker host. `image`: the worker image that fits its GPUs."""
+    """`CudaCheck` of one Docker host. `image` returns the worker image that fits its GPUs."""
 
     def __init__(self, host_id: str, engine: Engine, cluster_id: str, image: Callable[[], str]) -> None:
         self._host_id = host_id

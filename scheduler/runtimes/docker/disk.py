@@ -1,4 +1,4 @@
-"""What takes room on an engine's disk, as it counts it."""
+"""Disk usage of an engine, as it reports it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.layers import LABEL_MAKER
 from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, DATA, OUTPUTS, VolumeKind
 
-_QUERY_S = 300.0  # an engine adds up the files of all volumes
+_QUERY_S = 300.0  # long, because an engine adds up the files of all volumes
 
 
 def disk(engine: Engine, cluster_label: str, cluster_id: str) -> Disk:
-    """As `Runtime.disk`."""
+    """Implement `Runtime.disk`."""
     with engine.errors("say what takes room"):
         api = engine.api
         answer = api.request("GET", f"{api.base_url}/v{api.api_version}/system/df?verbose=1", timeout=(5.0, _QUERY_S))
@@ -25,7 +25,7 @@ def disk(engine: Engine, cluster_label: str, cluster_id: str) -> Disk:
 
 
 def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> Disk:
-    """The answer of an engine; since version 1.52 of its API each kind of thing is an object with `Items`."""
+    """Convert an engine's answer. Since version 1.52 of the API, each kind of object is an object with `Items`."""
     image_usage, volume_usage = found.get("ImageUsage") or {}, found.get("VolumeUsage") or {}
     images = []
     for image in found.get("Images") or image_usage.get("Items") or ():
@@ -33,7 +33,7 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
         ours = (image.get("Labels") or {}).get(LABEL_MAKER) == cluster_id
         for name in image.get("RepoTags") or ():
             if name != "<none>:<none>":
-                own = ours and name.startswith(LAYERS)  # somebody may have made an image of theirs over it
+                own = ours and name.startswith(LAYERS)  # a user's image based on it inherits the label
                 images.append(StoredImage(name, size, max(0, size - shared), own))
     volumes = [
         volume
@@ -50,7 +50,7 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
 
 
 def _data(volumes: Iterable[Stored]) -> tuple[Stored, ...]:
-    """By key: the names of such volumes begin with the service that they are of."""
+    """Return the sizes by key, without the service's id at the start of the volumes' names."""
     named = ((key_of(each.name.partition("-")[2]), each.bytes) for each in volumes)
     return tuple(Stored(key, size) for key, size in named if key is not None)
 

@@ -1,4 +1,4 @@
-"""Reset of one GPU of a Docker host, by a container that runs `nvidia-smi` once."""
+"""Reset of a Docker host's GPU by a container that runs `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ RESET_S = 120
 def reset_there(
     api: Any, image: str, name: str, labels: Mapping[str, str], options: Mapping[str, Any], uuid: str
 ) -> None:
-    """`options`: how the engine gives all GPUs to a container. Raises RuntimeFault, or the engine's own errors."""
+    """Reset the GPU `uuid`. Raises RuntimeFault, or the engine's own errors.
+
+    `options` are the container options that give access to all GPUs."""
     words = ["nvidia-smi", "--gpu-reset", "-i", uuid]
     by_hand = f"run `{' '.join(words)}` there as root, then return the GPU"
     with suppress(docker.errors.NotFound):

@@ -1,4 +1,4 @@
-"""How a host gets an image: our own are built there, all others are pulled."""
+"""Images on a Docker host: our own are built there, all others are pulled."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ HEARTBEAT_S = 2.0
 
 
 class DockerImages:
-    """The `Images` of one engine. `closed` breaks off a fetch; `service` is the id of the one that layers are made
-    for."""
+    """`Images` of one engine. `closed` interrupts a fetch; `service` is the id of the service that builds layers."""
 
     def __init__(self, engine: Engine, closed: threading.Event | None = None, service: str = "") -> None:
         self._engine = engine
@@ -100,7 +99,9 @@ class DockerImages:
 
 
 def _fetch(engine: Engine, image: str) -> Iterator[ImageProgress]:
-    """Names below `schedulearn/` are never looked for in a registry: there, anybody could own that name."""
+    """Pull or build an image.
+
+    Names below `schedulearn/` are never pulled from a registry, where anybody could own that name."""
     if not is_ours(image):
         return _pull(engine, image)
     if image == probe_image():
@@ -129,7 +130,7 @@ def _build_probe(engine: Engine, image: str) -> Iterator[ImageProgress]:
 
 
 def _for_scripts(engine: Engine) -> dict[str, str]:
-    """What the docker command needs to reach this engine."""
+    """Return the environment variables with which the docker command reaches this engine."""
     tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(engine.tls)} if engine.tls is not None else {}
     return {"DOCKER_HOST": engine.url, **tls}
 
@@ -145,7 +146,7 @@ def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
             with engine.stream(
                 "POST",
                 "/images/create",
-                params={"fromImage": repository, "tag": tag or "latest"},  # without a tag, the engine pulls all
+                params={"fromImage": repository, "tag": tag or "latest"},  # without a tag, it pulls all tags
                 headers={"X-Registry-Auth": header} if header else {},
             ) as stream:
                 for event in _with_heartbeat(stream):
@@ -175,7 +176,7 @@ def _unavailable(image: str, why: str) -> ImageUnavailable:
 
 
 def _with_heartbeat(stream: Stream) -> Iterator[dict[str, Any] | None]:
-    """The stream's objects, and None where nothing came for a while, so that a consumer can give up in between."""
+    """Yield the stream's objects, and None after each `HEARTBEAT_S` without one, so that a consumer can stop."""
     items: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 
     def pump() -> None:
@@ -205,18 +206,18 @@ def _with_heartbeat(stream: Stream) -> Iterator[dict[str, Any] | None]:
         thread.join()
 
 
-# How far a layer is when the engine says this of it. Unpacking takes about a third of the time.
+# Progress of a layer by its status. Unpacking takes about a third of the time.
 _DONE = {
     "Verifying Checksum": 0.7,
     "Download complete": 0.7,
     "Pull complete": 1.0,
 }
-_GUESS = 1 << 20  # bytes of a layer whose size is not known yet
+_GUESS = 1 << 20  # assumed bytes of a layer whose size is not known yet
 
 
 @dataclass
 class _Layers:
-    """Sums up the layers of a pull. The percentage never falls, although new layers may show up."""
+    """Overall progress of a pull. The percentage never falls, although new layers may appear."""
 
     image: str
     percent: float = 0.0

@@ -1,4 +1,4 @@
-"""What became of one container: its state as the engine tells it, and what its last words say beyond that."""
+"""Inspection of one container: the engine's state, and causes from its output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from schedulearn.scheduler.runtimes.docker.container import (
 from schedulearn.scheduler.runtimes.docker.states import Inspected
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code, why_alone, why_failed
 
-_LAST_WORDS = 40  # lines, where a program that failed says why
+_LAST_WORDS = 40  # lines at the end of the output, in which a failed program says why
 
 
 def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
-    """None: the container is gone. Raises RuntimeFault."""
+    """Return the state of a container; None if it is gone. Raises RuntimeFault."""
     with engine.errors("inspect a container"):
         try:
             found = engine.api.inspect_container(container)
@@ -35,7 +35,7 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
             task = replace(task, image=_digest_of(engine, found))
         except docker.errors.NotFound:
             return None
-        with suppress(docker.errors.APIError):  # how it ended is known; its log can't be read
+        with suppress(docker.errors.APIError):  # the exit code is known even if the log can't be read
             if task.exit_code:
                 task = _explained(engine, container, task, has_real_gpus(found))
             elif task.exit_code == 0 and not task.error:
@@ -44,7 +44,7 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
 
 
 def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
-    """The image of a container by its digest: its tag may mean another one by now."""
+    """Return the digest of a container's image; its tag may refer to another image by now."""
     image = str(container["Image"])
     try:
         digests = [str(each) for each in engine.api.inspect_image(image).get("RepoDigests") or ()]
@@ -55,7 +55,7 @@ def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
 
 
 def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bool) -> ObservedTask:
-    """A task that failed, with what its output tells of the cause."""
+    """Return a failed task with the cause from its output."""
     tail = engine.api.logs(container, tail=_LAST_WORDS)
     if real_gpus and says_blind(tail):
         return replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")

@@ -1,4 +1,7 @@
-"""Requirements over an image: installed in a container of it, which is then kept as an image of its own."""
+"""Image layers with requirements.
+
+They are installed in a container of the base image, which is then committed as a separate image.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from schedulearn.scheduler.runtimes.docker.container import CAPABILITIES, PIDS
 from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, is_full, was_cut_short
 
 LABEL_BASE = "schedulearn.layer.base"
-"""Id of the image that a layer was made over."""
+"""Id of a layer's base image."""
 LABEL_MAKER = "schedulearn.layer.maker"
-"""Id of the service that made it."""
+"""Id of the service that built the layer."""
 _FOLDER = "schedulearn-layer"
 _LOOK_S = 1.0
 _LAST_WORDS = 15
@@ -33,7 +36,7 @@ python3 -m pip install --no-cache-dir --no-input --disable-pip-version-check --r
 
 
 def is_current(api: Any, image: str) -> bool:
-    """Whether an image with its layer is there, over the image that its name means now."""
+    """Whether the layer exists, and is based on the image that the base name currently refers to."""
     base, _ = split_layered(image)
     try:
         made = api.inspect_image(layer_tag(image))
@@ -44,7 +47,7 @@ def is_current(api: Any, image: str) -> bool:
 
 
 def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: str) -> Iterator[ImageProgress]:
-    """As `Images.add_layer`. Closing the generator removes what was begun."""
+    """Implement `Images.add_layer`. Closing the generator removes the unfinished container."""
     base, layer = split_layered(image)
     with engine.errors("install requirements"):
         api = engine.api
@@ -65,7 +68,7 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
             repository, tag = layer_tag(image).split(":")
             api.commit(container, repository=repository, tag=tag, conf=config)
         finally:
-            with suppress(docker.errors.DockerException, OSError):  # what went wrong before says more
+            with suppress(docker.errors.DockerException, OSError):  # an earlier error is more informative
                 api.remove_container(container, v=True, force=True)
     yield ImageProgress(100.0, f"installed {len(requirements)} requirements")
 
@@ -82,7 +85,7 @@ def _create(engine: Engine, base: str, tag: str) -> str:
                 user="0",
                 working_dir="/",
                 labels={"schedulearn.layer.build": tag},
-                # Requirements run what their authors and the job's user wrote: they get no more than a job does.
+                # Installing runs code of the packages' authors and of the job's user, with a job's rights and no more.
                 host_config=api.create_host_config(
                     init=True,
                     cap_drop=["ALL"],
@@ -100,7 +103,9 @@ def _create(engine: Engine, base: str, tag: str) -> str:
 
 
 def _make_way(engine: Engine, name: str) -> None:
-    """A container of this name is there. One that runs is another service's, or that of one which has just ended."""
+    """Remove an existing container of this name, unless it is running.
+
+    A running one belongs to another service, or to one that has just ended."""
     try:
         if engine.api.inspect_container(name)["State"]["Running"]:
             raise RuntimeFault("the same requirements are being installed there by another service")
@@ -132,7 +137,7 @@ def _follow(engine: Engine, container: str, requirements: Sequence[str], what: s
 
 
 def _wait(api: Any, container: str) -> None:
-    """Until it ends, or a moment."""
+    """Wait until the container ends, at most `_LOOK_S` seconds."""
     end = time.monotonic() + _LOOK_S
     while time.monotonic() < end and api.inspect_container(container)["State"]["Running"]:
         time.sleep(0.1)

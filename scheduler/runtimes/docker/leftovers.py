@@ -1,4 +1,7 @@
-"""What Schedulearn has put on a Docker Engine, and how it is removed: found by our labels and names."""
+"""Removal of Schedulearn's objects from a Docker Engine.
+
+They are found by our labels and names.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +18,32 @@ from schedulearn.scheduler.runtimes.docker.volumes import SDK_VOLUMES
 from schedulearn.scheduler.runtimes.recipes import is_ours
 
 SERVER_IMAGE = "schedulearn/server"
-"""The service's own, of docker-compose.yml: it may be what runs this."""
-_STAND_IN = "schedulearn.base"  # label of the base image that base-image.sh makes where no registry can be reached
+"""Image of the service in docker-compose.yml; it may be running this code."""
+_STAND_IN = "schedulearn.base"  # label of the base image that base-image.sh builds if no registry can be reached
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """By name. Of images and the SDK's volume several services of one engine make use."""
+    """Schedulearn's objects on an engine, by name.
+
+    Several services on one engine share the images and the SDK's volume."""
 
     containers: Sequence[str] = ()
     running: int = 0
-    """Of the containers."""
+    """Number of running or paused containers."""
     volumes: Sequence[str] = ()
     images: Sequence[str] = ()
     shared_with: Sequence[str] = ()
-    """Ids of other services that have containers or volumes there: then images and the SDK's volume are not listed."""
+    """Ids of other services with containers or volumes there. If any, images and the SDK's volume are not listed."""
 
     def __bool__(self) -> bool:
         return bool(self.containers or self.volumes or self.images)
 
 
 def find_leftovers(engine: Engine, cluster_id: str | None, *, images: bool = True) -> Leftovers:
-    """What the service `cluster_id` has there; None: what any has. Raises RuntimeFault if the engine is silent."""
+    """Find the objects of the service `cluster_id`, or of all services for None.
+
+    Raises RuntimeFault if the engine does not answer."""
     with engine.errors("list what Schedulearn has there"):
         api = engine.api
         containers = api.containers(all=True, filters={"label": LABEL})
@@ -64,7 +71,7 @@ def find_leftovers(engine: Engine, cluster_id: str | None, *, images: bool = Tru
 
 
 def our_names(image: Any) -> Iterator[str]:
-    """Those of an image, as an engine lists it, that nobody but us gives."""
+    """Yield the names of a listed image that only Schedulearn uses."""
     for name in image.get("RepoTags") or ():
         repository = name.rpartition(":")[0]
         stand_in = repository == "python" and _STAND_IN in (image.get("Labels") or {})
@@ -73,8 +80,9 @@ def our_names(image: Any) -> Iterator[str]:
 
 
 def remove_leftovers(engine: Engine, found: Leftovers) -> list[str]:
-    """Removes them, running or not, and says what could not be removed and why. Raises RuntimeFault if the engine does
-    not answer."""
+    """Remove the objects, running or not; return the names and reasons of those that can't be removed.
+
+    Raises RuntimeFault if the engine does not answer."""
     api = engine.api
     problems: list[str] = []
     with engine.errors("remove what Schedulearn has there"):

@@ -1,10 +1,11 @@
-"""Copies the output of one container into the `LogStore`, exactly once, over any number of crashes of the service.
+"""Copier of a container's output into the `LogStore`.
 
-The engine keeps a container's output in entries with a time each, and can show those since a time. Times alone do not
-say where we stopped: the parts of a long line share one, and the two streams of a container are not sorted against
-each other. So the cursor on disk holds a whole second that lies safely before all that may still come, how many
-entries since that second were copied, and how long the log was then. Resuming means to cut the log back to that
-length, ask for all since that second, and skip that many.
+Each byte is copied exactly once, over any number of crashes of the service. The engine stores a container's output as
+entries with a time each, and can return those since a time. Times alone don't mark the position of a copy: the parts of
+a long line share one time, and the two streams of a container are not sorted against each other. The cursor on disk
+therefore has three values: a whole second that is safely before all future entries, the number of entries copied since
+that second, and the length of the log. To resume, the log is truncated to that length, all entries since that second
+are requested, and that number of entries is skipped.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
 
 CURSOR = "cursor.json"
 SAVE_S = 1.0
-LAG_S = 10  # entries of the two streams are never further out of order than this
+LAG_S = 10  # maximum time by which entries of the two streams are out of order
 _RETRY_S = (0.2, 1.0, 5.0)
 _PATIENCE = 8
-"""Tries after which a log that the engine can't show counts as lost, about half a minute."""
+"""Number of tries, about half a minute, after which a log that the engine can't show counts as lost."""
 
 Stamp = tuple[int, int]  # seconds since the epoch, nanoseconds
 
 
 class Follower(threading.Thread):
-    """Runs until the container has ended and all its output is in the log, which is then marked as complete; or until
-    `stop`. An engine that does not answer is asked again and again."""
+    """Thread that copies a container's output.
+
+    It runs until `stop`, or until the container has ended and all its output is in the log, which is then marked as
+    complete. If the engine does not answer, it tries again without limit."""
 
     def __init__(self, engine: Engine, store: LogStore, task_id: str, container_id: str) -> None:
         super().__init__(name=f"logs-{task_id}", daemon=True)
@@ -47,10 +50,10 @@ class Follower(threading.Thread):
         self._stopping = threading.Event()
         self._stream: Stream | None = None
         self._read_to_its_end = False
-        """The engine has shown the output until the container ended."""
+        """Whether the engine has shown the output until the container ended."""
 
     def stop(self) -> None:
-        """Ends the thread soon, not waiting for it. The log stays resumable."""
+        """Make the thread end soon, without waiting for it. The copy can be resumed."""
         self._stopping.set()
         stream = self._stream
         if stream is not None:
@@ -62,7 +65,7 @@ class Follower(threading.Thread):
             try:
                 copier = Copier(self._store.writer(self._task_id), str(self._store.path(self._task_id) / CURSOR))
             except BlockingIOError:
-                self._stopping.wait(0.2)  # another service is at it, and about to go
+                self._stopping.wait(0.2)  # another service, which is about to end, has the log
                 continue
             try:
                 while not self._stopping.is_set():
@@ -71,7 +74,7 @@ class Follower(threading.Thread):
                             copier.finish()
                             return
                         tries = 0
-                    except (RuntimeFault, OSError, ValueError) as fault:  # or a full disk, which may pass
+                    except (RuntimeFault, OSError, ValueError) as fault:  # or a full disk, which is temporary
                         if isinstance(fault, ObjectFault) and tries >= _PATIENCE:
                             copier.rewind()
                             copier.note(fault.detail)
@@ -86,7 +89,7 @@ class Follower(threading.Thread):
                 copier.release()
 
     def _copy(self, copier: Copier) -> bool:
-        """One request's worth. True when the container had ended before it, so that nothing can follow."""
+        """Copy the output of one request. True if the container had ended before it, so that nothing can follow."""
         with self._engine.errors("show a log"):
             try:
                 inspected = self._engine.api.inspect_container(self._container_id)
@@ -103,7 +106,7 @@ class Follower(threading.Thread):
             except docker.errors.APIError as error:
                 if status_of(error) not in (404, 409):
                     raise
-                # Removed by somebody, or dead: what we have is all there will be.
+                # The container was removed or is dead: no more output can be read.
                 if not self._read_to_its_end:
                     copier.note(explain(error))
                 return True
@@ -115,39 +118,39 @@ class Follower(threading.Thread):
 
 @dataclass(frozen=True)
 class Position:
-    """Where a copy stands: exactly what a resume needs."""
+    """Position of a copy, from which it can be resumed."""
 
     size: int = 0
     since: int = 0
     skip: int = 0
     first: int = 0
-    """Checksum of the first entry since that second. If it is another one now, the engine has dropped old entries."""
+    """Checksum of the first entry since that second. If it differs now, the engine has dropped old entries."""
     end: int = 0
-    """Checksum of the last copied entry. If skipping ends at another one, the engine had left some out: it does, when
-    it writes more than it keeps while somebody follows."""
+    """Checksum of the last copied entry. If skipping ends at a different entry, the engine had left some out.
+
+    This happens if it writes more than it keeps while a client follows the log."""
     last: Stamp = (0, 0)
-    """The latest time of all copied entries: what to go by where counting is impossible."""
+    """Latest time of all copied entries, used if counting is impossible."""
     counted: bool = True
 
 
 @dataclass
 class _Second:
     count: int
-    index: int  # of its first entry, among all that were copied
+    index: int  # of its first entry, among all copied entries
     mark: int
 
 
 @dataclass
 class Window:
-    """The copied entries by second, from a second on before which nothing new can come."""
+    """Copied entries by second, from the earliest second in which new entries may still come."""
 
     since: int = 0
     newest: int = 0
     copied: int = 0
     seconds: dict[int, _Second] = field(default_factory=dict)
     open_lines: dict[int, int] = field(default_factory=dict)
-    """By stream, the second of a line of which only some parts came yet: all its parts bear the time of the first,
-    hours later too."""
+    """Stream -> second of an incomplete line. All parts of a line have the time of the first, even hours later."""
 
     def add(self, stream: int, stamp: Stamp, payload: bytes) -> None:
         self.copied += 1
@@ -176,7 +179,7 @@ class Window:
 
 
 class Copier:
-    """Appends entries to a log and keeps the cursor. After any failure call `rewind`, then begin again."""
+    """Appends entries to a log and saves the cursor. After any failure, call `rewind` and start again."""
 
     def __init__(self, writer: LogWriter, cursor: str) -> None:
         self._writer = writer
@@ -189,18 +192,19 @@ class Copier:
 
     @property
     def since(self) -> int:
-        """The second from which on the engine should show entries; `copy` expects all of them since, and no other."""
+        """Second from which the engine should show entries; `copy` expects exactly the entries since then."""
         return self._position.since
 
     def rewind(self) -> None:
-        """Goes back to the last saved position."""
+        """Go back to the last saved position."""
         if self._position.size > self._writer.size:
-            self._position = Position()  # a power cut took some of the log: the engine still has it
+            self._position = Position()  # a power failure lost some of the log: the engine still has it
         self._writer.truncate(self._position.size)
 
     def copy(self, entries: Iterable[Frame]) -> None:
-        """Copies what is new in `entries`, each with its time before it. Raises ValueError if they do not fit to what
-        was copied before; from then on times decide what is new."""
+        """Copy the new entries of `entries`, each of which starts with its time.
+
+        Raises ValueError if they don't match the entries copied before; from then on, times decide which are new."""
         start = self._position
         self._window, self._last = Window(since=start.since), start.last
         left, counted = start.skip, start.counted
@@ -218,26 +222,26 @@ class Copier:
                     continue
                 if stamp <= start.last:
                     continue
-                left = 0  # all that follows the first later one is new
+                left = 0  # all entries from the first later one on are new
             self._writer.append(payload, stamp[0])
             self._last = max(self._last, stamp)
             if time.monotonic() - self._saved_at > SAVE_S:
                 self._save(checksum(stamp, payload))
-        # A stream that ended while we still skipped was cut off, and says nothing about where we are.
+        # A stream that ended while entries were still skipped was cut off, and does not change the position.
         if self._window.copied and not left:
             self._save(checksum(stamp, payload))
 
     def note(self, why: str) -> None:
-        """Appends a line of our own, so that nobody takes what there is for all that was written."""
+        """Append a line of our own, so that nobody takes the log for complete."""
         line = f"[schedulearn] The rest of this log is missing: the engine lost it ({why}).\n"
         self._writer.append(line.encode())
 
     def finish(self) -> None:
-        """All is copied: marks the log as complete."""
+        """Mark the log as complete, since everything is copied."""
         self._writer.close()
 
     def release(self) -> None:
-        """Lets go of the log; whoever takes it next resumes."""
+        """Release the log; the next `Copier` resumes."""
         self._writer.abandon()
 
     def _save(self, end: int) -> None:
@@ -249,11 +253,11 @@ class Copier:
 
 
 def parse_entry(entry: bytes) -> tuple[Stamp, bytes]:
-    """Splits `2026-01-31T12:00:00.123456789Z text`. Raises ValueError."""
+    """Split `2026-01-31T12:00:00.123456789Z text` into time and text. Raises ValueError."""
     time_of_entry, _, payload = entry.partition(b" ")
     text = time_of_entry.decode("ascii")
     nanoseconds = text[20:29]
-    # The engine writes its own time zone where it has one.
+    # The engine writes its own time zone, if it has one.
     return (_epoch(text[:19] + (text[29:] or "Z")), int(nanoseconds)), payload
 
 

@@ -1,6 +1,7 @@
-"""The probe's container on a Docker host: made, followed by its log, made anew when it dies or is of another version.
+"""Probe in a container on a Docker host.
 
-Its name is the same for every version, so that an engine can't have two of one service.
+The container is created, and its log is followed. It is created again if it ends or has another version. Its name is
+the same for every version, so that an engine can't have two probes of one service.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, probe
 log = logging.getLogger(__name__)
 
 LABEL_PROBE = "schedulearn.probe"
-"""Its value is the version."""
+"""Label of the probe's container; its value is the version."""
 LABEL_BLIND = "schedulearn.probe.blind"
-"""It was given no GPUs."""
+"""Label of a probe's container without GPUs."""
 AGAIN_S = 600.0
-"""After which it is looked again whether an engine gives GPUs to containers."""
-_RECENT = 130  # lines, which hold an inventory: there is one a minute
+"""Interval of checks whether an engine gives GPUs to containers."""
+_RECENT = 130  # lines, enough for an inventory: there is one per minute
 _MEMORY = 256 << 20
 
 
@@ -44,8 +45,10 @@ def container_name(cluster_id: str) -> str:
 
 
 class ContainerProbe:
-    """The `Probe` of a Docker host. `fetch` makes an image present there; `url` and `tls` as for docker_api.Engine.
-    Making the object connects to nothing."""
+    """`Probe` of a Docker host.
+
+    `fetch` pulls or builds an image there. `url` and `tls` are those of docker_api.Engine. The constructor opens no
+    connection."""
 
     def __init__(
         self,
@@ -59,8 +62,9 @@ class ContainerProbe:
         environment: Mapping[str, str] | None = None,
         sees_gpus: bool = True,
     ) -> None:
-        """Where it is not to see GPUs, or the engine gives none, it tells of the machine alone. `image`, `gpu_options`
-        (what the engine says of itself -> how it gives all GPUs) and `environment` are for tests."""
+        """Without `sees_gpus`, or if the engine gives no GPUs, the probe reports only the machine.
+
+        `image`, `gpu_options` (engine's info -> container options for all GPUs) and `environment` are for tests."""
         self._engine = Engine(url, tls)
         self._cluster_id = cluster_id
         self._name = container_name(cluster_id)
@@ -70,12 +74,12 @@ class ContainerProbe:
         self._environment = environment or {}
         self._sees_gpus = sees_gpus
         self._blind: str | None = None
-        """Why the container was given no GPUs, empty if that is as it should be; None: it has them."""
+        """Reason why the container has no GPUs, empty if it should have none; None if it has GPUs."""
         self._closed = threading.Event()
         self._stream: Stream | None = None
         self._renew = False
         self._cut = False
-        """We end the stream ourselves: what it raises then is no fault."""
+        """True if we end the stream ourselves, so that its errors don't count."""
 
     def readings(self) -> Iterator[Reading]:
         if self._closed.is_set():
@@ -131,7 +135,7 @@ class ContainerProbe:
         self._engine.close()
 
     def _ensure(self) -> str:
-        """The id of the running container, of this version."""
+        """Return the id of a running container of this version; create it if necessary."""
         found = self._inspect()
         if found is not None:
             labels = found["Config"].get("Labels") or {}
@@ -184,7 +188,7 @@ class ContainerProbe:
             mem_limit=_MEMORY,
             pids_limit=64,
             log_config=LogConfig(type="local", config={"max-size": "1m", "max-file": "2", "compress": "false"}),
-            restart_policy={"Name": "no"},  # the service sees to that
+            restart_policy={"Name": "no"},  # the service restarts it
             **(self._gpu_options(api.info()) if self._blind is None else {}),
         )
         return {
@@ -212,7 +216,7 @@ class ContainerProbe:
         return found
 
     def _has_ended(self) -> bool:
-        """Its log may end a little earlier than the engine says so."""
+        """Whether the container has ended. Waits a little, because its log may end earlier than the engine reports."""
         for _ in range(10):
             found = self._inspect()
             if found is None or not found["State"]["Running"]:
@@ -225,11 +229,11 @@ class ContainerProbe:
         try:
             self._engine.api.remove_container(self._name, v=True, force=True)
         except docker.errors.APIError as error:
-            if status_of(error) not in (404, 409):  # it is gone, or going
+            if status_of(error) not in (404, 409):  # it is gone, or being removed
                 raise
 
     def _recent(self, container: str) -> Inventory | None:
-        """The last inventory that a container has told; None if it has just begun."""
+        """Return the last inventory in the container's log; None if it has just started."""
         shown = None
         for stream, line in self._lines(container, follow=False, tail=str(_RECENT)):
             reading = self._parse(line) if stream == 1 else None
@@ -262,8 +266,10 @@ class ContainerProbe:
 
 
 def all_gpus(info: Mapping[str, Any]) -> dict[str, Any]:
-    """How this engine gives all of its GPUs to a container; `info` is what it says of itself. The nvidia runtime comes
-    before a device request, unlike for jobs: a probe that loses its GPUs is made anew."""
+    """Return the container options that give access to all GPUs. `info` is the engine's answer to `info`.
+
+    Unlike for jobs, the nvidia runtime is preferred to a device request: a probe that loses its GPUs is created again.
+    """
     if "nvidia.com/gpu=all" in cdi_devices(info):
         return {"device_requests": [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=all"])]}
     if "nvidia" in (info.get("Runtimes") or {}):
@@ -272,7 +278,7 @@ def all_gpus(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_lines(frames: Iterator[Frame]) -> Iterator[tuple[int, bytes]]:
-    """(stream, line) of an engine's frames: a long line comes in several of them. Lines without an end are dropped."""
+    """Yield (stream, line) from an engine's frames; a long line spans several. Lines without an end are dropped."""
     rests: dict[int, bytes] = {}
     for stream, payload in frames:
         *lines, rest = (rests.get(stream, b"") + payload).split(b"\n")

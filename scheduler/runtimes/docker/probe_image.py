@@ -1,4 +1,7 @@
-"""What the probe's container is made of: files of ours and nvidia-ml-py, all pure Python, on a plain Python image."""
+"""Files of the probe's image.
+
+It contains our files and nvidia-ml-py, all pure Python, on a plain Python image.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.metrics.probe")
 
 @cache
 def probe_files() -> Mapping[str, bytes]:
-    """Path in the build's folder -> content. Raises ImageUnavailable where the package is incomplete."""
+    """Return path in the build folder -> content. Raises ImageUnavailable if the package is incomplete."""
     try:
         found = {f"app/{path}": content for path, content in package_files(PACKAGES).items()}
         import pynvml
@@ -31,7 +34,7 @@ def probe_files() -> Mapping[str, bytes]:
 
 @cache
 def probe_version() -> str:
-    """Changes with any of the files."""
+    """Return a digest of the files."""
     digest = hashlib.sha256()
     for path, content in sorted(probe_files().items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
@@ -43,7 +46,7 @@ def probe_image() -> str:
 
 
 def write_probe_files(folder: Path) -> None:
-    """Readable for whatever user the image has, however private the service's own files are."""
+    """Write the probe's files, readable for any user of the image, however private the service's own files are."""
     for path, content in probe_files().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

@@ -1,4 +1,7 @@
-"""Containers of one Docker Engine as tasks. The engine remembers everything: names and labels say what is whose."""
+"""Runtime for tasks in containers of one Docker Engine.
+
+The engine holds all state; names and labels identify the owner.
+"""
 
 from __future__ import annotations
 
@@ -52,27 +55,28 @@ from schedulearn.scheduler.runtimes.workspace import check_code
 
 __all__ = ["DockerRuntime", "ping"]
 
-LOG_S = 30.0  # for the rest of a log, once its container has ended
-SETTLE_S = 1.0  # in which a start that a crashed service asked for takes place
+LOG_S = 30.0  # maximum wait for the rest of a log, once its container has ended
+SETTLE_S = 1.0  # time for a start that a crashed service requested to take effect
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
-# What an engine says of a command that it can't run, where it does not leave that to the container's init.
+# The patterns below match error messages of an engine.
+# A command that can't be run, if the engine does not leave running it to the container's init.
 _BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or directory|permission denied)", re.I)
-# Of processors or memory nodes that a container of it can't have: its own may be fewer than the machine's.
+# Processors or memory nodes that its containers can't have: the engine may have fewer than the machine.
 _NOT_ITS_NODE = re.compile(r"cpuset|requested (cpus|memory nodes) are not available", re.I)
-# Of device files that are not there, and of an engine whose toolkit is known to its nvidia runtime only.
+# Missing device files, and a toolkit that only the nvidia runtime knows.
 _NO_FILE = re.compile(r"error gathering device information", re.I)
 _NO_REQUESTS = re.compile(r"could not select device driver", re.I)
-# Of an engine that may not raise limits, as in a container.
+# An engine that may not raise limits, for example because it runs in a container.
 _NO_LIMITS = re.compile(r"error setting rlimit", re.I)
 
 
 class DockerRuntime:
-    """The `Runtime` of one Docker Engine.
+    """`Runtime` of one Docker Engine.
 
-    `url` and `tls` as for docker_api.Engine. Containers of another `cluster_id` are left alone. Output is copied to
-    `data_dir`/logs, of which each task keeps `log_cap_bytes`; the engine itself keeps about as much until `remove`.
-    Making the object connects to nothing.
+    `url` and `tls` are those of docker_api.Engine. Containers of another `cluster_id` are left alone. Output is copied
+    to `data_dir`/logs, with at most `log_cap_bytes` per task. The engine itself keeps about as much until `remove`. The
+    constructor opens no connection.
     """
 
     def __init__(
@@ -104,11 +108,11 @@ class DockerRuntime:
         self._followers: dict[str, Follower] = {}
         self._states = ContainerStates(lambda task_id, container: inspect(self._engine, task_id, container))
         self._killed: set[str] = set()
-        """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
+        """Containers that got a signal from the engine, but not from us: docker kill, docker stop, engine shutdown."""
         self._stopping: set[str] = set()
         self._info: Mapping[str, Any] | None = None
         self._shells: dict[str, bool] = {}
-        """By the id of an image, whether it has one."""
+        """Image id -> whether the image has a shell."""
 
     def cuda_check(self, image: Callable[[], str]) -> CudaCheck:
         return ContainerCheck(self.host_id, self._engine, self._cluster_id, image)
@@ -124,7 +128,7 @@ class DockerRuntime:
         for row in rows:
             task_id = row["Names"][0].removeprefix("/") if row["Names"] else ""
             if parse_task_id(task_id) is None:
-                continue  # ours, but no task: a probe
+                continue  # belongs to this service, but is no task, for example a probe
             task = self._states.look(task_id, str(row["Id"]), str(row["State"]))
             if task is None:
                 continue
@@ -146,8 +150,8 @@ class DockerRuntime:
         check_task(task)
         check_code(task)
         task = replace(task, image=layer_tag(task.image))
-        # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
-        # it again.
+        # One thread per task: a second `start` request that reaches the engine after a short command has ended would
+        # run the command again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"), self._refusals(task):
             task = self._writable.as_its_attempt(task, self._cluster_id)
             while True:
@@ -194,7 +198,7 @@ class DockerRuntime:
             self._stopping.add(str(container["Id"]))
             self._set_paused(container, False)
             try:
-                with suppress(docker.errors.APIError):  # what can't be stopped may be removed all the same
+                with suppress(docker.errors.APIError):  # a container that can't be stopped may still be removable
                     self._engine.api.stop(container["Id"], timeout=0)
                 if container["State"]["Status"] not in ("created", "dead"):
                     self._complete_log(task_id, container["Id"])
@@ -222,7 +226,7 @@ class DockerRuntime:
                 with self._engine.errors("look for a container"):
                     container = self._find(task_id)
             except RuntimeFault:
-                container = None  # what was copied before can be read all the same
+                container = None  # the part of the log that was copied before can still be read
             if container is not None:
                 self._log_store.path(task_id).mkdir(exist_ok=True)
                 follower = self._follow(task_id, container["Id"])
@@ -237,7 +241,10 @@ class DockerRuntime:
         yield from self._log_store.follow(task_id, stopped=stopped)
 
     def watch(self) -> Iterator[bool]:
-        """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""
+        """Implement `Runtime.watch`.
+
+        It also yields after each connect or reconnect, since earlier events were missed, and when the connection
+        breaks."""
         filters = {
             "type": ["container"],
             "label": [f"{LABEL}={self._cluster_id}"],
@@ -251,7 +258,7 @@ class DockerRuntime:
                     self._engine.stream("GET", "/events", params={"filters": json.dumps(filters)}) as stream,
                 ):
                     failures = 0
-                    self._info = None  # the engine may be another one now
+                    self._info = None  # the engine may have been replaced
                     self._states.missed_events()
                     yield False
                     for event in stream.objects():
@@ -285,7 +292,7 @@ class DockerRuntime:
                 self._killed.add(container)
 
     def _begin(self, task: TaskSpec) -> str | None:
-        """The id of a container that was started; None if it was before."""
+        """Create and start the task's container; return its id, or None if it was started before."""
         container = self._create(task)
         if container is not None:
             self._open_folders(task, container)
@@ -295,7 +302,7 @@ class DockerRuntime:
         return container
 
     def _create(self, task: TaskSpec) -> str | None:
-        """The id of a container that waits to be started; None if it was started before."""
+        """Create the task's container; return its id, or None if it was started before."""
         api = self._engine.api
         if self._info is None and task.gpu_uuids:
             self._info = api.info()
@@ -326,7 +333,7 @@ class DockerRuntime:
             raise
 
     def _has_shell(self, container: str, image: str) -> bool:
-        """Whether an image has a shell, by one of its containers."""
+        """Whether an image has a shell, checked in one of its containers."""
         if image not in self._shells:
             try:
                 content, _ = self._engine.api.get_archive(container, SHELL)
@@ -337,14 +344,14 @@ class DockerRuntime:
         return self._shells[image]
 
     def _open_folders(self, task: TaskSpec, container: str) -> None:
-        """Lets its user write what is its job's own, unless that user is root."""
+        """Make the job's folders writable for the container's user, unless that user is root."""
         user = str(self._engine.api.inspect_container(container)["Config"].get("User") or "")
         if user.partition(":")[0] not in ("", "0", "root"):
             own = [docker_volumes.CHECKPOINTS_PATH, docker_volumes.OUTPUTS_PATH, *([WORKSPACE] if task.code else [])]
             docker_volumes.open_to(self._engine.api, container, task.run_as, own)
 
     def _data_of(self, task: TaskSpec) -> dict[str, str]:
-        """Path in the container -> volume. Raises ImageUnavailable."""
+        """Return path in the container -> volume. Raises ImageUnavailable for missing data."""
         found = {target: self.data.volume_of(key) for target, key in task.data.items()}
         for target, volume in found.items():
             if volume is None:
@@ -352,7 +359,10 @@ class DockerRuntime:
         return {target: volume for target, volume in found.items() if volume is not None}
 
     def _check_data(self, task: TaskSpec, container: str) -> None:
-        """Data that was removed at this moment would be an empty volume; what a container has is not removed."""
+        """Check the task's data again after its container was created.
+
+        Data that was removed meanwhile would appear as an empty volume. Volumes that a container has are not removed.
+        """
         try:
             self._data_of(task)
         except ImageUnavailable:
@@ -360,8 +370,10 @@ class DockerRuntime:
             raise
 
     def _adopt(self, task: TaskSpec) -> str | None:
-        """A container of this name exists. If it is ours and was never started, a service died right between the two
-        steps, or just while the engine was at the second one."""
+        """Return the id of an existing container of this name that is still to be started; None if it was started.
+
+        If it is ours and was never started, a service died between creating and starting it, or while the engine was
+        starting it. Raises StartRefused for a container that is not ours."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             try:
@@ -390,13 +402,13 @@ class DockerRuntime:
             self._engine.api.start(container)
         except docker.errors.APIError as error:
             words = explain(error)
-            # A bad command stays, and is seen as exited with 126 or 127.
+            # A container whose command can't run stays, and is observed as exited with 126 or 127.
             if self._cause(task, words) is not None or not _BAD_COMMAND.search(words):
                 raise
 
     @contextmanager
     def _refusals(self, task: TaskSpec) -> Iterator[None]:
-        """Turns what no second try here will change into StartRefused, and leaves no container."""
+        """Turn errors that a retry on this host can't fix into StartRefused, and remove the container."""
         try:
             yield
         except docker.errors.APIError as error:
@@ -410,12 +422,14 @@ class DockerRuntime:
             raise HostRefused(found.sentence, found.cause.blame) from error
 
     def _cause(self, task: TaskSpec, words: str) -> Explained | None:
-        """What is known of a start that failed with these words. Without GPUs a task needs nothing of NVIDIA's."""
+        """Return the known cause of a start that failed with this message; None if unknown.
+
+        For a task without GPUs only faults of the user count, since it needs nothing from NVIDIA."""
         found = of_start(words, self.host_id)
         return found if found is None or task.gpu_uuids or found.cause.blame is Blame.USER else None
 
     def _find(self, task_id: str) -> Mapping[str, Any] | None:
-        """Our container of this name, inspected."""
+        """Return the inspected container of this service with this name."""
         if parse_task_id(task_id) is None:
             return None
         try:
@@ -427,7 +441,7 @@ class DockerRuntime:
         return found if (found["Config"].get("Labels") or {}).get(LABEL) == self._cluster_id else None
 
     def _listed(self, task_id: str) -> Mapping[str, Any] | None:
-        """As `_find`, of a container that can't be inspected: what the engine's list says of it. Raises APIError."""
+        """Do the same as `_find` from the engine's list, for a container that can't be inspected. Raises APIError."""
         filters = {"label": f"{LABEL}={self._cluster_id}", "name": f"^/{task_id}$"}
         for row in self._engine.api.containers(all=True, filters=filters):
             return {"Id": row["Id"], "State": {"Status": row["State"]}, "Config": {"Labels": row["Labels"]}}
@@ -441,11 +455,11 @@ class DockerRuntime:
         except docker.errors.NotFound:
             pass
         except docker.errors.APIError as error:
-            if status_of(error) != 409:  # it has just ended, or somebody else was quicker
+            if status_of(error) != 409:  # it has just ended, or its state was changed by another client
                 raise
 
     def _follow(self, task_id: str, container: str) -> Follower | None:
-        """Makes sure that the container's output is being copied; None if all of it was."""
+        """Make sure that the container's output is being copied; None if the copy is complete."""
         with self._lock:
             follower = self._followers.get(task_id)
             if (follower is not None and follower.is_alive()) or self._closed.is_set():
@@ -472,7 +486,7 @@ class DockerRuntime:
 
 
 def with_less(task: TaskSpec, words: str) -> TaskSpec | None:
-    """The task without what an engine can't give it by these words, and that it can do without; None: there is none."""
+    """Return the task without the optional feature that caused this error message; None if there is none."""
     if task.binding != UNBOUND and _NOT_ITS_NODE.search(words):
         return replace(task, binding=UNBOUND)
     if task.device_files and _NO_FILE.search(words):

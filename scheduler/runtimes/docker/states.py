@@ -1,8 +1,8 @@
-"""What is known of each container, so that not every look at an engine inspects all of them.
+"""Cache of container states, so that a poll does not inspect every container.
 
 An engine's list lags behind its events: Docker Engine 20.10 sends `die` up to 0.2 s before its list shows the end, and
-`pause` likewise. Nothing follows that event, so the list alone would show the end only at the next look. A container
-that an event spoke of is therefore inspected, whatever the list says: that answer waits until the change is complete.
+`pause` likewise. Nothing follows that event, so the list alone would show the end only at the next poll. A container
+with an event is therefore inspected, whatever the list says: the engine's answer waits until the change is complete.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.container import DEAD, listed_task, stuck
 
-_DIES_S = (0.05, 0.1, 0.2, 0.4)  # between looks at a container that has died and is still shown as running
+_DIES_S = (0.05, 0.1, 0.2, 0.4)  # waits before further checks of a dead container that is still shown as running
 _DEATH, _BIRTH = "die", "start"
 PATIENCE_S = 60.0
-"""For so long a container that has ended may fail to be inspected before it is given up."""
+"""How long inspecting an ended container may fail before it is given up."""
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """One answer of an engine about one container."""
+    """State of one container, from the engine's answer."""
 
     status: str
-    """The engine's own word, as its list uses it too."""
+    """The engine's own status, the same as in its list."""
     task: ObservedTask
 
 
 class ContainerStates:
-    """`inspect` asks the engine about a container, given the id of its task and its own; None: it is gone.
+    """Known states of an engine's containers.
 
-    One thread looks (`begin`, `look` for each container of the list, `keep`); others tell of changes meanwhile.
+    `inspect` gets the ids of a task and of its container, and asks the engine; it returns None if the container is
+    gone. One thread polls (`begin`, `look` for each container of the list, `keep`). Other threads report changes.
     """
 
     def __init__(self, inspect: Callable[[str, str], Inspected | None]) -> None:
@@ -44,18 +45,18 @@ class ContainerStates:
         self._changed: dict[str, str] = {}  # container -> its last event since it was inspected
         self._missed = True
         self._stuck = False
-        """The engine left a question open in this round: one that hangs must not make its whole host look dead."""
+        """True if the engine did not answer in this poll. One container that hangs must not make its host look dead."""
         self._refused: dict[str, float] = {}
         """Containers about which the engine answers with errors -> since when, by the monotonic clock."""
 
     def changed(self, container: str, event: str) -> None:
-        """An event spoke of this container."""
+        """Record an event of this container."""
         with self._lock:
             if self._changed.get(container) != _DEATH or event == _BIRTH:
                 self._changed[container] = event
 
     def missed_events(self) -> None:
-        """Any container may have changed, and nobody said so."""
+        """Record that events may have been missed: any container may have changed."""
         with self._lock:
             self._missed = True
 
@@ -67,9 +68,10 @@ class ContainerStates:
         self._stuck = False
 
     def look(self, task_id: str, container: str, listed: str) -> ObservedTask | None:
-        """The task as it is now, or as it was known last where the engine does not answer for it; `listed` is the
-        status that the engine's list shows. None: it is gone. Raises RuntimeFault if the engine does not answer, and
-        nothing was known of it."""
+        """Return the task's current state, or the last known one if the engine does not answer for it.
+
+        `listed` is the status in the engine's list. Returns None if the container is gone. Raises RuntimeFault if the
+        engine does not answer and no state is known."""
         with self._lock:
             event = self._changed.pop(container, None)
         known = self._known.get(container)
@@ -96,14 +98,16 @@ class ContainerStates:
         return found.task
 
     def keep(self, containers: Set[str]) -> None:
-        """Forgets all others."""
+        """Forget all containers except these."""
         self._known = {container: known for container, known in self._known.items() if container in containers}
         self._refused = {container: since for container, since in self._refused.items() if container in containers}
         with self._lock:
             self._changed = {container: event for container, event in self._changed.items() if container in containers}
 
     def _as_listed(self, task_id: str, container: str, listed: str, fault: ObjectFault) -> ObservedTask:
-        """One that the engine can't inspect: as it was known, until it has ended for good by the list."""
+        """Return the state of a task whose container the engine can't inspect.
+
+        It is the last known state, until the list shows that the container has ended for good."""
         if listed == "dead":
             return stuck(task_id, container, DEAD)
         since = self._refused.setdefault(container, time.monotonic())
@@ -120,7 +124,7 @@ class ContainerStates:
             time.sleep(wait_s)
             found = self._inspect(task_id, container)
         if died and found is not None and found.task.state is TaskState.RUNNING:
-            self._put_back(container, _DEATH)  # the next look asks again
+            self._put_back(container, _DEATH)  # the next poll asks again
         return found
 
     def _put_back(self, container: str, event: str | None) -> None:

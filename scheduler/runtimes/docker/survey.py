@@ -1,4 +1,4 @@
-"""What a Docker Engine says of itself, and what is missing or odd about it."""
+"""Properties and problems of a Docker Engine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import cdi_devices
 
-OLDEST = (20, 10)  # the first that starts containers with an init, device requests and the log format we rely on
+OLDEST = (20, 10)  # the first version with the container init, device requests and log format that we rely on
 SKEW_S = 2.0
 
 
 def survey(engine: Engine) -> HostFacts:
-    """As `Runtime.survey`."""
+    """Implement `Runtime.survey`."""
     with engine.errors("describe itself"):
         before = time.time()
         info: Mapping[str, Any] = engine.api.info()
@@ -48,7 +48,7 @@ def _has_cdi(info: Mapping[str, Any]) -> bool:
 
 
 def _by_systemd(info: Mapping[str, Any]) -> bool:
-    """Whether systemd keeps the containers' control groups, of version 2."""
+    """Whether systemd manages the containers' control groups, in version 2."""
     return str(info.get("CgroupVersion")) == "2" and info.get("CgroupDriver") == "systemd"
 
 
@@ -71,6 +71,6 @@ def problems(info: Mapping[str, Any], our_time: float) -> Iterator[HostProblem]:
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds since the epoch of a time with up to nine decimals."""
+    """Convert a time with at most nine decimals to seconds since the epoch; None if it is invalid."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
     return datetime.fromisoformat(match[1] + match[2].replace("Z", "+00:00")).timestamp() if match else None

@@ -1,7 +1,8 @@
-"""How requests get to an engine over a Unix socket or ssh: in both cases through a real socket of ours.
+"""Transport of requests to an engine over a Unix socket or ssh.
 
-The SDK has adapters of its own. That for ssh needs paramiko, has no time limits, and its streams can't be ended from
-another thread; that for Unix sockets keeps a pool for each path of the API, so that it hardly ever reuses a connection.
+Both use a real socket of this process. The SDK's own adapters are not used. Its ssh adapter needs paramiko, has no time
+limits, and its streams can't be ended from another thread. Its adapter for Unix sockets keeps a pool for each path of
+the API, and therefore rarely reuses a connection.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ import urllib3
 import urllib3.connection
 
 SSH_CONFIG = "SCHEDULEARN_SSH_CONFIG"
-"""Names a configuration file for `ssh` in place of the user's own."""
+"""Variable that names a configuration file for `ssh`, instead of the user's own."""
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=3")
 
 _LAST_WORDS_S = 2.0
-"""For ssh to end by itself, once it has closed the connection."""
+"""Wait for ssh to end by itself, after it has closed the connection."""
 _MOST_WORDS = 1 << 16
 
 
 class Line(Protocol):
-    """One connection being made and held."""
+    """Factory and owner of one connection."""
 
     def dial(self, timeout: float | None) -> socket.socket: ...
 
     def hang_up(self) -> None:
-        """Frees what `dial` took besides the socket."""
+        """Release the resources of `dial` other than the socket."""
         ...
 
     def why_it_broke(self) -> str:
-        """Hangs up a connection that the other side has ended, and says why it did; empty if nobody knows."""
+        """Hang up a connection that the other side has ended, and return its reason; empty if unknown."""
         ...
 
 
@@ -64,7 +65,9 @@ class UnixLine:
 
 
 class SshLine:
-    """`ssh` with its input and output on one end of a socket pair; `docker system dial-stdio` answers over there."""
+    """Connection by `ssh`, whose input and output are one end of a socket pair.
+
+    On the host, `docker system dial-stdio` answers."""
 
     def __init__(self, url: SplitResult) -> None:
         options = [word for option in SSH_OPTIONS for word in ("-o", option)]
@@ -73,7 +76,7 @@ class SshLine:
         config = ["-F", os.environ[SSH_CONFIG]] if os.environ.get(SSH_CONFIG) else []
         self._command = ["ssh", *config, *options, *user, *port, "--", url.hostname or "", "docker system dial-stdio"]
         self._process: subprocess.Popen[bytes] | None = None
-        self._words: IO[bytes] | None = None  # what ssh complains about
+        self._words: IO[bytes] | None = None  # stderr of ssh
         self._said = ""
 
     def dial(self, timeout: float | None) -> socket.socket:
@@ -120,7 +123,7 @@ class SshLine:
 
 
 def _last_line(words: bytes) -> str:
-    """The one that says why ssh, or the shell over there, gave up."""
+    """Return the last non-empty line, which says why ssh or the remote shell failed."""
     lines = [line.strip() for line in words.decode(errors="replace").splitlines()]
     line = next((line for line in reversed(lines) if line), "")
     return "".join(character if character.isprintable() else "?" for character in line)[:500]
@@ -142,7 +145,7 @@ class Connection(urllib3.connection.HTTPConnection):
             response = super().getresponse()
         except (ConnectionError, http.client.BadStatusLine):
             if words := self._line.why_it_broke():
-                raise ConnectionError(words) from None  # a cause would be shown in its place
+                raise ConnectionError(words) from None  # a cause would be shown instead of it
             raise
         finally:
             self._awaits_answer = False
@@ -152,7 +155,7 @@ class Connection(urllib3.connection.HTTPConnection):
 
     def close(self) -> None:
         super().close()
-        if not self._awaits_answer:  # else the other side has closed it, and is yet to say why
+        if not self._awaits_answer:  # otherwise the other side has closed it, and the reason is read later
             self._line.hang_up()
 
 
@@ -167,7 +170,7 @@ class Pool(urllib3.HTTPConnectionPool):
 
 
 class Adapter(requests.adapters.HTTPAdapter):
-    """Sends every request to the engine at a unix:// or ssh:// URL, whatever host the request names."""
+    """HTTP adapter that sends every request to the engine at a unix:// or ssh:// URL, whatever its host."""
 
     def __init__(self, url: str, size: int) -> None:
         super().__init__()
@@ -176,7 +179,7 @@ class Adapter(requests.adapters.HTTPAdapter):
     def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Pool:
         return self._pool
 
-    def get_connection(self, *_: Any, **__: Any) -> Pool:  # what requests before 2.32 calls
+    def get_connection(self, *_: Any, **__: Any) -> Pool:  # called by requests before 2.32
         return self._pool
 
     def request_url(self, request: requests.PreparedRequest, proxies: Mapping[str, str] | None) -> str:
@@ -188,7 +191,9 @@ class Adapter(requests.adapters.HTTPAdapter):
 
 
 class KeepAliveAdapter(requests.adapters.HTTPAdapter):
-    """For tcp://: notices within a minute that a host has gone which one only listens to."""
+    """HTTP adapter for tcp://, with TCP keep-alive.
+
+    It notices within a minute that a host has gone, even if the service only reads from it."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         options = [

@@ -1,5 +1,7 @@
-"""The volumes of each container: our SDK, filled once an engine, and the job's checkpoints and outputs, which outlive
-attempts."""
+"""Volumes of task containers.
+
+They are the SDK, which is filled once per engine, and the job's checkpoints and outputs, which outlive attempts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
 
 SDK_PATH = "/schedulearn/sdk"
 SDK_VOLUMES = "schedulearn-sdk-"
-"""Beginning of the names of such volumes: one for each version."""
+"""Prefix of the names of the SDK's volumes, one for each version."""
 CHECKPOINTS_PATH = "/schedulearn/checkpoints"
 OUTPUTS_PATH = "/outputs"
 _COMPLETE = "complete"  # the file that is written last
@@ -29,23 +31,25 @@ _COMPLETE = "complete"  # the file that is written last
 
 @dataclass(frozen=True)
 class VolumeKind:
-    """A volume that each job has."""
+    """Kind of volume, such as checkpoints; each job has one of each kind."""
 
     name: str
     path: str
-    """In the job's containers."""
+    """Path in the job's containers."""
 
     @property
     def label(self) -> str:
-        """Its value is the job's id."""
+        """Label whose value is the job's id."""
         return f"schedulearn.{self.name}"
 
     def volume(self, job_id: str) -> str:
         return f"schedulearn-{self.name}-{job_id}"
 
     def mount(self, job_id: str, labels: Mapping[str, str]) -> Any:
-        """The engine makes the volume with the first container that has it, without what that one's image has there:
-        it may be anybody's."""
+        """Return the mount of a job's volume.
+
+        The engine creates the volume with the first container that uses it. It copies no files of the image into it,
+        since the image may be anybody's."""
         labels = {**labels, self.label: job_id}
         return Mount(self.path, self.volume(job_id), type="volume", no_copy=True, labels=labels)
 
@@ -53,9 +57,9 @@ class VolumeKind:
 CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
 OUTPUTS = VolumeKind("outputs", OUTPUTS_PATH)
 DATA = VolumeKind("data", "/data")
-"""Shared by jobs: in place of a job's id it has the name of its content, and jobs say where it appears."""
+"""Shared data: the volume has the name of its content in place of a job's id, and each job chooses its path."""
 PARTS = VolumeKind("data-parts", "/parts")
-"""Beside one of `DATA` that is being filled: an empty file for each part that came whole. No job has it."""
+"""Companion of a `DATA` volume that is being filled, with an empty file per complete part. No job uses it."""
 
 
 def sdk_volume() -> str:
@@ -63,7 +67,7 @@ def sdk_volume() -> str:
 
 
 def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
-    """For `create_host_config`."""
+    """Return the mounts of a job's container, for `create_host_config`."""
     labels = {cluster_label: cluster_id}
     return [
         Mount(SDK_PATH, sdk_volume(), type="volume", read_only=True, no_copy=True),
@@ -73,33 +77,36 @@ def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
 
 
 def data_sets(folders: Mapping[str, str], writable: Collection[str] = ()) -> list[Any]:
-    """Path in the container -> folder of the host, which must be there: an engine refuses what is not. `writable`:
-    those paths that are not read-only."""
+    """Return the mounts of host folders. `folders` maps paths in the container to folders of the host.
+
+    An engine refuses a folder that does not exist. `writable` lists the paths that are not read-only."""
     return [Mount(target, source, type="bind", read_only=target not in writable) for target, source in folders.items()]
 
 
 def shared_data(volumes: Mapping[str, str]) -> list[Any]:
-    """Path in the container -> volume with data that jobs share."""
+    """Return the mounts of shared data. `volumes` maps paths in the container to volumes."""
     return [Mount(target, volume, type="volume", read_only=True, no_copy=True) for target, volume in volumes.items()]
 
 
 class SdkVolume:
-    """The volume with the SDK on one engine. Thread-safe."""
+    """Volume with the SDK on one engine. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known = False
 
     def ensure(self, api: Any, image: str) -> None:
-        """Makes sure that it is there and complete. `image`: any that the engine has. Raises docker's APIError."""
+        """Make sure that the volume exists and is complete. Raises docker's APIError.
+
+        `image` may be any image of the engine."""
         with self._lock:
             if self._known:
                 try:
                     api.inspect_volume(sdk_volume())
                     return
                 except docker.errors.NotFound:
-                    self._known = False  # somebody pruned it
-            # An engine looks into volumes only through containers; this one is never started.
+                    self._known = False  # the volume was pruned
+            # An engine can access volumes only through containers; this one is never started.
             mount = Mount(SDK_PATH, sdk_volume(), type="volume", no_copy=True)
             helper = api.create_container(image, ["true"], host_config=api.create_host_config(mounts=[mount]))["Id"]
             try:
@@ -107,13 +114,13 @@ class SdkVolume:
                     api.put_archive(helper, SDK_PATH, sdk_archive())
                     api.put_archive(helper, SDK_PATH, _archive(tarfile.TarInfo(_COMPLETE)))
             finally:
-                with suppress(docker.errors.APIError):  # it keeps nobody from using the volume
+                with suppress(docker.errors.APIError):  # a remaining helper does not prevent using the volume
                     api.remove_container(helper, force=True)
             self._known = True
 
     @staticmethod
     def _is_complete(api: Any, helper: str) -> bool:
-        """Whether a service before us filled it, and was not killed while it did."""
+        """Whether an earlier service filled the volume completely."""
         try:
             content, _ = api.get_archive(helper, f"{SDK_PATH}/{_COMPLETE}")
         except docker.errors.NotFound:
@@ -123,9 +130,11 @@ class SdkVolume:
 
 
 def open_to(api: Any, container: str, owner: RunAs | None, paths: Collection[str]) -> None:
-    """Lets an account of the hosts, or else an image's own user, write these folders: new ones belong to root."""
+    """Make folders writable for an account of the hosts, or else for any user; new folders belong to root.
+
+    Without `owner` the container runs as a user of its image, whose uid is unknown here."""
     for path in map(PurePosixPath, paths):
-        folder = tarfile.TarInfo(path.name)  # an engine leaves the folder as it is into which it unpacks
+        folder = tarfile.TarInfo(path.name)  # unpacking into a folder does not change that folder
         folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o1777, int(time.time())
         if owner is not None:
             folder.uid, folder.gid, folder.mode = owner.uid, owner.gid, 0o755
@@ -133,12 +142,12 @@ def open_to(api: Any, container: str, owner: RunAs | None, paths: Collection[str
 
 
 class ImageSettings(NamedTuple):
-    """Of an image; empty where it sets none."""
+    """Settings of an image; empty if it sets none."""
 
     id: str
     python_path: str
     places: tuple[str, ...]
-    """Where engines make folders for it: its working directory and its volumes."""
+    """Folders that engines create for the image: its working directory and its volumes."""
 
 
 def image_settings(inspected: Mapping[str, Any]) -> ImageSettings:

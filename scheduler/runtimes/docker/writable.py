@@ -1,7 +1,8 @@
-"""Folders of the hosts that a job may write: an engine, which is root, must make nothing in them on the way.
+"""Checks for host folders that a job may write to.
 
-An engine makes the folders that an image or a container names before the job's own user counts. An image decides where
-its links lead, so that each such place is looked up in it first, without any folder of the host.
+An engine runs as root, and must create nothing in these folders. It creates the folders that an image or a container
+names before the job's own user applies. The image's links may redirect such a path. Each path is therefore resolved in
+the image first, without any folder of the host.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ _OF_ENGINES = (
     "/lib", "/proc", "/run", "/sbin", "/sbin/docker-init", "/sys", "/usr/bin", "/usr/lib", "/usr/lib64",
     "/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/sbin",
 )  # fmt: skip
-"""Where engines and their runtimes put what every container has."""
+"""Paths at which engines and their runtimes create files in every container."""
 _GROUPS = "etc/group"
 _MOST_GROUPS = 1 << 20
 _MOST_KNOWN = 1000
 
 
 class WritableFolders:
-    """Of one engine. Thread-safe."""
+    """Checks of writable host folders on one engine. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._known: dict[tuple[str, ...], str] = {}
-        """Image and places -> what is wrong with them."""
+        """Image, paths and groups -> problem; empty if there is none."""
 
     def as_its_attempt(self, task: TaskSpec, cluster_id: str) -> TaskSpec:
-        """Return the task with the account of those of its attempt that run here: their folders are the same, whatever
-        the account of their user is by now."""
+        """Return the task with the account of its attempt's tasks that run here.
+
+        They share folders, even if the account of the user has changed meanwhile."""
         if task.run_as is None:
             return task
         labels = {LABEL: cluster_id, "schedulearn.job": task.job_id, "schedulearn.attempt": str(task.attempt)}
@@ -55,7 +57,7 @@ class WritableFolders:
         return task
 
     def check(self, task: TaskSpec, image: ImageSettings) -> None:
-        """Raises StartRefused where a place that the engine makes lies in a folder that the task may write."""
+        """Raise StartRefused if the engine would create a path inside a folder that the task may write to."""
         writable = sorted(task.writable)
         places = {*_OF_ENGINES, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH, WORKSPACE, *image.places}
         places |= task.data.keys() | task.mounts.keys()
@@ -73,7 +75,7 @@ class WritableFolders:
             raise StartRefused(f"image {task.image} {problem}", field="mounts")
 
     def _problem(self, image: str, writable: list[str], places: set[str], groups: set[str]) -> str:
-        """Empty if there is none."""
+        """Return the problem of an image with these folders; empty if there is none."""
         api = self._engine.api
         helper = api.create_container(image, ["true"], entrypoint=[])["Id"]  # never started
         try:
@@ -94,7 +96,7 @@ class WritableFolders:
 
 
 def resolved(place: str, stat: Callable[[str], FileEntry | None]) -> PurePosixPath:
-    """Where a path of an image leads, as far as it is there."""
+    """Resolve the links of a path in an image, as far as it exists."""
     done = PurePosixPath("/")
     for name in PurePosixPath(place).parts[1:]:
         done /= name
@@ -105,7 +107,9 @@ def resolved(place: str, stat: Callable[[str], FileEntry | None]) -> PurePosixPa
 
 
 def _problem_of_groups(view: VolumeView, numbers: set[str]) -> str:
-    """An engine takes a group's number for a name first, and the image says what that means."""
+    """Return a problem if the image has a group whose name is one of these numbers; empty if not.
+
+    An engine looks up a group's number as a name first, in the image's group file."""
     found = view.stat(_GROUPS)
     if found is None and resolved(f"/{_GROUPS}", view.stat) == PurePosixPath(f"/{_GROUPS}"):
         return ""

@@ -1,1 +1,1 @@
-"""What jobs of one engine keep: their volumes, and what they left elsewhere."""
+"""Volumes and untracked files of jobs on one engine."""

@@ -1,4 +1,7 @@
-"""A job's volumes, read and filled through the engine: nothing of it needs a program on the host."""
+"""Volumes of jobs, read and filled through the engine.
+
+No program on the host is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
 from schedulearn.scheduler.runtimes.docker.volumes import VolumeKind
 
 _HELPER = "schedulearn.look"
-"""Label of a container that was made to look into a volume; its value is the volume's name."""
+"""Label of a helper container for access to a volume; its value is the volume's name."""
 _MAKER = "schedulearn.look.maker"
-_IMAGES = 5  # tried one after another to look into a volume with
+_IMAGES = 5  # maximum number of images tried for a helper container
 
 
 class JobVolumes:
-    """The `JobFolders` of one kind of one service, by its `label` and `cluster_id`, on one engine."""
+    """`JobFolders` of one kind on one engine, for the service with this `label` and `cluster_id`."""
 
     def __init__(self, engine: Engine, kind: VolumeKind, label: str, cluster_id: str) -> None:
         self._engine = engine
@@ -72,7 +75,7 @@ class JobVolumes:
 
     @contextmanager
     def filling(self, job_id: str) -> Iterator[Callable[[Iterable[bytes]], None]]:
-        """To add archives to a volume, one after another. It is made if it is not there."""
+        """Yield a function that adds archives to a volume. The volume is created if it does not exist."""
         with self._engine.errors(f"take {self._kind.name}"), self._helper(job_id) as container:
             yield partial(self._put, container)
 
@@ -81,7 +84,7 @@ class JobVolumes:
             "PUT",
             f"/containers/{container}/archive",
             params={"path": self._kind.path},
-            data=iter(archive),  # a list would be taken for fields of a form
+            data=iter(archive),  # a list would be treated as form fields
             headers={"Content-Type": "application/x-tar"},
         ) as stream:
             for _ in stream.chunks():
@@ -89,7 +92,9 @@ class JobVolumes:
 
     @contextmanager
     def view(self, job_id: str) -> Iterator[VolumeView | None]:
-        """Through a container of the job that runs, else one that is made for it: those that have ended are removed."""
+        """Open a view through a running container of the job, or else through a helper container.
+
+        Ended containers are not used, since they may be removed."""
         with self._engine.errors(f"look at {self._kind.name}"):
             container = self._running(job_id)
             if container is None and not self._exists(job_id):
@@ -103,7 +108,9 @@ class JobVolumes:
 
     @contextmanager
     def _helper(self, job_id: str) -> Iterator[str]:
-        """An engine looks into volumes only through containers; this one is never started, so any image will do."""
+        """Create a helper container for access to the volume, since an engine needs a container for it.
+
+        It is never started, so any image can be used."""
         api = self._engine.api
         self._remove_helpers(job_id, left_only=True)
         images = api.images(quiet=True)
@@ -113,11 +120,11 @@ class JobVolumes:
         try:
             yield container
         finally:
-            with suppress(docker.errors.APIError):  # it stays, and the next one tries again
+            with suppress(docker.errors.APIError):  # it stays, and the next call tries again
                 self._remove_container(container)
 
     def _create_helper(self, job_id: str, images: list[str]) -> str:
-        """Of the first of some images that the engine can use."""
+        """Create a helper container from the first image that the engine can use."""
         api = self._engine.api
         for left, image in enumerate(images[:_IMAGES], start=1 - len(images[:_IMAGES])):
             try:
@@ -135,8 +142,10 @@ class JobVolumes:
         raise AssertionError(images)
 
     def _running(self, job_id: str) -> str | None:
-        """The id of a running container of the job that has the volume, and writes no folder of the host: an engine
-        reads as root, and a link that the job makes would lead it to files there that the job may not read."""
+        """Return the id of a running or paused container of the job that has the volume; None if there is none.
+
+        Containers that may write to a folder of the host are skipped. The engine reads as root: a link made by the job
+        could lead it to files of the host that the job may not read."""
         volume = self._kind.volume(job_id)
         for row in self._containers(job_id):
             if any(m.get("Type") == "bind" and m.get("RW") for m in row["Mounts"]):
@@ -157,22 +166,22 @@ class JobVolumes:
         return True
 
     def _remove_helpers(self, job_id: str, *, left_only: bool = False) -> None:
-        """All that look into the volume; with `left_only` those of a service that was killed."""
+        """Remove the volume's helper containers; with `left_only` only those of a service that was killed."""
         filters = {"label": [self._filter, f"{_HELPER}={self._kind.volume(job_id)}"]}
         for row in self._engine.api.containers(all=True, filters=filters):
             if not left_only or row["Labels"].get(_MAKER) != self._maker:
-                with suppress(docker.errors.APIError):  # a dead one stays, and says itself whether the volume can go
+                with suppress(docker.errors.APIError):  # if one stays, removing the volume fails by itself if it must
                     self._remove_container(row["Id"])
 
     def _remove_container(self, container: str) -> None:
         try:
             self._engine.api.remove_container(container, force=True)
         except docker.errors.APIError as error:
-            if status_of(error) not in (404, 409):  # another thread removes it
+            if status_of(error) not in (404, 409):  # another thread is removing it
                 raise
 
     def _remove(self, job_id: str) -> None:
-        """Nothing happens without it, or while a container has it."""
+        """Remove the volume; do nothing if it does not exist, or while a container uses it."""
         try:
             self._engine.api.remove_volume(self._kind.volume(job_id))
         except docker.errors.APIError as error:

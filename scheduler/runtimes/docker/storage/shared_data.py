@@ -1,8 +1,8 @@
-"""Data that jobs share, as volumes of one engine.
+"""Shared data of jobs, as volumes of one engine.
 
-A volume counts only together with a second, empty one, its mark, which is made once all of the content is there and
-says which volume it means. An engine makes a volume that a container names and that is not there: such an empty one is
-another one than the mark says, by the time at which it was made.
+A volume counts only together with its mark, a second, empty volume. The mark is created once the content is complete,
+and names the volume and its creation time. If a container names a volume that does not exist, the engine creates an
+empty one. Its creation time then differs from the one in the mark.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MARK = "schedulearn.data.mark"
 """Label of a mark; its value is the key."""
 _VOLUME, _MADE = "schedulearn.data.volume", "schedulearn.data.made"
 _PAIR = "schedulearn.data.pair"
-"""Label of a volume that is filled part by part, and of the one that says which parts came: the same in both."""
+"""Label of a volume that is filled part by part, and of its volume of complete parts; both have the same value."""
 _EMPTY = bytes(1024)
-"""An archive of nothing."""
+"""An empty archive."""
 _MANY = 1_000_000
 
 
 class DataVolumes:
-    """The `SharedData` of one engine, of the service with this `label` and `cluster_id`."""
+    """`SharedData` of one engine, for the service with this `label` and `cluster_id`."""
 
     def __init__(self, engine: Engine, label: str, cluster_id: str) -> None:
         self._engine = engine
@@ -54,7 +54,7 @@ class DataVolumes:
         return target
 
     def volume_of(self, key: str) -> str | None:
-        """The volume with the content, all of it; None: it is not there."""
+        """Return the volume with the complete content; None if there is none."""
         with self._engine.errors("look for data"):
             mark = self._inspect(self._mark(key))
             if mark is None:
@@ -71,8 +71,8 @@ class DataVolumes:
             self._remove(self._mark(key))
             name = self._name(key)
             if parts is None or not self.begun(key):
-                self._parts.drop(name)  # first: it says what is in the other one
-                self._content.load(name, [_EMPTY])  # in place of what another service left unfinished
+                self._parts.drop(name)  # first, because it describes the content of the other one
+                self._content.load(name, [_EMPTY])  # replaces unfinished content of another service
                 if parts is not None:
                     self._make_pair(name)
             try:
@@ -115,19 +115,21 @@ class DataVolumes:
         with self._engine.errors("remove data"):
             self._parts.drop(self._name(key))
             self._content.drop(self._name(key))
-            if self._inspect(DATA.volume(self._name(key))) is None:  # else a container has it
+            if self._inspect(DATA.volume(self._name(key))) is None:  # otherwise a container uses it
                 self._remove(self._mark(key))
 
     def _make_pair(self, name: str) -> None:
-        """Volumes that know of each other, as one that an engine makes by itself does not. Their times can't tell: an
-        engine's time of a volume is that at which a file came into it last."""
+        """Create the volumes of content and of complete parts, with a common label.
+
+        A volume that an engine creates by itself lacks the label. Creation times can't be compared here: an engine's
+        time of a volume changes when a file is added to it."""
         self._content.drop(name)
         labels = {**self._labels, _PAIR: uuid.uuid4().hex}
         for kind in (DATA, PARTS):
             self._engine.api.create_volume(kind.volume(name), labels={**labels, kind.label: name})
 
     def _add(self, name: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str]) -> None:
-        """Each part is noted once all of it is there."""
+        """Add the archives, and record each part once it is complete."""
         with self._content.filling(name) as put, self._parts.filling(name) as note:
             for number, archive in enumerate(archives):
                 put(archive)
@@ -141,7 +143,9 @@ class DataVolumes:
         self._engine.api.create_volume(self._mark(key), labels=labels)
 
     def _name(self, key: str) -> str:
-        """Services on one engine don't share: each removes what its own jobs need no more."""
+        """Return the volume's name, which includes the service's id.
+
+        Services on one engine don't share data, because each removes data that its own jobs no longer need."""
         return f"{self._service}-{folder_name(key)}"
 
     def _mark(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What an ended container leaves on its own disk, as the engine tells the difference to its image."""
+"""Untracked files of an ended container, from the engine's diff to its image."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _REMOVED = 2
 
 
 def stray_files(engine: Engine, inspected: Any) -> list[StrayFile]:
-    """Those that were written since the container was made: the files of its code are older. To ask for its start would
-    be too late: an engine notes that once the command runs already."""
+    """Return the untracked files written since the container was created; the files of its code are older.
+
+    The start time would be too late, because an engine records it when the command is already running."""
     if inspected["State"]["Status"] != "exited":
         return []
     with engine.errors("tell what a container wrote"):

@@ -1,7 +1,7 @@
-"""A job's volume, looked into through a container that has it: nothing of it needs a program on the host.
+"""View of a job's volume through a container that has it.
 
-An engine says of one path what is there, and packs folders as tar archives. It has no call that lists a folder, so a
-list is made from the headers of the archive.
+No program on the host is needed. An engine can return the entry at one path, and pack folders as tar archives. It can't
+list a folder, so a listing is made from the headers of the archive.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from schedulearn.scheduler.runtimes.archives import CHUNK, entry_of, reading, to
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
-# Bits of Go's file modes, by which an engine tells what a path is.
+# Bits of Go's file modes, with which an engine reports the kind of a path.
 _FOLDER, _LINK, _OTHER = 1 << 31, 1 << 27, 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
 class VolumeView:
-    """The `FolderView` of what is at `seen_at` in a container."""
+    """`FolderView` of the folder `seen_at` in a container."""
 
     def __init__(self, engine: Engine, container: str, seen_at: str) -> None:
         self._engine = engine
@@ -44,7 +44,7 @@ class VolumeView:
             answer = api.request("HEAD", url, params={"path": self._full(path)}, timeout=api.timeout)
             if answer.status_code == 404:
                 return None
-            if answer.status_code >= 500:  # it follows links itself, to tell where they lead
+            if answer.status_code >= 500:  # the engine follows links itself, to report their targets
                 raise RuntimeFault(
                     f"the engine can't tell what {path} is: a link to itself, or a chain of too many links"
                 )
@@ -55,7 +55,7 @@ class VolumeView:
         with self._engine.errors("list files"), self._archive(f"{path}/.") as archive:
             found = (entry for entry in map(_direct, _members(archive)) if entry is not None and entry.name > after)
             first = heapq.nsmallest(limit, found, key=lambda entry: entry.name)
-        # A second name of a file that the archive had before comes without its size.
+        # A hard link to a file earlier in the archive has no size there.
         return [entry if entry.bytes else self.stat(f"{path}/{entry.name}") or entry for entry in first]
 
     def read(self, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ class VolumeView:
                 if not data:
                     raise RuntimeFault(f"{path} ended too early: ask for it again")
                 left -= len(data)
-                if wanted := data[max(0, len(data) + left - length) :]:  # there is no way to begin later
+                if wanted := data[max(0, len(data) + left - length) :]:  # the engine can't start at an offset
                     yield wanted
 
     def pack(self, path: str) -> Iterator[bytes]:
@@ -94,7 +94,7 @@ class VolumeView:
 
 @contextmanager
 def _whole(path: str) -> Iterator[None]:
-    """An archive that ends too early is a file that changed, or a connection that broke."""
+    """Convert TarError into RuntimeFault: a truncated archive means that a file changed or the connection broke."""
     try:
         yield
     except tarfile.TarError as error:
@@ -103,12 +103,12 @@ def _whole(path: str) -> Iterator[None]:
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     while (member := archive.next()) is not None:
-        archive.members = []  # type: ignore[attr-defined]  # it would keep them all
+        archive.members = []  # type: ignore[attr-defined]  # tarfile would keep all of them
         yield member
 
 
 def _direct(member: tarfile.TarInfo) -> FileEntry | None:
-    """What is directly in the packed folder; None for what is deeper, and for the folder itself."""
+    """Return a direct entry of the packed folder; None for deeper entries and for the folder itself."""
     parts = PurePosixPath(member.name).parts
     return entry_of(member, parts[0]) if len(parts) == 1 else None
 

@@ -1,1 +1,1 @@
-"""The code that jobs bring along: archives of one form, where they are kept, and how they are fetched by git."""
+"""Pushed code of jobs: archive format, store, and fetching by git."""

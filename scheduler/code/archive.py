@@ -1,7 +1,8 @@
-"""Code as an archive. One content has one archive, byte for byte, whoever packs it: its name is its digest.
+"""Reproducible archives of code, named by their digest.
 
-An archive is a tar file without compression: sorted paths, no owner, one time for all, only files, folders and links
-that stay inside. The service packs anew whatever it is sent, so that nothing else is ever stored or unpacked.
+The same content always gives the same archive, byte for byte. An archive is an uncompressed tar file with sorted paths,
+no owner and one time for all entries. It has only files, folders, and links that stay inside. The service repacks
+everything it receives, so that nothing else is ever stored or unpacked.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import IO, Protocol, cast
 from schedulearn.scheduler.errors import InvalidError
 
 MAX_BYTES = 200 << 20
-"""Of one archive, unless an operator says otherwise."""
+"""Default maximum size of one archive; operators can change it."""
 MAX_FILES = 50_000
 DIGEST = r"sha256:[0-9a-f]{64}"
-_LONGEST_PATH, _LONGEST_PART = 1024, 255  # bytes: what every file system takes
-_HEADER_ROOM = 1 << 20  # bytes that one header, with a long name, may have
+_LONGEST_PATH, _LONGEST_PART = 1024, 255  # maximum bytes, which every file system supports
+_HEADER_ROOM = 1 << 20  # maximum bytes of one header with a long name
 _PIECE = 1 << 20
-_WHEN = 315_619_200  # 2 January 1980: zip files, and so wheels, know no earlier time
+_WHEN = 315_619_200  # 2 January 1980: zip files, and therefore wheels, support no earlier time
 
 
 class Kind(StrEnum):
@@ -37,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Content(Protocol):
-    """What a file holds, to be read once."""
+    """Content of a file, to be read once."""
 
     def read(self, size: int = -1, /) -> bytes: ...
     def close(self) -> None: ...
@@ -45,7 +46,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """One file, folder or symbolic link. `open` gives a file's content."""
+    """One file, folder or symbolic link. `open` returns a file's content."""
 
     path: str
     kind: Kind
@@ -62,7 +63,7 @@ class Written:
 
 
 class _Hashing:
-    """A file that is written from its beginning, with the digest of what was written."""
+    """Writable file that computes the digest of the bytes written to it."""
 
     def __init__(self, target: IO[bytes]) -> None:
         self._target = target
@@ -85,7 +86,9 @@ class _Hashing:
 def write_archive(
     entries: Iterable[Entry], target: IO[bytes], *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
 ) -> Written:
-    """Raises InvalidError for what no archive may hold, naming it; `target` then holds rubbish."""
+    """Write an archive of the entries to `target`.
+
+    Raises InvalidError, which names the entry, for an invalid entry; the content of `target` is then undefined."""
     checked = check_entries(entries, max_bytes, max_files)
     out = _Hashing(target)
     file = cast("IO[bytes]", out)
@@ -106,7 +109,7 @@ def write_archive(
 
 
 def check_entries(entries: Iterable[Entry], max_bytes: int, max_files: int) -> list[Entry]:
-    """The entries, sorted by path. Raises InvalidError."""
+    """Return the entries, sorted by path. Raises InvalidError for invalid ones."""
     found: dict[str, Entry] = {}
     size = 0
     for entry in entries:
@@ -143,8 +146,9 @@ def _check_link(entry: Entry) -> None:
 
 
 def link_stays_inside(path: str, target: str) -> bool:
-    """Whether a link at `path` leads nowhere but into the archive's folder. `..` counts at the beginning only: after
-    another link it could mean anything."""
+    """Whether the target of a link at `path` is inside the archive's folder.
+
+    `..` is allowed only at the start of `target`: after another link, it could lead anywhere."""
     parts = target.split("/")
     while parts and parts[0] in ("..", "."):
         parts.pop(0)
@@ -170,7 +174,7 @@ def _check_parents(found: Mapping[str, Entry]) -> None:
 def _header(entry: Entry) -> tarfile.TarInfo:
     info = tarfile.TarInfo(entry.path)
     info.mtime = _WHEN
-    # Everybody may write: whose it is, is for where it is unpacked. A container's user may be anyone.
+    # All users may write, because a container may run as any user. Ownership is decided where it is unpacked.
     info.mode = 0o777 if entry.executable or entry.kind is not Kind.FILE else 0o666
     info.size = entry.size
     match entry.kind:
@@ -182,7 +186,7 @@ def _header(entry: Entry) -> tarfile.TarInfo:
 
 
 class _Bounded:
-    """A file of which no piece that is read at once is large: a header that says it is can't fill the memory."""
+    """File with a limit for each read, so that a header with a wrong size can't fill the memory."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -200,8 +204,9 @@ class _Bounded:
 
 
 def read_entries(source: IO[bytes], max_files: int = MAX_FILES) -> list[Entry]:
-    """What somebody's tar file holds, from its present position. Raises InvalidError for one that is cut off or
-    damaged, and for what is neither file, folder nor symbolic link."""
+    """Return the entries of an untrusted tar file, from its current position.
+
+    Raises InvalidError for a truncated or damaged file, and for an entry that is no file, folder or symbolic link."""
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", _Bounded(source)), mode="r:", encoding="utf-8") as tar:
             entries = list(_entries_of(tar, source, max_files))
@@ -215,7 +220,7 @@ def _entries_of(tar: tarfile.TarFile, source: IO[bytes], max_files: int) -> Iter
     count = 0
     while (info := tar.next()) is not None:
         count += 1
-        if count > max_files + 1:  # its own folder may stand in it
+        if count > max_files + 1:  # the top folder itself may be an entry
             raise InvalidError(f"the archive holds more than {max_files} files and folders")
         path = info.name.removeprefix("./").rstrip("/")
         if path in ("", ".") and info.isdir():
@@ -235,14 +240,14 @@ def _entries_of(tar: tarfile.TarFile, source: IO[bytes], max_files: int) -> Iter
 
 
 def _check_end(source: IO[bytes], offset: int) -> None:
-    """A tar file ends with blocks of zeros: one that just stops was cut off."""
+    """Raise InvalidError for a truncated tar file, which lacks the blocks of zeros at the end."""
     source.seek(offset)
     if source.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
         raise InvalidError("the archive is cut off, or damaged in the middle")
 
 
 class _Part:
-    """Some bytes of a file, as a file to be read once."""
+    """Byte range of a file, as a file to be read once."""
 
     def __init__(self, source: IO[bytes], start: int, size: int) -> None:
         self._source = source
@@ -257,11 +262,11 @@ class _Part:
         return data
 
     def close(self) -> None:
-        """The file itself stays open: others read it too."""
+        """Do nothing: the underlying file stays open for other readers."""
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Fills an empty folder with one of our archives; what this process makes has the rights that its umask leaves."""
+    """Unpack one of our archives into an empty folder, with the permissions that this process's umask allows."""
     with archive.open("rb") as source:
         for entry in check_entries(read_entries(source), 1 << 62, MAX_FILES * 100):
             path = folder / entry.path
@@ -281,7 +286,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def open_file(path: str) -> Content:
-    """For `Entry.open`."""
+    """Open a file, for `Entry.open`."""
     return open(path, "rb")
 
 

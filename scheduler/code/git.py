@@ -1,7 +1,8 @@
-"""Code from a git server, as of one commit: fetched by the `git` command with bounds in time and size.
+"""Fetching of code from a git server at one commit.
 
-Only the servers that the operator named are asked, over https unless their entry says http. No redirect is followed,
-no hook or configuration of this machine is used, and neither submodules nor anything beside the one commit comes.
+It uses the `git` command, with limits on time and size. Only servers named by the operator are used, over https unless
+their entry says http. Redirects are not followed, and hooks and configuration of this machine are not used. Only the
+one commit is fetched, without submodules.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from schedulearn.scheduler.errors import InvalidError
 FETCH_S = 60.0
 GIT_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 REF = r"[A-Za-z0-9_][A-Za-z0-9_./+@-]*"
-_BLOCK = 512  # bytes that a shell's `ulimit -f` counts in
+_BLOCK = 512  # bytes per unit of a shell's `ulimit -f`
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,9 @@ class GitCode:
 
 
 def check_host(url: str, allowed: Sequence[str]) -> None:
-    """Raises InvalidError for a server that the operator did not name. `allowed`: host, host:port, or with `http://`
-    before it; `*` is any over https."""
+    """Raise InvalidError for a server that the operator did not allow.
+
+    An entry of `allowed` is a host or host:port, with `http://` before it for http; `*` is any server over https."""
     parts = urlsplit(url)
     origin = parts.netloc.lower()
     if parts.scheme == "https" and ("*" in allowed or origin in allowed or f"https://{origin}" in allowed):
@@ -50,8 +52,10 @@ def check_host(url: str, allowed: Sequence[str]) -> None:
 
 
 def fetch_git(url: str, ref: str, store: CodeStore, allowed: Sequence[str], seconds: float = FETCH_S) -> GitCode:
-    """The commit that `ref` (a branch, a tag or a whole commit id) is now, stored as an archive. Raises InvalidError
-    with git's own words where it can't be had."""
+    """Fetch the commit that `ref` currently refers to, and store it as an archive.
+
+    `ref` is a branch, a tag or a full commit id. Raises InvalidError with git's message if the commit can't be
+    fetched."""
     check_host(url, allowed)
     if shutil.which("git") is None:
         raise InvalidError("the service has no `git` command: install it, or send the code itself", field="code.git")
@@ -74,7 +78,7 @@ class _Git:
         self._deadline = deadline
 
     def run(self, *words: str) -> str:
-        # A shell sets the bound on each file, so that it holds for git and all that git starts. Its packs are one file.
+        # A shell sets the limit per file, so that it applies to git and all its children. A pack is a single file.
         bound = f'ulimit -f {self._bound // _BLOCK} && exec "$@"'
         options = ("http.followRedirects=false", "core.hooksPath=/dev/null", "fetch.unpackLimit=1", "gc.auto=0")
         settings = [word for option in options for word in ("-c", option)]

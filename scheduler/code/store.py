@@ -1,7 +1,7 @@
-"""Where archives are kept: one file each, named by its digest, whole or not there at all.
+"""Store of code archives, one file each, named by its digest.
 
-The files are all there is: when one was used last is its time. A service that is killed at any moment leaves nothing
-but files that begin with a dot, which the next one removes.
+A file is complete or absent. The files are the only state; the modification time of a file is its last use. A service
+that is killed at any moment leaves only files that begin with a dot, which the next service removes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _GZIP = b"\x1f\x8b"
 _PIECE = 1 << 20
 _TAR_ROOM = 2048
-"""Bytes that a file costs in a tar file beside its content, at most: its header, its long name, the rest of a block."""
+"""Maximum overhead in bytes of a file in a tar file: header, long name, padding of the last block."""
 _FRESH_S = 3600.0
-"""So long an archive stays that was just sent or named: the job that needs it may be about to be stored."""
+"""Time for which an archive stays after it was sent or named: a job that needs it may be about to be stored."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class StoredCode:
 
 
 class CodeStore:
-    """Thread-safe. `max_bytes` and `max_files` bound one archive."""
+    """Store of code archives. Thread-safe. `max_bytes` and `max_files` limit one archive."""
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> None:
-        """Only one at a time may use `folder`: what others left half-written is removed."""
+        """Only one store at a time may use `folder`: partial files are removed."""
         self.folder = folder
         self.max_bytes = max_bytes
         self.max_files = max_files
@@ -63,7 +63,7 @@ class CodeStore:
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
 
     def path(self, digest: str) -> Path:
-        """Where such an archive is, if it is there. Raises InvalidError for what is no digest."""
+        """Return the path of an archive, whether or not it exists. Raises InvalidError for an invalid digest."""
         if not re.fullmatch(DIGEST, digest):
             raise InvalidError("a digest is sha256: and 64 hexadecimal digits", field="digest")
         return self.folder / f"{digest.removeprefix('sha256:')}.tar"
@@ -76,12 +76,12 @@ class CodeStore:
         return StoredCode(digest, found.st_size, found.st_mtime)
 
     def all(self) -> list[StoredCode]:
-        """By last use, the longest unused first."""
+        """Return all archives by last use, the longest unused first."""
         found = (self.find(f"sha256:{path.stem}") for path in self.folder.glob("*.tar"))
         return sorted((each for each in found if each is not None), key=lambda each: (each.used_at, each.digest))
 
     def use(self, digest: str) -> bool:
-        """Notes that somebody needs an archive; False: it is not there."""
+        """Record a use of an archive. False if it is not there."""
         with self._lock:
             try:
                 os.utime(self.path(digest))
@@ -90,7 +90,7 @@ class CodeStore:
         return True
 
     def read(self, digest: str, path: str, most: int) -> bytes:
-        """One file of an archive. Raises InvalidError where it is not there, or larger than `most` bytes."""
+        """Return one file of an archive. Raises InvalidError if it is not there, or larger than `most` bytes."""
         try:
             with self.path(digest).open("rb") as archive:
                 for entry in read_entries(archive, self.max_files):
@@ -108,7 +108,9 @@ class CodeStore:
         return Upload(self)
 
     def keep(self, entries: Callable[[], list[Entry]], expected: str | None = None) -> StoredCode:
-        """Packs and stores what `entries` gives, unless it is there. `expected`: the digest that its sender says."""
+        """Pack and store the result of `entries`, unless it is stored already.
+
+        `expected` is the sender's digest; raises InvalidError if the archive has a different one."""
         with self.partial() as target:
             written = write_archive(entries(), target, max_bytes=self.max_bytes, max_files=self.max_files)
             if expected not in (None, written.digest):
@@ -126,8 +128,8 @@ class CodeStore:
 
     @contextmanager
     def partial(self) -> Iterator[IO[bytes]]:
-        """A private file beside the archives that is gone afterwards. Raises NoSpaceError where the disk is full."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
+        """Open a private temporary file beside the archives. Raises NoSpaceError if the disk is full."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
         with (
             full_disk_told(self.folder),
             tempfile.NamedTemporaryFile(prefix=_PARTIAL, dir=self.folder, delete=False) as file,
@@ -148,8 +150,9 @@ class CodeStore:
             os.close(folder)
 
     def prune(self, needed: Callable[[], Collection[str]], room: int, now: float) -> list[StoredCode]:
-        """Removes archives until the rest fits into `room`, the longest unused first; 0: no bound. `needed` names
-        those that must stay: it is asked while none can be named anew."""
+        """Remove the longest unused archives until the rest fits into `room` bytes; 0 means no limit.
+
+        `needed` returns the digests that must stay. It is called while no other archive can be used."""
         gone: list[StoredCode] = []
         with self._lock:
             stored = self.all()
@@ -166,7 +169,9 @@ class CodeStore:
 
 
 class Upload:
-    """An archive that is just being sent, as a tar file or one that gzip made smaller. Gone when it is left."""
+    """Archive that is being sent, as a tar file, optionally compressed by gzip.
+
+    Leaving its context removes the temporary file."""
 
     def __init__(self, store: CodeStore) -> None:
         self._store = store
@@ -185,7 +190,7 @@ class Upload:
         self._open.close()
 
     def write(self, data: bytes) -> None:
-        """Raises TooLargeError, InvalidError and NoSpaceError."""
+        """Add received bytes. Raises TooLargeError, InvalidError and NoSpaceError."""
         self.received += len(data)
         if self.received > self._most:
             raise self._too_large()
@@ -222,7 +227,7 @@ class Upload:
         )
 
     def finish(self, expected: str | None = None) -> StoredCode:
-        """Stores what was written. Raises InvalidError for what is no whole archive, or not the `expected` one."""
+        """Store the archive. Raises InvalidError if it is incomplete or invalid, or not the `expected` one."""
         if self._inflate is not None and not self._inflate.eof:
             raise InvalidError("the compressed archive is cut off")
         if not self.received:
@@ -233,14 +238,14 @@ class Upload:
 
 
 def check_room(folder: Path) -> None:
-    """Raises NoSpaceError below the low-water mark."""
+    """Raise NoSpaceError if free disk space is below the low-water mark."""
     if is_low(folder):
         raise NoSpaceError(f"the disk of {folder} is almost full: nothing more is taken until somebody makes room")
 
 
 @contextmanager
 def full_disk_told(folder: Path) -> Iterator[None]:
-    """Turns the errors of a full disk into NoSpaceError."""
+    """Convert the errors of a full disk into NoSpaceError."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Data sets and models that the service keeps: what one holds, and where its files are."""
+"""Data sets and models stored by the service: manifests and file store."""

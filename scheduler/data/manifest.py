@@ -1,4 +1,7 @@
-"""What a version of a data set holds: a list of its files by their content, so that equal content has one digest."""
+"""Manifest of a version of a data set.
+
+It lists the files by the digests of their content, so that equal content has the same digest.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from schedulearn.scheduler.errors import InvalidError
 
 BLOB = r"[0-9a-f]{64}"
 MAX_BYTES = 200 << 30
-"""Of one version, unless an operator says otherwise."""
+"""Default maximum size of one version; operators can change it."""
 MAX_FILES = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _REFERENCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})(?:@([1-9][0-9]{0,8}))?")
@@ -23,7 +26,7 @@ REFERENCE = rf"^{_REFERENCE.pattern}$"
 
 @dataclass(frozen=True)
 class Item:
-    """One file, folder or symbolic link. `blob`: SHA-256 of a file's content, as hexadecimal digits."""
+    """One file, folder or symbolic link. `blob` is the SHA-256 of a file's content, as hexadecimal digits."""
 
     path: str
     kind: Kind
@@ -41,7 +44,7 @@ class Blob:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Checked and sorted by path: make one by `manifest_of` or `read_manifest`."""
+    """List of items, checked and sorted by path. Create it with `manifest_of` or `read_manifest`."""
 
     items: Sequence[Item]
 
@@ -55,7 +58,7 @@ class Manifest:
 
     @property
     def blobs(self) -> Iterator[Blob]:
-        """Each content once."""
+        """Distinct contents."""
         seen = set()
         for item in self.items:
             if item.kind is Kind.FILE and item.blob not in seen:
@@ -63,7 +66,9 @@ class Manifest:
                 yield Blob(item.blob, item.size)
 
     def parts(self, size: int, files: int) -> Iterator[Manifest]:
-        """In order, the same whenever it is asked: each of `size` bytes and `files` items at most, or of one item."""
+        """Split the manifest into parts of at most `size` bytes and `files` items; a larger item is a part by itself.
+
+        The order is that of the items, and the parts are the same in every call."""
         part: list[Item] = []
         room = size
         for item in self.items:
@@ -76,7 +81,7 @@ class Manifest:
             yield Manifest(tuple(part))
 
     def text(self) -> builtins.bytes:
-        """The one form that it has: its digest is that of these bytes."""
+        """Return the canonical form, whose digest is the manifest's digest."""
         rows = [[i.path, i.kind.value, i.size, i.executable, i.target, i.blob] for i in self.items]
         return json.dumps(rows, separators=(",", ":")).encode()
 
@@ -86,7 +91,7 @@ class Manifest:
 
 
 def manifest_of(items: Iterable[Item], max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> Manifest:
-    """Raises InvalidError for what no data set may hold, naming it."""
+    """Create a manifest. Raises InvalidError, which names the item, for an invalid item."""
     found = {item.path: item for item in items}
     sizes: dict[str, int] = {}
     for item in found.values():
@@ -101,13 +106,13 @@ def manifest_of(items: Iterable[Item], max_bytes: int = MAX_BYTES, max_files: in
 
 
 def read_manifest(text: bytes) -> Manifest:
-    """What `Manifest.text` made."""
+    """Parse the result of `Manifest.text`."""
     rows = json.loads(text)
     return Manifest(tuple(Item(path, Kind(kind), *rest) for path, kind, *rest in rows))
 
 
 def check_name(name: str) -> str:
-    """Raises InvalidError for what can't name a data set."""
+    """Raise InvalidError for an invalid name of a data set; otherwise return the name."""
     if not _NAME.fullmatch(name):
         raise InvalidError(
             f"{name[:120]!r} can't name a data set: 100 letters, digits, '_', '.' and '-' at most, not first '.'",
@@ -117,7 +122,7 @@ def check_name(name: str) -> str:
 
 
 def split_reference(reference: str) -> tuple[str, int | None]:
-    """(name, version) of `NAME` or `NAME@3`; without a version the newest one is meant. Raises InvalidError."""
+    """Split `NAME` or `NAME@3` into (name, version); None means the newest version. Raises InvalidError."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise InvalidError(f"{reference[:120]!r} is neither NAME nor NAME@3, a name and a version of it", field="data")
@@ -129,8 +134,9 @@ def reference(name: str, version: int) -> str:
 
 
 def kept_path(path: str) -> str:
-    """Of what is to be kept, below a job's outputs, which it may name first; empty: all of them. Raises
-    InvalidError."""
+    """Return a path to publish, relative to a job's outputs; empty for all of them. Raises InvalidError.
+
+    `path` may start with `/outputs`."""
     inner = path.strip("/")
     if path.startswith("/"):
         if inner != "outputs" and not inner.startswith("outputs/"):

@@ -1,8 +1,8 @@
-"""Where the content of data sets is kept: each file once, named by its digest, and a manifest for each version.
+"""Store of the content of data sets.
 
-A file has its name only when all of it is there and its digest was found to be right; a manifest is written once all
-of its files are. What was sent in part stays for a day, so that an upload goes on where it was cut, also after the
-service was killed.
+It has each file once, named by its digest, and a manifest for each version. A file gets its name only when it is
+complete and its digest is verified. A manifest is written once all its files are stored. Partial uploads stay for a
+day, so that they can be resumed, even after the service was killed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from schedulearn.scheduler.data.manifest import (
 from schedulearn.scheduler.errors import ConflictError, InvalidError, NoSpaceError, NotFoundError
 
 BATCH_BYTES, BATCH_FILES = 64 << 20, 2000
-"""Of one request that sends many small files."""
+"""Limits of one request that sends many small files."""
 FRESH_S = 86_400.0
-"""So long content stays that no version names: an upload may go on."""
+"""Time for which content stays that no version names, because an upload may be resumed."""
 _PIECE = 1 << 20
 _WHEN = 315_619_200  # as in archives of code
 
 
 @dataclass(frozen=True)
 class MissingBlob:
-    """Content that must be sent; `received` bytes of it are here."""
+    """Content that must be sent; `received` bytes of it are stored."""
 
     name: str
     size: int
@@ -50,8 +50,10 @@ class MissingBlob:
 
 
 class DataStore:
-    """Thread-safe. `room` bounds all content together, `per_user` the versions of one user; 0: as much as the disk
-    holds."""
+    """Store of the content of data sets. Thread-safe.
+
+    `room` limits all content together, and `per_user` the versions of one user, in bytes. 0 means no limit except the
+    disk."""
 
     def __init__(
         self,
@@ -70,15 +72,17 @@ class DataStore:
         self._blobs, self._versions, self._incoming = folder / "blobs", folder / "versions", folder / "incoming"
         self._lock = threading.Lock()  # between the end of an upload, a new version and a removal
         self._open: set[str] = set()
-        """Content that is just being sent."""
+        """Names of the content that is being sent."""
         for each in (self._blobs, self._versions, self._incoming):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    # Sent in.
+    # Uploads.
 
     def missing(self, manifest: Manifest) -> list[MissingBlob]:
-        """What of it is not here yet. What is here stays for a day, whether or not a version names it. Raises
-        NoSpaceError where all of it would not fit into `room`."""
+        """Return the content of a manifest that is not stored yet.
+
+        The content that is stored stays for a day, whether or not a version names it. Raises NoSpaceError if the
+        missing content would not fit into `room`."""
         found = []
         for blob in manifest.blobs:
             if not self._touch(blob):
@@ -92,8 +96,10 @@ class DataStore:
         return found
 
     def append(self, name: str, size: int, offset: int) -> BlobUpload:
-        """To send the content `name` from `offset` on, in a `with`. Raises ConflictError where so much is not here, or
-        another one sends it just now."""
+        """Return a context manager for sending the content `name` from `offset` on.
+
+        It raises ConflictError if the stored bytes don't end at `offset`, or if another request is sending the
+        content."""
         _check_blob(name)
         if not 0 <= size <= self.max_bytes:
             raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)", field="size")
@@ -101,8 +107,9 @@ class DataStore:
         return BlobUpload(self, name, size, offset)
 
     def put_many(self, source: IO[bytes]) -> int:
-        """Takes a tar file of which each file is named by its digest. The number of them. Raises InvalidError; what is
-        right before the fault is kept."""
+        """Store the files of a tar file, each of which is named by its digest; return their number.
+
+        Raises InvalidError for an invalid entry; no file is stored then."""
         check_room(self.folder)
         ready: list[tuple[Path, str]] = []
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._incoming) as folder, full_disk_told(self.folder):
@@ -115,13 +122,15 @@ class DataStore:
                     if _copy(content.read, target) != entry.path:
                         raise InvalidError(f"the content of {entry.path} has another digest: it changed on its way")
                 ready.append((path, entry.path))
-            os.sync()  # one for all of them: a flush for each file would take most of the time
+            os.sync()  # once for all files: flushing each file would take most of the time
             for path, name in ready:
                 self._commit(path, name)
         return len(ready)
 
     def add(self, pieces: Iterator[bytes]) -> Blob:
-        """Stores content that is read here, whatever it is. Raises NoSpaceError."""
+        """Store content whose digest is not known in advance.
+
+        Raises NoSpaceError, and InvalidError if it is too large."""
         check_room(self.folder)
         size = 0
         digest = hashlib.sha256()
@@ -140,7 +149,7 @@ class DataStore:
         return Blob(digest.hexdigest(), size)
 
     def keep(self, manifest: Manifest) -> str:
-        """The digest of the version, all of whose content is here. Raises ConflictError where some is not."""
+        """Store a version, and return its digest. Raises ConflictError if some of its content is not stored."""
         digest = manifest.digest
         with self._lock, full_disk_told(self.folder):
             lacking = next((blob for blob in manifest.blobs if not self._touch(blob)), None)
@@ -158,27 +167,29 @@ class DataStore:
             _flush_folder(self._versions)
         return digest
 
-    # Read.
+    # Reading.
 
     def manifest(self, digest: str) -> Manifest:
-        """Raises NotFoundError."""
+        """Return the manifest of a version. Raises NotFoundError."""
         try:
             return read_manifest(self._version(digest).read_bytes())
         except FileNotFoundError:
             raise NotFoundError(f"the content {digest} is not stored here, or not any more") from None
 
     def pack(self, manifest: Manifest) -> Iterator[bytes]:
-        """A version, or a part of it, as a tar archive. Raises OSError while it is read."""
+        """Return a version, or a part of it, as a tar archive. Reading it may raise OSError."""
         return _packed(manifest, self._blob)
 
     def used(self) -> int:
-        """Bytes of all content, with what was sent in part."""
+        """Return the bytes of all content, including partial uploads."""
         return sum(entry.stat().st_size for folder in (self._blobs, self._incoming) for entry in _files_below(folder))
 
-    # Removed.
+    # Removal.
 
     def collect(self, needed: Callable[[], Collection[str]], now: float) -> int:
-        """Removes what no version in `needed` names and nobody sent within a day. Bytes that are free then."""
+        """Remove unused content, and return the number of bytes freed.
+
+        Content is unused if no version in `needed` names it and it was not sent within a day."""
         freed = 0
         with self._lock:
             wanted, named = needed(), set[str]()
@@ -210,7 +221,7 @@ class DataStore:
             return 0
 
     def _touch(self, blob: Blob) -> bool:
-        """Whether it is here, whole; it then counts as just sent."""
+        """Whether the content is completely stored. If True, it counts as just sent."""
         path = self._blob(blob.name)
         try:
             if path.stat().st_size != blob.size:
@@ -229,7 +240,7 @@ class DataStore:
 
 
 class BlobUpload:
-    """Content that is just being sent. What came stays when it is left before its end."""
+    """Upload of content. Received bytes stay if the upload ends early."""
 
     def __init__(self, store: DataStore, name: str, size: int, offset: int) -> None:
         self._store = store
@@ -262,7 +273,7 @@ class BlobUpload:
         return self._file.tell()
 
     def write(self, data: bytes) -> None:
-        """Raises InvalidError for more than the content has, and NoSpaceError."""
+        """Add received bytes. Raises InvalidError for more bytes than the content has, and NoSpaceError."""
         if self.received + len(data) > self._size:
             raise InvalidError(f"more than the {self._size} bytes of {self._name} came")
         with full_disk_told(self._store.folder):
@@ -270,8 +281,9 @@ class BlobUpload:
             self._file.flush()
 
     def finish(self) -> int:
-        """The bytes that are here. Content that is whole gets its name; raises InvalidError, and forgets all of it,
-        where its digest is another."""
+        """Store the content if it is complete; return the number of received bytes.
+
+        If its digest differs, raises InvalidError and deletes all received bytes."""
         if self.received == self._size:
             with full_disk_told(self._store.folder):
                 os.fsync(self._file.fileno())
@@ -285,7 +297,7 @@ class BlobUpload:
 
 
 def blob_of(read: Callable[[int], bytes]) -> str:
-    """The name of content that is read to its end."""
+    """Read content to its end, and return its name."""
     digest = hashlib.sha256()
     while piece := read(_PIECE):
         digest.update(piece)
@@ -293,7 +305,7 @@ def blob_of(read: Callable[[int], bytes]) -> str:
 
 
 def _copy(read: Callable[[int], bytes], target: IO[bytes]) -> str:
-    """The name of what was copied."""
+    """Copy content, and return its name."""
 
     def taken(size: int) -> bytes:
         piece = read(size)

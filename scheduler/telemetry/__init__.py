@@ -1,1 +1,1 @@
-"""Readings of GPUs: from probes into memory, averages and verdicts into the database."""
+"""Telemetry of GPUs, hosts and tasks: recent readings in memory, averages in the database."""

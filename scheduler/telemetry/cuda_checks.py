@@ -1,4 +1,7 @@
-"""Runs the CUDA check of hosts, one at a time each, and writes down what it found."""
+"""Runner of the hosts' CUDA checks, at most one at a time per host.
+
+It stores their results in the database.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from schedulearn.scheduler.store.models import Lease
 
 
 class CudaChecks:
-    """`wake`: the loop should look again."""
+    """CUDA checks in progress. `wake` makes the loop start another scheduling cycle."""
 
     def __init__(self, db: Database, wake: Callable[[], None], clock: Callable[[], float]) -> None:
         self._db = db
@@ -30,7 +33,7 @@ class CudaChecks:
         self._under_way: set[str] = set()
 
     def begin(self, host_id: str, check: CudaCheck) -> None:
-        """Checks the idle GPUs of a host, in a thread of its own, unless that is under way."""
+        """Check the idle GPUs of a host in a separate thread, unless a check of it is already running."""
         with self._lock:
             if host_id in self._under_way:
                 return
@@ -64,7 +67,7 @@ def _idle(conn: Connection, host_id: str) -> list[str]:
 
 
 def _note(conn: Connection, host_id: str, found: Checked, now: float) -> None:
-    """A check that was skipped changes nothing."""
+    """Store the result of a check and its event. A skipped check changes no other state."""
     if found.skipped:
         message = f"CUDA was not checked on {host_id}: {found.skipped}."
     elif not found.errors:

@@ -1,4 +1,4 @@
-"""The most memory of a GPU that each running task was seen with."""
+"""Peak GPU memory of running tasks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from schedulearn.scheduler.core.cluster_state import Task
 
 
 def memory_by_task(reading: GpuReading, tasks: Collection[str]) -> dict[str, int]:
-    """What each of the tasks on a GPU has of its memory, by the processes that the driver shows. A task that is alone
-    there has all that is used, if its processes can't be told from others."""
+    """Return the GPU memory of each task on a GPU, from the processes that the driver shows.
+
+    If its processes can't be identified, a task that is alone on the GPU gets all used memory."""
     found: dict[str, int] = {}
     for process in reading.processes or ():
         if process.task in tasks and process.memory_bytes is not None:
@@ -22,14 +23,14 @@ def memory_by_task(reading: GpuReading, tasks: Collection[str]) -> dict[str, int
 
 
 class GpuMemoryPeaks:
-    """Peaks since they were last taken. Used by one thread, and `notice` by another."""
+    """Peaks since the last `take`. One thread uses it, except for `notice`, which another thread calls."""
 
     def __init__(self) -> None:
         self._tasks_on: Mapping[str, Sequence[str]] = {}
         self._peaks: dict[str, int] = {}
 
     def notice(self, tasks: Sequence[Task], left_out: Collection[str]) -> None:
-        """The live tasks. GPUs of `left_out` are simulated: what is read there is made up."""
+        """Set the live tasks. The GPUs in `left_out` are simulated, so their readings are not real."""
         on: dict[str, list[str]] = {}
         for task in tasks:
             for uuid in task.gpu_uuids if task.running else ():
@@ -44,6 +45,6 @@ class GpuMemoryPeaks:
                     self._peaks[task_id] = max(size, self._peaks.get(task_id, 0))
 
     def take(self) -> dict[str, int]:
-        """Task -> bytes of one GPU."""
+        """Return task -> peak bytes on one GPU, and start again from zero."""
         peaks, self._peaks = self._peaks, {}
         return {task_id: size for task_id, size in peaks.items() if size > 0}

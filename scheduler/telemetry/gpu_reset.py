@@ -1,4 +1,4 @@
-"""Reset of one GPU by `nvidia-smi`, of the machine of this process."""
+"""Reset of a GPU of this machine by `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from schedulearn.scheduler.errors import RuntimeFault
 
 RESET_S = 120.0
-"""After which a reset counts as stuck."""
+"""Time after which a reset counts as stuck."""
 
 
 def reset_command(uuid: str) -> list[str]:
@@ -17,7 +17,7 @@ def reset_command(uuid: str) -> list[str]:
 
 
 def reset_here(uuid: str) -> None:
-    """Raises RuntimeFault: why the GPU can't be reset from here, and what to do."""
+    """Reset the GPU. Raises RuntimeFault, which says why it can't be reset from here and what to do."""
     by_hand = f"run `{' '.join(reset_command(uuid))}` there as root, then return the GPU"
     if os.geteuid() != 0:
         raise RuntimeFault(f"only root may reset a GPU, and the service runs as uid {os.geteuid()}: {by_hand}")
@@ -32,6 +32,6 @@ def reset_here(uuid: str) -> None:
 
 
 def refusal(output: str, code: int) -> str:
-    """Return what `nvidia-smi` says of a reset that it did not do."""
+    """Return the error message for a reset that `nvidia-smi` did not carry out."""
     said = " ".join(line.strip() for line in output.splitlines() if line.strip())
     return f"nvidia-smi did not reset it (exit code {code}): {said[-500:] or 'it said nothing'}"

@@ -1,6 +1,6 @@
-"""The last minutes of every GPU in memory, second by second, and what the database keeps of them. Thread-safe.
+"""Recent GPU readings in memory by second, and their averages for the database.
 
-All times are those at which a reading arrived here, in seconds since the epoch: clocks of hosts may be off.
+Thread-safe. All times are times of arrival here, in seconds since the epoch, because clocks of hosts may be off.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from schedulearn.scheduler.store.gpus import MinuteAverages
 from schedulearn.scheduler.telemetry.ring import Ring, mean, shown
 
 SECONDS = 600
-"""So much is kept at one reading a second."""
+"""Length of the history at one reading per second."""
 STALE_S = 10.0
-"""Older readings say nothing of now."""
-_GAP_S = 5.0  # the longest time for which a power is taken to have lasted
+"""Older readings don't count as current."""
+_GAP_S = 5.0  # maximum time for which a power reading is assumed to last
 
 METRICS = ("utilization", "memory_bytes", "temperature", "power_w")
-"""What is kept, as `GpuReading` and `MinuteAverages` call it, in the order of the latter."""
+"""Names of the stored values, as in `GpuReading` and `MinuteAverages`, in the order of the latter."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """`values` in the order of METRICS, None where the GPU does not tell."""
+    """One reading. `values` are in the order of METRICS, None if the GPU does not report one."""
 
     at: float
     values: tuple[float | None, ...]
 
 
 class Telemetry:
-    """Readings go in by `take`, from one thread a host."""
+    """Recent readings of all GPUs. `take` adds readings, from one thread per host."""
 
     def __init__(self, size: int = SECONDS) -> None:
         self._size = size
@@ -52,19 +52,19 @@ class Telemetry:
             self._heard[host_id] = now
 
     def reading(self, uuid: str, now: float) -> GpuReading | None:
-        """The latest; None if there is none, or only a stale one."""
+        """Return the latest reading; None if there is none, or only a stale one."""
         ring = self._rings.get(uuid)
         return ring.latest if ring is not None and now - ring.at <= STALE_S else None
 
     def points(self, uuid: str, since: float, until: float) -> list[Point]:
-        """What is in memory of this time, oldest first."""
+        """Return the readings in memory from this time span, oldest first."""
         with self._lock:
             ring = self._rings.get(uuid)
             rows = ring.rows(since, until) if ring is not None else []
         return [Point(row[0], tuple(shown(value) for value in row[1:-1])) for row in rows]
 
     def minute(self, minute: int) -> list[MinuteAverages]:
-        """The averages of each GPU in this minute, counted since the epoch."""
+        """Return the averages of each GPU in this minute, counted since the epoch."""
         averages: list[MinuteAverages] = []
         with self._lock:
             rings = list(self._rings.items())
@@ -76,8 +76,10 @@ class Telemetry:
         return averages
 
     def joules(self, uuid: str, since: float, until: float) -> float:
-        """Return what a GPU drew from `since` to `until`, as far as it measures that and memory reaches. Its power is
-        taken to be even between two readings, and after a gap to have come in the last _GAP_S."""
+        """Return the energy a GPU drew from `since` to `until`, as far as measured and still in memory.
+
+        The power is assumed to be constant between two readings. The energy of a longer gap is assigned to the last
+        _GAP_S seconds of it."""
         with self._lock:
             ring = self._rings.get(uuid)
             rows = ring.rows(-math.inf, math.inf) if ring is not None else []
@@ -90,7 +92,7 @@ class Telemetry:
         return drawn
 
     def measured_until(self, now: float) -> float:
-        """Return up to when all hosts that were heard lately have sent readings."""
+        """Return the time up to which all hosts that are not stale have sent readings."""
         return min([now, *(at for at in self._heard.values() if now - at <= STALE_S)])
 
     def forget(self, uuids: Sequence[str]) -> None:
@@ -100,7 +102,7 @@ class Telemetry:
 
 
 class _Ring:
-    """A row has METRICS, then the joules drawn since the reading before."""
+    """Readings of one GPU. A row has METRICS, then the joules drawn since the previous reading."""
 
     def __init__(self, size: int) -> None:
         self.at = 0.0
@@ -123,15 +125,15 @@ class _Ring:
         if before is None:
             return 0.0
         if reading.energy_j is not None and before.energy_j is not None:
-            return max(0.0, reading.energy_j - before.energy_j)  # it falls when the driver is loaded anew
+            return max(0.0, reading.energy_j - before.energy_j)  # the counter falls when the driver is reloaded
         return (reading.power_w or 0.0) * min(_GAP_S, max(0.0, now - self.at))
 
     def rows(self, since: float, until: float) -> list[tuple[float, ...]]:
-        """Those in [since, until), oldest first."""
+        """Return the rows in [since, until), oldest first."""
         return self._ring.rows(since, until)
 
 
 def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:
     means = [mean(column) for column in list(zip(*rows, strict=True))[1:-1]]
-    # Whole numbers, which SQLite keeps in a byte or two instead of eight.
+    # Whole numbers, which SQLite stores in one or two bytes instead of eight.
     return [None if value is None else float(round(value)) for value in means]

@@ -1,4 +1,7 @@
-"""Follows the probe of one host in a thread: readings into memory, what they say of its GPUs into the database."""
+"""Thread that follows the probe of one host.
+
+It keeps the readings in memory, and stores the state of the GPUs in the database.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +32,25 @@ from schedulearn.scheduler.telemetry.probes import Probe
 log = logging.getLogger(__name__)
 
 MARGIN_S = 0.5
-"""A reading may have been taken so long before it came."""
+"""Maximum assumed delay between taking a reading and its arrival."""
 UNWATCHED_AFTER_S = 60.0
-"""Since a probe began to fail, after which its GPUs get no more jobs."""
-SILENT_S = 15.0  # without a reading, after which a probe is followed anew
+"""Time since a probe began to fail after which its GPUs get no more jobs."""
+SILENT_S = 15.0  # time without a reading after which a probe is followed anew
 _SILENT = "its probe says nothing any more, and is asked again and again: see whether its engine and driver answer"
 VANISHED_AFTER = 3
-"""Inventories in a row that answered and lack a GPU, after which it is taken for gone."""
-LET_GO_S = 20.0  # in which a probe ends its readings
+"""Number of successive valid inventories without a GPU after which it counts as removed."""
+LET_GO_S = 20.0  # maximum time for a probe to end its readings
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
-_LASTING_S = 30.0  # a probe that was followed for so long was no failure
+_LASTING_S = 30.0  # following a probe for longer than this does not count as a failure
 
 
 class HostWatch:
-    """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again.
-    `hear_machine`: is told what the host says of itself. `unknown`: why its GPUs can't be told, as of the start.
-    `is_held`: whether a job of ours has a GPU. `check_cuda`: begins to look whether CUDA works there."""
+    """Watches the GPUs of one host.
+
+    `tasks_on` returns this service's tasks on the host; None while it does not answer. `wake` makes the loop start
+    another scheduling cycle. `hear_machine` gets the readings of the host itself. `unknown` is the stored reason why
+    its GPUs are not known, at the start. `is_held` says whether a job of this service has a GPU. `check_cuda` starts
+    the CUDA check."""
 
     def __init__(
         self,
@@ -62,13 +68,13 @@ class HostWatch:
     ) -> None:
         self.host_id = host_id
         self.unknown = unknown
-        """Why it can't be told which GPUs there are; empty: that is known, or was yet to be asked."""
+        """Why the GPUs can't be determined; empty if they are known, or not asked yet."""
         self.problem = _problem(unknown) if unknown else "its GPUs are being looked for"
-        """Why its GPUs are not known, or not watched; empty if all is well."""
+        """Why its GPUs are not known or not watched; empty if there is no problem."""
         with db.read() as conn:
             self.driver = store.driver_of(conn, host_id)
             self.gpus = store.for_images(conn, host_id)
-        """Its driver and GPUs, as they were last told: a service that starts anew knows them before the probe does."""
+        """Last stored driver and GPUs: after a restart the service knows them before the first inventory."""
         self._probe = probe
         self._db = db
         self._telemetry = telemetry
@@ -81,37 +87,39 @@ class HostWatch:
         self._is_held = is_held
         self._check_cuda = check_cuda
         self._check_due = False
-        """It was away, or a GPU was returned."""
+        """Whether a CUDA check is due, because the probe failed or a GPU was returned."""
         self._strangers: dict[str, str] = {}
         self._read_at: dict[str, float] = {}
-        """By UUID when the last reading came, by the monotonic clock."""
+        """UUID -> time of arrival of the last reading, by the monotonic clock."""
         self._inventory: Inventory | None = None
         self._missed: dict[str, int] = {}
-        """GPU -> inventories in a row that answered and lack it."""
+        """GPU -> number of successive valid inventories without it."""
         self._last: dict[str, tuple[float, GpuReading]] = {}
-        """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
+        """UUID -> (time of the last sample by the clock of the host, reading in it)."""
         self._heard = 0.0
-        """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
+        """Time of the last reading of any kind, by the monotonic clock; 0 while none is expected."""
         self._answered_at: dict[str, float] = {}
-        """By UUID when the last reading was taken into account that its driver answered, by the monotonic clock."""
+        """UUID -> time of the last processed reading that the driver answered, by the monotonic clock."""
         self._renewed = False
-        """A GPU was returned: it may have been forgotten, though the inventory is the same."""
+        """Whether a GPU was returned: it may be missing in the database although the inventory is the same."""
         self._silent = False
-        """It has told no sample since it fell silent. An inventory may be an old one, told again."""
+        """Whether no sample came since the probe fell silent. An inventory may be an old one, sent again."""
         self._failures = 0
-        """Of following the probe, in a row."""
+        """Number of successive failures to follow the probe."""
         self._failing_since: float | None = None
         self._following = threading.Lock()
         """Held while readings are consumed, and while a GPU is reset."""
         self.judging = threading.RLock()
-        """Held from when a reading is judged until what follows is stored. An operator's word comes before or after."""
+        """Held from judging a reading until its consequences are stored.
+
+        A change by an operator is stored before or after."""
         self._thread = Background(f"probe-{host_id}", self._follow)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Follows no longer; the probe's container stays for the next service."""
+        """Stop following; the probe's container stays for the next service."""
         self._thread.stop()
         self._probe.close()
 
@@ -119,7 +127,7 @@ class HostWatch:
         self._thread.close()
 
     def remove(self) -> None:
-        """Follows no longer, and takes the probe off the host if it answers."""
+        """Stop following, and remove the probe from the host if the host answers."""
         self._thread.stop()
         start_once(f"close-probe-{self.host_id}", partial(self._probe.close, remove=True))
 
@@ -128,8 +136,9 @@ class HostWatch:
         return self._heard >= self._monotonic() - SILENT_S
 
     def last_look_s(self, uuid: str) -> float | None:
-        """Seconds since a GPU answered, infinite while that is yet to come or it is being found out why it does not;
-        None: nobody speaks for it."""
+        """Return the seconds since a GPU answered; None if no probe reports it.
+
+        Infinite before its first answer, and while the cause of a missing answer is being determined."""
         answered_at = self._answered_at.get(uuid)
         if answered_at is None:
             return None if self._failures or self._silent else math.inf
@@ -145,39 +154,39 @@ class HostWatch:
             self._probe.interrupt()
 
     def warnings(self, uuid: str) -> Sequence[str]:
-        """What is odd of a GPU that can be used."""
+        """Return warnings about a usable GPU."""
         known = self._known.get(uuid)
         return known.warnings if known is not None else ()
 
     def as_seen(self, uuid: str) -> store.GpuAsSeen:
-        """What the host shows of a GPU now; where it can't tell which there are, it is taken to be there."""
+        """Return what the host currently shows of a GPU; if its GPUs are not known, the GPU counts as present."""
         if self._inventory is None or self._inventory.problem:
             return store.GpuAsSeen()
         at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
         shown = any(gpu.uuid == uuid for gpu in self._inventory.gpus) and not reading.lost
-        at = max([at, *(xid.at for xid in reading.xids)])  # its clock may have been set back since
+        at = max([at, *(xid.at for xid in reading.xids)])  # its clock may have been set back meanwhile
         return store.GpuAsSeen(shown, at or None, reading.ecc_errors or 0)
 
     def reading_since(self, uuid: str, instant: float) -> GpuReading | None:
-        """The last reading of a GPU; None if none was taken after that, by the monotonic clock."""
+        """Return the last reading of a GPU; None if it was taken before `instant`, by the monotonic clock."""
         if self._read_at.get(uuid, 0.0) < instant + MARGIN_S:
             return None
         return self._last[uuid][1]
 
     def stranger(self, uuid: str) -> str:
-        """Who held memory of a GPU at the last sample, without having it from us; empty: nobody that is known."""
+        """Return the program that used a GPU's memory without a lease at the last sample; empty if none is known."""
         return self._strangers.get(uuid, "") if self.heard_lately else ""
 
     @property
     def is_new(self) -> bool:
-        """Whether the first look at its GPUs is yet to come."""
+        """Whether there was no reading of its GPUs yet."""
         looked = self._inventory is not None and (self._read_at or self._inventory.problem)
         return not (looked or self._failures or self._silent)
 
     def renew(self, uuid: str) -> None:
-        """An operator has returned a GPU: it is judged afresh, and the probe is asked for an inventory.
+        """Judge a GPU again after an operator has returned it, and request an inventory from the probe.
 
-        `judging` must be held since before that was stored.
+        The caller must have held `judging` since before the return was stored.
         """
         if (known := self._known.get(uuid)) is not None:
             self._known[uuid] = known.afresh()
@@ -187,7 +196,7 @@ class HostWatch:
         self._probe.interrupt(renew=True)
 
     def reset(self, uuid: str) -> None:
-        """Resets a GPU while its probe lets go of it. Raises RuntimeFault, or ConflictError while the probe hangs."""
+        """Reset a GPU while its probe has released it. Raises RuntimeFault, or ConflictError if the probe hangs."""
         self._probe.interrupt(renew=True)
         if not self._following.acquire(timeout=LET_GO_S):
             raise ConflictError(f"the probe of {self.host_id} hangs, and does not let go of its GPUs: reboot the host")
@@ -197,7 +206,7 @@ class HostWatch:
             self._following.release()
 
     def _follow(self) -> float:
-        """To the end of the probe's readings. Seconds until it is followed again."""
+        """Follow the probe until its readings end; return the seconds until it is followed again."""
         began = self._monotonic()
         try:
             with self._following:
@@ -211,13 +220,13 @@ class HostWatch:
         self._failures = 0 if self._monotonic() - began > _LASTING_S else self._failures + 1
         if self._silent:
             self.problem = _SILENT
-        elif self._failures:  # else it may well go on at once
+        elif self._failures:  # otherwise it may well continue at once
             self.problem = problem
         self._leave_to_nobody(began, problem)
         return delay_after(self._failures + 1, _BACKOFF_S)
 
     def _leave_to_nobody(self, began: float, problem: str) -> None:
-        """GPUs that nobody has watched for a while get no more jobs; at once if the driver there is broken."""
+        """Give no more jobs to GPUs that were not watched for UNWATCHED_AFTER_S; at once if the driver is broken."""
         if not self._failures:
             self._failing_since = None
             return
@@ -226,7 +235,7 @@ class HostWatch:
         cause = of_start(problem, self.host_id)
         broken = cause is not None and cause.cause.blame is Blame.HOST
         lasts = self._monotonic() - self._failing_since >= UNWATCHED_AFTER_S
-        # Of a host that does not answer at all, its agent tells.
+        # A host that does not answer at all is reported by its agent.
         if (broken or lasts) and self._tasks_on() is not None and not self._thread.stopping:
             why = cause.sentence if cause is not None else problem
             if self._db.write(lambda conn: store.unwatch(conn, self.host_id, why, self._clock())):
@@ -247,7 +256,7 @@ class HostWatch:
     def _take_inventory(self, inventory: Inventory) -> None:
         renewed, self._renewed = self._renewed, False
         if inventory == self._inventory and self.problem == "" and not (self._missed or renewed):
-            self._load(set())  # what was noted of other hosts may say something of these GPUs
+            self._load(set())  # changes stored for other hosts may concern these GPUs
             return
         problem = inventory.problem
         if problem and problem != self.unknown:
@@ -313,14 +322,14 @@ class HostWatch:
         self._write(changes)
         self._answered_at |= {reading.uuid: monotonic for reading in sample.gpus if not reading.stuck}
         if noted:
-            self._load(set())  # repeated ones may have made a GPU unhealthy, or well
-        # After the verdicts: who waits for this sample may rely on them.
+            self._load(set())  # repeated Xids may have made a GPU unhealthy, or healthy
+        # After the verdicts, so that callers who wait for this sample may rely on them.
         self._telemetry.take(self.host_id, sample, now)
         if changes:
             self._wake()
 
     def _write(self, changes: Sequence[Callable[[Connection], None]]) -> None:
-        """All or none: an Xid that is noted without what follows from it would be an old one from then on."""
+        """Store all changes or none: an Xid stored without its consequences would count as an old one afterwards."""
         if not changes:
             return
 
@@ -331,17 +340,17 @@ class HostWatch:
         try:
             self._db.write(write)
         except BaseException:
-            self._known = {}  # what the verdicts made of it is not stored: judged anew by what is
+            self._known = {}  # the verdicts are not stored: the GPUs are judged again from the stored state
             raise
 
 
 def _known(xids: Mapping[int, float]) -> Known:
-    """Of a GPU that is looked at for the first time by this service."""
+    """Return the initial state of a GPU that this service reads for the first time."""
     return Known(xids={code: Xid(code, 0, at) for code, at in xids.items()})
 
 
 def _writes(reading: GpuReading, verdict: Verdict, now: float) -> list[Callable[[Connection], None]]:
-    """What is written down of a verdict."""
+    """Return the database changes of a verdict."""
     uuid = reading.uuid
     writes: list[Callable[[Connection], None]] = []
     if verdict.xids:
@@ -363,7 +372,7 @@ def _problem(why: str) -> str:
 
 
 def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], bool] | None:
-    """Tells which processes belong to `tasks`; None while those are not known."""
+    """Return a function that says whether a process belongs to `tasks`; None if the tasks are not known."""
     if tasks is None:
         return None
     ours = {TASK, *(name for task in tasks for name in (task.task_id, task.container) if name)}

@@ -1,7 +1,8 @@
-"""Watches the GPUs of all hosts: readings into memory, verdicts and averages into the database.
+"""Monitor of the GPUs of all hosts.
 
-One thread a probed host (`host_watch.py`), and one that ticks once a second for all that are simulated, for probes that
-have gone silent and for what is due by the minute.
+It keeps readings in memory, and stores verdicts and averages in the database. Each probed host has a thread
+(`host_watch.py`). Another thread ticks once per second. It simulates GPUs, interrupts silent probes, and does the tasks
+of each minute.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ from schedulearn.scheduler.telemetry.probes import Probe, SimulatedGpu, Simulate
 _DROP_EVERY = 60  # minutes
 
 TasksOn = Callable[[str], Sequence[ObservedTask] | None]
-"""host id -> what runs there of ours; None while it does not answer."""
+"""Host id -> this service's tasks on the host; None while it does not answer."""
 
 
 @dataclass(frozen=True)
 class ClusterUtility:
-    """`utility`: speedups of all jobs together over the GPUs; None: the policy in force knows none. `low`, `high`:
-    within them it leaves the number of hosts as it is; None: it wants none switched."""
+    """Cluster utility for the history.
+
+    `utility` is the sum of the speedups of all jobs, divided by the number of GPUs. It is None if the active policy
+    has none. Between `low` and `high` the policy keeps the number of hosts; None if it never changes that number."""
 
     utility: float | None = None
     low: float | None = None
@@ -54,8 +57,9 @@ class ClusterUtility:
 
 
 class Monitor:
-    """`follow` and `leave` hosts at any time. `wake` is called when the loop should look again, `hear_machine` with
-    what a probe tells of its host itself."""
+    """Watches GPUs of all hosts; hosts can be added (`follow`) and removed (`leave`) at any time.
+
+    `wake` makes the loop start another scheduling cycle. `hear_machine` gets a probe's readings of its host."""
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class Monitor:
         hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
         aged: Callable[[], float] | None = None,
     ) -> None:
-        """`aged`: the clock by which readings get old; None: that of `timing`."""
+        """`aged` is the clock for the age of stored readings; None means the clock of `timing`."""
         self._aged = aged or timing.clock
         self.telemetry = Telemetry()
         self._db = db
@@ -84,13 +88,13 @@ class Monitor:
         self._watches: dict[str, HostWatch] = {}
         self._simulated_probe = SimulatedProbe()
         self._simulated: Mapping[str, Sequence[SimulatedGpu]] = {}
-        """By host, of those that answer."""
+        """Simulated GPUs of the hosts that answer, by host."""
         self._simulated_uuids: Set[str] = frozenset()
         self._busy: Set[str] = frozenset()
         self._held: Set[str] = frozenset()
         """GPUs of live tasks."""
         self._left: dict[str, float] = {}
-        """GPUs that jobs have left, and whose memory is yet to be seen free: when, by the monotonic clock."""
+        """GPU -> when its job left it, by the monotonic clock, while its memory was not yet seen free."""
         self._minute = int(timing.clock() // 60)
         self._energy_until = timing.clock()
         self._energy_asked = 0.0
@@ -118,8 +122,9 @@ class Monitor:
         self._ticker.close()
 
     def follow(self, host_id: str, probe: Probe, unknown: str = "", check: CudaCheck | None = None) -> None:
-        """Begins to follow a host's probe, unless that is done already: then `probe` is not used. `unknown`: why its
-        GPUs can't be told, as of now. `check`: whether CUDA works there."""
+        """Start to follow a host's probe. Does nothing if the host is followed already; `probe` is not used then.
+
+        `unknown` is the stored reason why its GPUs are not known. `check` is its CUDA check."""
         with self._lock:
             if host_id in self._watches or self._ticker.stopping:
                 return
@@ -133,47 +138,49 @@ class Monitor:
             watch.start()
 
     def leave(self, host_id: str) -> None:
-        """Stops following a host that is removed, and takes the probe off it if it answers."""
+        """Stop following a host that is removed, and remove its probe if the host answers."""
         with self._lock:
             watch = self._watches.pop(host_id, None)
         if watch is not None:
             watch.remove()
 
     def problem(self, host_id: str) -> str:
-        """Why the GPUs of a host are not known, or not watched; empty if all is well."""
+        """Return why the GPUs of a host are not known or not watched; empty if there is no problem."""
         watch = self._watches.get(host_id)
         return watch.problem if watch is not None else ""
 
     def unknown(self) -> dict[str, str]:
-        """Hosts of which it can't be told which GPUs there are, with the reason."""
+        """Return host -> reason for the hosts whose GPUs can't be determined."""
         return {host_id: watch.unknown for host_id, watch in list(self._watches.items()) if watch.unknown}
 
     def driver(self, host_id: str) -> str:
-        """The version of NVIDIA's driver on a host; empty while no GPU is known there."""
+        """Return the version of NVIDIA's driver on a host; empty while no GPU is known there."""
         watch = self._watches.get(host_id)
         return watch.driver if watch is not None else ""
 
     def gpus(self, host_id: str) -> HostGpus:
-        """What is known of the real GPUs of a host, as far as images go."""
+        """Return the properties of a host's real GPUs that matter for the choice of an image."""
         watch = self._watches.get(host_id)
         return watch.gpus if watch is not None else HostGpus()
 
     def reading(self, uuid: str) -> GpuReading | None:
-        """The latest of a GPU; None if there is none of the last seconds."""
+        """Return the latest reading of a GPU; None if there is no recent one."""
         return self.telemetry.reading(uuid, self._clock())
 
     def warnings(self, host_id: str, uuid: str) -> Sequence[str]:
-        """What is odd of a GPU that can be used, as sentences without their end."""
+        """Return warnings about a usable GPU, as sentences without their final period."""
         watch = self._watches.get(host_id)
         return watch.warnings(uuid) if watch is not None else ()
 
     def utilization(self, uuid: str) -> float | None:
-        """Measured, in per cent; None for simulated GPUs too: no decision should rest on made-up readings."""
+        """Return the measured utilization in percent; None if unknown.
+
+        It is also None for simulated GPUs, because no decision should depend on simulated readings."""
         reading = None if uuid in self._simulated_uuids else self.reading(uuid)
         return reading.utilization if reading is not None else None
 
     def mean_utilization(self, uuid: str, since: float, until: float) -> float | None:
-        """Of a GPU in this time, in per cent, as far as memory reaches; None for simulated GPUs."""
+        """Return a GPU's mean utilization in percent from the readings in memory; None if unknown or simulated."""
         if uuid in self._simulated_uuids:
             return None
         used = [point.values[0] for point in self.telemetry.points(uuid, since, until)]
@@ -181,7 +188,9 @@ class Monitor:
         return sum(known) / len(known) if known else None
 
     def is_energy_counted(self, uuids: Collection[str], until: float) -> bool:
-        """Whether the database has what these GPUs drew up to then. If not, it soon will, and `wake` is called."""
+        """Whether the database has the energy these GPUs drew before `until`.
+
+        If not, it is stored soon, and `wake` is called then."""
         now = self._clock()
         measured = any(uuid not in self._simulated_uuids and self.telemetry.reading(uuid, now) for uuid in uuids)
         if not measured or self._energy_until >= until:
@@ -190,13 +199,15 @@ class Monitor:
         return False
 
     def last_look_s(self, host_id: str, uuid: str) -> float | None:
-        """Seconds since a GPU of a host answered, infinite while it does not yet; None if no probe speaks for it."""
+        """Return the seconds since a GPU answered; infinite while it has not answered yet, None without a probe."""
         watch = self._watches.get(host_id)
         return watch.last_look_s(uuid) if watch is not None else None
 
     def settling(self, gpus: Sequence[Gpu], tasks: Sequence[Task]) -> Mapping[str, str]:
-        """GPUs that jobs have just left and that nobody may have yet, with what is waited for: a look at them, then
-        their memory. For `SETTLE_S` at most: by then it is somebody else's, or nobody looks."""
+        """Return GPU -> reason for GPUs that jobs have just left and that no job may get yet.
+
+        The GPU must be read again, and then its memory must be free. This takes at most `SETTLE_S`: if the memory is
+        still used then, it belongs to another program, or the GPU is not watched."""
         held = {uuid for task in tasks for uuid in task.gpu_uuids}
         real = {gpu.uuid: gpu for gpu in gpus if not gpu.simulated}
         now = self._timing.monotonic()
@@ -208,7 +219,7 @@ class Monitor:
 
     @property
     def settling_now(self) -> Set[str]:
-        """GPUs that jobs have left, and that nobody may have yet, as of the last turn."""
+        """GPUs that jobs have left and that no job may get yet, as of the last scheduling cycle."""
         return self._left.keys()
 
     def _unsettled(self, gpu: Gpu, left_at: float, now: float) -> str:
@@ -223,11 +234,11 @@ class Monitor:
         return f"{(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory are yet to be left"
 
     def stranger(self, uuid: str) -> str:
-        """Who holds memory of a GPU without having it from us, as of its last reading; empty: nobody that is known."""
+        """Return the program that uses a GPU's memory without a lease, as of the last reading; empty if none."""
         return next((who for watch in list(self._watches.values()) if (who := watch.stranger(uuid))), "")
 
     def notice(self, gpus: Sequence[Gpu], tasks: Sequence[Task], answering: Collection[str]) -> None:
-        """What the loop knows: the GPUs that are present, the live tasks, and the hosts that answer."""
+        """Set the loop's current state: the present GPUs, the live tasks, and the hosts that answer."""
         self._busy = {uuid for task in tasks if task.running and task.paused_at is None for uuid in task.gpu_uuids}
         simulated: dict[str, list[SimulatedGpu]] = {}
         for gpu in gpus:
@@ -238,8 +249,9 @@ class Monitor:
         self._gpu_memory.notice(tasks, self._simulated_uuids)
 
     def return_gpu(self, host_id: str, name: str) -> str:
-        """An operator's word that a GPU, given by index or UUID, is well; its UUID. Errors as `store.return_gpu`, and
-        ConflictError while its host has not been looked at yet."""
+        """Mark a GPU, given by index or UUID, as healthy on an operator's request; return its UUID.
+
+        Raises the errors of `store.return_gpu`, and ConflictError before the first reading of its host."""
         watch = self._looking_watch(host_id)
 
         def as_seen(uuid: str) -> store.GpuAsSeen:
@@ -253,7 +265,9 @@ class Monitor:
         return self._stored_between_looks(watch, change)
 
     def _stored_between_looks(self, watch: HostWatch | None, change: Callable[[Connection], str]) -> str:
-        """Store an operator's word of a GPU, whose UUID `change` returns, and have the GPU judged afresh."""
+        """Store an operator's change of a GPU between two readings, and have the GPU judged again.
+
+        `change` returns the GPU's UUID."""
         with watch.judging if watch is not None else nullcontext():
             uuid = self._db.write(change)
             if watch is not None:
@@ -262,15 +276,19 @@ class Monitor:
         return uuid
 
     def _looking_watch(self, host_id: str) -> HostWatch | None:
-        """That of a host. Raises ConflictError before its first look: what that shows could not be forgiven yet."""
+        """Return the watch of a host. Raises ConflictError before its first reading.
+
+        Errors in the first reading are not known before, and could not be cleared."""
         watch = self._watches.get(host_id)
         if watch is not None and watch.is_new:
             raise ConflictError(f"the GPUs of {host_id} are just being looked at: try again in a moment")
         return watch
 
     def reset_gpu(self, host_id: str, name: str) -> None:
-        """Resets an idle GPU, given by index or UUID, and forgives its errors. Raises NotFoundError, ConflictError for
-        one that is in use or can't be reset, RuntimeFault where the host can't do it."""
+        """Reset an idle GPU, given by index or UUID, and clear its errors.
+
+        Raises NotFoundError, ConflictError for a GPU that is in use or can't be reset, and RuntimeFault if the host
+        can't reset it."""
         gpu = self._db.write(lambda conn: begin_reset(conn, host_id, name))
         watch, error = self._watches.get(host_id), "it failed"
         try:
@@ -313,7 +331,7 @@ class Monitor:
             self._count_energy(now)
 
     def _keep(self, minute: int, now: float) -> None:
-        """Stores the averages of a minute, and the energy that was drawn since it was last counted."""
+        """Store the averages of a minute, and the energy drawn since the last count."""
         averages, measured = self.telemetry.minute(minute), self._utility()
         peaks = self._gpu_memory.take()
         last = min(minute, int(self._aged() // 60)) - self._keep_minutes
@@ -332,7 +350,7 @@ class Monitor:
         self._count_energy(now)
 
     def _count_energy(self, now: float) -> None:
-        """Adds what was drawn since the last call to the tasks that held the GPUs, as far as readings have come."""
+        """Add the energy drawn since the last call to the tasks that held the GPUs, as far as readings have arrived."""
         since, until = self._energy_until, self.telemetry.measured_until(now)
         if until <= since:
             return

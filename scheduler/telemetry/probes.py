@@ -1,4 +1,7 @@
-"""Where readings of a host's GPUs come from: NVML in a child process, a container on the host, or a simulation."""
+"""Probes, the sources of GPU readings.
+
+They are NVML in a child process, a container on the host, or a simulation.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,36 @@ _LIMIT_W, _SLOWDOWN_C = 310.0, 90.0
 
 
 class Probe(Protocol):
-    """One host's GPUs. The conformance tests (tests/runtimes/test_probes.py) hold all to this."""
+    """Source of readings of one host's GPUs.
+
+    The conformance tests (tests/runtimes/test_probes.py) check every implementation against this interface."""
 
     def readings(self) -> Iterator[Reading]:
-        """An inventory first, then about one sample a second, and an inventory again where it changes. Blocks in
-        between. Ends after `close`, or when the probe has ended: call it again then. Raises RuntimeFault if there can
-        be no readings now. One consumer at a time."""
+        """Yield an inventory, then about one sample per second, and another inventory when it changes.
+
+        It blocks in between. It ends after `close`, or when the probe has ended; it can be called again then. Raises
+        RuntimeFault if no readings are possible now. One consumer at a time."""
         ...
 
     def interrupt(self, *, renew: bool = False) -> None:
-        """Ends a `readings` that hangs, with or without an error; from any thread. With `renew` the next one looks
-        afresh at what there is."""
+        """End a running `readings`, even one that hangs, with or without an error. May be called from any thread.
+
+        With `renew` the next `readings` detects the GPUs again."""
         ...
 
     def reset(self, uuid: str) -> None:
-        """Lets go of all GPUs and resets this one, while nobody consumes `readings`. Raises RuntimeFault: why it can't
-        be reset from here, and what to do."""
+        """Release all GPUs and reset this one, while nobody consumes `readings`.
+
+        Raises RuntimeFault, which says why it can't be reset from here and what to do."""
         ...
 
     def close(self, *, remove: bool = False) -> None:
-        """Ends `readings` for good; with `remove` what runs on the host for it goes too, if the host answers."""
+        """End `readings` for good; with `remove` also remove the probe from the host, if the host answers."""
         ...
 
 
 class LocalProbe:
-    """NVML in a child of this process."""
+    """Probe that runs NVML in a child process."""
 
     def __init__(self) -> None:
         self._closed = threading.Event()
@@ -51,7 +59,7 @@ class LocalProbe:
         if self._closed.is_set():
             return
         watchdog = self._watchdog = Watchdog()
-        if self._closed.is_set():  # meanwhile
+        if self._closed.is_set():  # closed meanwhile
             watchdog.stop()
         yield from watchdog.readings()
 
@@ -79,14 +87,14 @@ class _State(NamedTuple):
 
 
 class SimulatedProbe:
-    """Readings of simulated GPUs: they warm up and draw power while a job runs on them."""
+    """Source of readings for simulated GPUs, which warm up and draw power while a job runs on them."""
 
     def __init__(self, seed: int = 0) -> None:
         self._dice = random.Random(seed)  # noqa: S311 - nothing is secret
         self._states: dict[str, _State] = {}
 
     def sample(self, gpus: Sequence[SimulatedGpu], busy: Set[str], now: float) -> Sample:
-        """`busy`: UUIDs of those on which a job runs. Call it once a second."""
+        """Return a sample of the GPUs. `busy` has the UUIDs of those on which a job runs. Call it once per second."""
         return Sample(now, tuple(self._reading(uuid, memory, uuid in busy) for uuid, memory in gpus))
 
     def _reading(self, uuid: str, memory: int, busy: bool) -> GpuReading:

@@ -1,8 +1,8 @@
-"""What running tasks and hosts take of processors, memory, network and disk: looked at every ten seconds, the last
-minutes in memory, averages by the minute in the database.
+"""Resource usage of running tasks and hosts: CPU, memory, network and disk.
 
-A look at a host runs in one of a few threads, and one that is not done keeps only its own host from being looked at
-again: nothing waits for an engine. Without running tasks a look costs next to nothing.
+It is polled every ten seconds. The last minutes are kept in memory, and averages by the minute in the database. A small
+thread pool polls the hosts. A poll that hangs delays only the next poll of the same host, so that nothing else waits
+for an engine. A poll without running tasks costs almost nothing.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
 KEPT_S = 600.0
-"""So much is in memory."""
+"""Length of the history in memory."""
 STALE_S = 3 * EVERY_S
-"""Older readings say nothing of now."""
+"""Older readings don't count as current."""
 MOST_TASKS = 100
-"""Of one host in one look; of more than these, all come in turn."""
-_LOOKS = 4  # at a time
+"""Maximum number of tasks read per host and poll. If there are more, successive polls rotate through them."""
+_LOOKS = 4  # maximum number of concurrent polls
 _SIZE = int(KEPT_S / EVERY_S) + 12
 _DROP_EVERY = 60  # minutes
 _RATES = ("cpu_seconds", "network_in", "network_out", "disk_read", "disk_written")
-"""The counters of tasks and hosts of which rates are made."""
+"""Counters of tasks and hosts that are converted to rates."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class WatchedHost:
 
 @dataclass(frozen=True)
 class TaskReading:
-    """What a task takes now, in the order of `TASK_METRICS`, and all that it took up to now."""
+    """Current resource usage of a task, in the order of `TASK_METRICS`, and its totals."""
 
     host_id: str
     values: tuple[float | None, ...]
@@ -62,15 +62,16 @@ class TaskReading:
 
 @dataclass(frozen=True)
 class HostReading:
-    """What a host's own programs and all tasks take of it now. `rates`, in the order of `_RATES`: None at the first
-    look, and of what can't be told."""
+    """Current resource usage of a host, by all tasks and other programs.
+
+    `rates` are in the order of `_RATES`; None in the first poll, and for unknown values."""
 
     rates: tuple[float | None, ...]
     counters: MachineCounters
 
     @property
     def cpus(self) -> float | None:
-        """Cores that are busy."""
+        """Number of busy cores."""
         return self.rates[0]
 
 
@@ -80,12 +81,12 @@ class _TaskSeries:
     ring: Ring
     last: TaskCounters | None = None
     looked_at: float = 0.0
-    """By the monotonic clock."""
+    """Time of the last reading, by the monotonic clock."""
     at: float = 0.0
     values: tuple[float | None, ...] = ()
     peak: int = 0
     noted: int = 0
-    """The peak that the database has."""
+    """Peak that is stored in the database."""
 
 
 @dataclass
@@ -96,11 +97,11 @@ class _HostSeries:
     at: float = 0.0
     rates: tuple[float | None, ...] = ()
     is_seen: bool = False
-    """By us, not told by its probe."""
+    """Whether this service reads the host itself, instead of its probe."""
 
 
 class ResourceWatch:
-    """`hosts`: those that answer now. Thread-safe."""
+    """Polls the resource usage of tasks and hosts. Thread-safe. `hosts` returns the hosts that answer now."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class ResourceWatch:
         monotonic: Callable[[], float] = time.monotonic,
         aged: Callable[[], float] | None = None,
     ) -> None:
-        """`aged`: the clock by which readings get old; None: `clock`."""
+        """`aged` is the clock for the age of stored readings; None means `clock`."""
         self._aged = aged or clock
         self._db = db
         self._hosts = hosts
@@ -125,7 +126,7 @@ class ResourceWatch:
         self._machines: dict[str, _HostSeries] = {}
         self._under_way: set[str] = set()
         self._turns: dict[str, int] = {}
-        """Host -> where the next look at its tasks begins."""
+        """Host -> index of the task at which the next poll starts."""
         self._minute = int(clock() // 60)
         self._pool = ThreadPoolExecutor(_LOOKS, "resources")
         self._ticker = Background("resources", self._tick, trouble="what tasks take could not be looked at")
@@ -140,7 +141,7 @@ class ResourceWatch:
         self._note_peaks()
 
     def task(self, task_id: str) -> TaskReading | None:
-        """What a task took when it was last looked at; None if that was not in the last seconds."""
+        """Return the latest reading of a task; None if there is no recent one."""
         with self._lock:
             series = self._tasks.get(task_id)
             if series is None or series.last is None or self._clock() - series.at > STALE_S:
@@ -148,13 +149,13 @@ class ResourceWatch:
             return TaskReading(series.host_id, series.values, series.last)
 
     def tasks_of(self, host_id: str) -> dict[str, TaskReading]:
-        """Task -> what it takes now, of all that run on this host."""
+        """Return task -> latest reading of the tasks that run on this host."""
         host = self._hosts().get(host_id)
         ids = sorted(_running(host)) if host is not None else []
         return {task_id: reading for task_id in ids if (reading := self.task(task_id)) is not None}
 
     def host(self, host_id: str) -> HostReading | None:
-        """What is taken of a host now; None if that was not seen in the last seconds."""
+        """Return the latest reading of a host; None if there is no recent one."""
         with self._lock:
             series = self._machines.get(host_id)
             if series is None or series.last is None or self._clock() - series.at > STALE_S:
@@ -162,12 +163,12 @@ class ResourceWatch:
             return HostReading(series.rates, series.last)
 
     def host_cpus(self, host_id: str) -> int | None:
-        """All cores of a host; None: it was not looked at in the last seconds."""
+        """Return the number of cores of a host; None without a recent reading."""
         reading = self.host(host_id)
         return reading.counters.cpus if reading is not None else None
 
     def memory(self, task_id: str) -> MemorySeen | None:
-        """The most memory that a task was seen with of late, and what it may have; None: it was not measured."""
+        """Return a task's peak memory since its first reading in memory, and its limit; None without a reading."""
         with self._lock:
             series = self._tasks.get(task_id)
             if series is None or series.last is None:
@@ -175,35 +176,37 @@ class ResourceWatch:
             return MemorySeen(series.peak, series.last.memory_limit)
 
     def task_points(self, task_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
-        """(seconds since the epoch, then `TASK_METRICS`) of what is in memory of this time, oldest first."""
+        """Return rows (seconds since the epoch, then `TASK_METRICS`) in memory from this time span, oldest first."""
         with self._lock:
             series = self._tasks.get(task_id)
             rows = series.ring.rows(since, until) if series is not None else []
         return [_point(row) for row in rows]
 
     def host_points(self, host_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
-        """As `task_points`, with `HOST_METRICS`."""
+        """Do the same as `task_points` for a host, with `HOST_METRICS`."""
         with self._lock:
             machine = self._machines.get(host_id)
             rows = machine.ring.rows(since, until) if machine is not None else []
         return [_point(row) for row in rows]
 
     def mean_task_cpus(self, task_id: str, since: float, until: float) -> float | None:
-        """Cores that were busy for it, as far as memory reaches; None: it was not looked at."""
+        """Return a task's mean number of busy cores from the readings in memory; None without readings."""
         with self._lock:
             series = self._tasks.get(task_id)
             rows = series.ring.rows(since, until) if series is not None else []
         return mean([row[1] for row in rows])
 
     def mean_host_cpus(self, host_id: str, since: float, until: float) -> float | None:
-        """As `mean_task_cpus`."""
+        """Return a host's mean number of busy cores from the readings in memory; None without readings."""
         with self._lock:
             machine = self._machines.get(host_id)
             rows = machine.ring.rows(since, until) if machine is not None else []
         return mean([row[1] for row in rows])
 
     def hear_machine(self, host_id: str, found: MachineCounters) -> None:
-        """A host's probe tells of it: left out where we see the host ourselves, with the disk of our data."""
+        """Take a probe's reading of its host.
+
+        It is ignored if this service reads the host itself, since that reading includes the disk with its data."""
         with self._lock:
             series = self._machines.get(host_id)
             known = series is not None and series.is_seen
@@ -221,7 +224,7 @@ class ResourceWatch:
             series.ring.push(now, cpus, found.memory_bytes, found.disk_bytes, *others)
 
     def look(self) -> None:
-        """Looks at all hosts here, in the caller's thread."""
+        """Poll all hosts in the caller's thread."""
         for host_id, host in self._hosts().items():
             self._look(host_id, host)
 
@@ -258,10 +261,10 @@ class ResourceWatch:
             if (machine := host.resources.machine()) is not None:
                 self._take_machine(host_id, machine, is_seen=True)
         except SchedulearnError as error:
-            log.debug("%s does not tell what is taken of it: %s", host_id, error)  # its agent says that it is silent
+            log.debug("%s does not tell what is taken of it: %s", host_id, error)  # its agent reports this
 
     def _next(self, host_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        """Those that this look asks after."""
+        """Return the tasks to read in this poll."""
         if len(task_ids) <= MOST_TASKS:
             return task_ids
         begin = self._turns.get(host_id, 0) % len(task_ids)
@@ -276,7 +279,7 @@ class ResourceWatch:
                 series = self._tasks[found.task_id] = _TaskSeries(host_id, Ring(_SIZE, len(store.TASK_METRICS)))
             before, passed = series.last, monotonic - series.looked_at
             if before is None and task.started_at is not None and self._began <= task.started_at < now:
-                # All that it took was taken since it began.
+                # The totals of a task that started after this service began count from its start.
                 before, passed = TaskCounters(found.task_id, 0.0, 0, None, 0, 0, 0, 0), now - task.started_at
             series.values = _rates(before, found, passed)
             series.last, series.looked_at, series.at = found, monotonic, now
@@ -284,7 +287,7 @@ class ResourceWatch:
             series.ring.push(now, *series.values)
 
     def keep(self, minute: int, now: float) -> None:
-        """Stores the averages of a minute, and the most memory that tasks were seen with."""
+        """Store the averages of a minute, and the peak memory of tasks."""
         tasks: dict[str, list[float | None]] = {}
         hosts: dict[str, list[float | None]] = {}
         since, until = 60.0 * minute, 60.0 * (minute + 1)
@@ -325,7 +328,7 @@ def _running(host: WatchedHost) -> dict[str, ObservedTask]:
 
 
 def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tuple[float | None, ...]:
-    """In the order of `TASK_METRICS`."""
+    """Return the values of a task, in the order of `TASK_METRICS`."""
     if before is None or passed <= 0:
         return (None, float(now.memory_bytes), None, None, None, None)
     cpus, *others = (_rate(getattr(before, name), getattr(now, name), passed) for name in _RATES)
@@ -333,7 +336,7 @@ def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tup
 
 
 def _machine_rates(before: MachineCounters | None, now: MachineCounters, passed: float) -> tuple[float | None, ...]:
-    """None of a machine that has started anew, and at the first look of some time."""
+    """Return a host's rates; all None after a restart of the host, and in the first poll after a longer gap."""
     if before is None or not 0 < passed <= STALE_S or now.cpu_seconds < before.cpu_seconds:
         return (None,) * len(_RATES)
     cpus, *others = (_rate(getattr(before, name), getattr(now, name), passed) for name in _RATES)
@@ -345,7 +348,9 @@ def _rate(was: float | None, found: float | None, passed: float) -> float | None
 
 
 def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:
-    """The first one is of processors: hundredths of one. All else is whole, which SQLite keeps in fewer bytes."""
+    """Return the means of the columns. The first is busy cores, rounded to hundredths.
+
+    All others are whole numbers, which SQLite stores in fewer bytes."""
     cpus, *others = [mean(column) for column in list(zip(*rows, strict=True))[1:]]
     return [
         None if cpus is None else round(cpus, 2),

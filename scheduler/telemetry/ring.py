@@ -1,4 +1,4 @@
-"""The last readings of one thing in memory, in fixed room."""
+"""Ring buffer for recent readings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 class Ring:
-    """Keeps the last `size` rows of `width` numbers, each with the time at which it came. Not thread-safe."""
+    """Buffer of the last `size` rows of `width` numbers, each with its time of arrival. Not thread-safe."""
 
     def __init__(self, size: int, width: int) -> None:
         self._size = size
@@ -16,16 +16,16 @@ class Ring:
         self._row = struct.Struct(f"=d{width}f")
         self._rows = bytearray(
             self._row.size * size
-        )  # a reading side by side: pushing it touches one line of the cache
+        )  # the values of a reading are adjacent, so that `push` touches one cache line
 
     def push(self, at: float, *values: float | None) -> None:
-        """None: not known."""
+        """Add a row; None stands for an unknown value."""
         place = self._count % self._size * self._row.size
         self._row.pack_into(self._rows, place, at, *[math.nan if value is None else value for value in values])
         self._count += 1
 
     def rows(self, since: float, until: float) -> list[tuple[float, ...]]:
-        """Those in [since, until), oldest first; NaN for what is not known."""
+        """Return the rows (time, values) in [since, until), oldest first; NaN for unknown values."""
         known = min(self._count, self._size) * self._row.size
         first = self._count % self._size * self._row.size if self._count > self._size else 0
         ordered = self._rows[first:known] + self._rows[:first]
@@ -33,8 +33,8 @@ class Ring:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Of those that are known."""
-    known = [value for value in values if value == value]  # all but NaN
+    """Return the mean of the known values; None if there are none."""
+    known = [value for value in values if value == value]  # all except NaN
     return sum(known) / len(known) if known else None
 
 

@@ -186,7 +186,7 @@ def _header(entry: Entry) -> tarfile.TarInfo:
 
 
 class _Bounded:
-    """File with a limit for each read, so that a header with a wrong size can't fill the memory."""
+    """File with a limit for each read, so that a header's wrong size can't fill the memory."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -266,7 +266,7 @@ class _Part:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack one of our archives into an empty folder, with the permissions that this process's umask allows."""
+    """Unpack one of our archives into an empty folder. Permissions are limited by this process's umask."""
     with archive.open("rb") as source:
         for entry in check_entries(read_entries(source), 1 << 62, MAX_FILES * 100):
             path = folder / entry.path

@@ -39,7 +39,7 @@ _PIECE = 1 << 20
 _TAR_ROOM = 2048
 """Maximum overhead in bytes of a file in a tar file: header, long name, padding of the last block."""
 _FRESH_S = 3600.0
-"""Time for which an archive stays after it was sent or named: a job that needs it may be about to be stored."""
+"""Minimum time an archive stays after it was sent or named. A job that needs it may be stored soon."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,10 @@ class CodeStore:
             os.close(folder)
 
     def prune(self, needed: Callable[[], Collection[str]], room: int, now: float) -> list[StoredCode]:
-        """Remove the longest unused archives until the rest fits into `room` bytes; 0 means no limit.
+        """Remove the longest unused archives until the rest fits into `room`.
 
-        `needed` returns the digests that must stay. It is called while no other archive can be used."""
+        `room` is in bytes; 0 means no limit. `needed` returns the digests that must stay. It is called while no other
+        archive can be used."""
         gone: list[StoredCode] = []
         with self._lock:
             stored = self.all()

@@ -66,9 +66,9 @@ class Manifest:
                 yield Blob(item.blob, item.size)
 
     def parts(self, size: int, files: int) -> Iterator[Manifest]:
-        """Split the manifest into parts of at most `size` bytes and `files` items; a larger item is a part by itself.
+        """Split the manifest into parts of at most `size` bytes and `files` items.
 
-        The order is that of the items, and the parts are the same in every call."""
+        A larger item is a part by itself. The order is that of the items, and the parts are the same in every call."""
         part: list[Item] = []
         room = size
         for item in self.items:
@@ -134,9 +134,9 @@ def reference(name: str, version: int) -> str:
 
 
 def kept_path(path: str) -> str:
-    """Return a path to publish, relative to a job's outputs; empty for all of them. Raises InvalidError.
+    """Return a path to publish, relative to a job's outputs.
 
-    `path` may start with `/outputs`."""
+    Empty for all of them. `path` may start with `/outputs`. Raises InvalidError for other paths."""
     inner = path.strip("/")
     if path.startswith("/"):
         if inner != "outputs" and not inner.startswith("outputs/"):

@@ -35,7 +35,7 @@ from schedulearn.scheduler.errors import ConflictError, InvalidError, NoSpaceErr
 BATCH_BYTES, BATCH_FILES = 64 << 20, 2000
 """Limits of one request that sends many small files."""
 FRESH_S = 86_400.0
-"""Time for which content stays that no version names, because an upload may be resumed."""
+"""Minimum time that content without a version stays, because an upload may be resumed."""
 _PIECE = 1 << 20
 _WHEN = 315_619_200  # as in archives of code
 
@@ -107,7 +107,7 @@ class DataStore:
         return BlobUpload(self, name, size, offset)
 
     def put_many(self, source: IO[bytes]) -> int:
-        """Store the files of a tar file, each of which is named by its digest; return their number.
+        """Store the files of a tar file, each named by its digest; return their number.
 
         Raises InvalidError for an invalid entry; no file is stored then."""
         check_room(self.folder)

@@ -72,9 +72,10 @@ def unpack(archive: Iterable[bytes], folder: Path) -> None:
 
 
 def extract(archive: Iterable[bytes], folder: Path) -> list[str]:
-    """Extract an archive into a folder; return the names left out: links that lead out of it, and devices.
+    """Extract an archive into a folder; return the names left out.
 
-    Raises TarError for an archive that is truncated at any point."""
+    Devices, and links that lead out of the folder, are left out. Raises TarError for an archive that is truncated at
+    any point."""
     left_out: list[str] = []
 
     def only_what_stays_inside(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:

@@ -1,4 +1,4 @@
-"""Interface of an execution engine, and the values it exchanges with the service.
+"""Interface of an execution engine, and its data types.
 
 Docker Engine, local processes and the tests' fake implement `Runtime` with its `Images`, `JobFolders` and `SharedData`.
 One conformance suite (tests/runtimes/) checks all of them against this interface. A runtime serves one host. It keeps
@@ -20,7 +20,7 @@ from schedulearn.scheduler.runtimes.resources.contract import Resources
 from schedulearn.scheduler.runtimes.terminals.contract import Terminals
 
 OWN_ENVIRONMENT = "(the service's own environment)"
-"""Image name for local processes that need none of our environments; no image can have this name."""
+"""Name for local processes that need none of our environments. No image can have this name."""
 
 
 @dataclass(frozen=True)
@@ -177,15 +177,15 @@ class JobFolders(Protocol):
         ...
 
     def changed_at(self, job_id: str) -> float | None:
-        """Return when a file was last added to or removed from the folder; None without a folder.
+        """Return when a file was last added to or removed from the folder.
 
-        In seconds since the epoch, by the clock of the host."""
+        The time is in seconds since the epoch, by the clock of the host. None without a folder."""
         ...
 
     def save(self, job_id: str) -> Iterator[bytes]:
-        """Return the folder as a tar archive for `load` on another host; empty without a folder.
+        """Return the folder as a tar archive for `load` on another host.
 
-        Files that are written meanwhile may be inconsistent in the archive."""
+        It is empty without a folder. Files that are written meanwhile may be inconsistent in the archive."""
         ...
 
     def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
@@ -274,7 +274,9 @@ class Runtime(Protocol):
     def resources(self) -> Resources: ...
 
     def cuda_check(self, image: Callable[[], str]) -> CudaCheck | None:
-        """Return the CUDA check of the host, run in the worker image that fits its GPUs; None if there is none."""
+        """Return the CUDA check of the host, or None.
+
+        `image` returns the worker image that fits its GPUs."""
         return None
 
     def survey(self) -> HostFacts:
@@ -284,7 +286,7 @@ class Runtime(Protocol):
         ...
 
     def observe(self) -> Sequence[ObservedTask]:
-        """Return all tasks of this service on this host, running or not, until they are removed."""
+        """Return this service's tasks on this host, running or not, until they are removed."""
         ...
 
     def disk(self) -> Disk:
@@ -292,18 +294,21 @@ class Runtime(Protocol):
         ...
 
     def start(self, task: TaskSpec) -> None:
-        """Create and start the task, with all of its code in its directory; return once the command runs.
+        """Create and start the task; return once the command runs.
 
-        If a task of this id exists (running or ended), nothing happens. An existing task that never ran is started.
+        All of its code is in its directory then. If a task of this id exists (running or ended), nothing happens. An
+        existing task that never ran is started.
 
-        If the command can't be run, the task is EXITED with a shell's exit codes: 127 if the command was not found, 126
-        if it is not executable. `error` says which, and `start` raises nothing. It raises StartRefused if no retry can
-        start the task: invalid arguments, a name that is taken, GPUs that the host can't provide, missing code. It
-        raises ImageUnavailable if the image or the data is missing. Both leave nothing behind."""
+        If the command can't be run, the task is EXITED with a shell's exit code. The code is 127 if the command was not
+        found, and 126 if it is not executable. `error` says which, and `start` raises nothing.
+
+        Raises StartRefused if no retry can start the task. Reasons are invalid arguments, a name that is taken, GPUs
+        that the host can't provide, or missing code. Raises ImageUnavailable if the image or the data is missing. Both
+        leave nothing behind."""
         ...
 
     def stop(self, task_id: str, grace_s: float) -> None:
-        """Send SIGTERM to the command's process group, and after `grace_s` SIGKILL to the whole task.
+        """Stop the task: SIGTERM to the command's process group, SIGKILL to everything after `grace_s`.
 
         Returns when the task has ended; it ends as soon as its command does. A paused task is resumed first, because it
         could not handle the signal. A task that never ran stays CREATED."""
@@ -333,9 +338,10 @@ class Runtime(Protocol):
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
-        """Yield stdout and stderr in order, from the earliest byte kept; with `follow` until the task ends.
+        """Yield stdout and stderr in order, from the earliest byte kept.
 
-        Ends at once for an unknown task. Logs are rotated and capped, so the earliest bytes may be gone."""
+        With `follow` it ends when the task ends; for an unknown task it ends at once. Logs are rotated and capped, so
+        the earliest bytes may be gone."""
         ...
 
     def watch(self) -> Iterator[bool]:

@@ -15,7 +15,7 @@ TASK = "schedulearn-cuda-check"
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of a check: the reason why it was `skipped`, or `errors`; with neither, CUDA works."""
+    """Result of a check: the reason why it was `skipped`, or `errors`. Without both, CUDA works."""
 
     skipped: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)

@@ -37,7 +37,7 @@ TRAINED_ALONE = (
 
 
 def why_failed(tail: bytes) -> str:
-    """Return the cause of a failure from the end of the program's output; empty if unknown."""
+    """Return the cause of a failure from the end of the program's output. Empty if unknown."""
     if _SETUP.search(tail):
         return "the setup command failed, so that the command did not run"
     if said := _GPU_MEMORY.findall(tail):
@@ -48,12 +48,12 @@ def why_failed(tail: bytes) -> str:
 
 
 def why_alone(tail: bytes) -> str:
-    """Return a warning for a completed program if its workers report that they never joined; else empty."""
+    """Return a warning if the workers of a completed program report that they never joined. Else empty."""
     return TRAINED_ALONE if tail.rstrip().endswith(ALONE) else ""
 
 
 def command_exit_code(code: int, tail: bytes) -> int:
-    """Return the exit code of the first worker that failed, if a launcher reports it in `tail`.
+    """Return the exit code of the first failed worker, if a launcher reports it.
 
     `tail` is the end of the program's output. Otherwise returns `code`, the program's own exit code."""
     if code != FAILED:

@@ -25,7 +25,7 @@ def installing(requirements: Sequence[str], output: Sequence[str]) -> ImageProgr
 
 
 LOST_CODE = 128
-"""Exit codes from this one on mean that a program was killed, or that its engine lost it."""
+"""Minimum exit code of a program that was killed, or that its engine lost."""
 _CUT_SHORT = re.compile(
     r"cannot connect to the docker daemon|error during connect|context canceled|shutting down|unexpected EOF"
     r"|connection reset by peer|broken pipe|transport is closing|client connection is closing"
@@ -37,10 +37,10 @@ _FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNOR
 
 
 def was_cut_short(code: int, words: str = "") -> bool:
-    """Whether a program was ended from outside, so that its exit code says nothing about its work."""
+    """Whether a program was ended from outside. Its exit code then says nothing about its work."""
     return code < 0 or code >= LOST_CODE or (code != 0 and _CUT_SHORT.search(words) is not None)
 
 
 def is_full(words: str) -> bool:
-    """Whether a program or an engine failed because its disk is full, which is temporary."""
+    """Whether a program or an engine failed because its disk is full. This is temporary."""
     return _FULL_DISK.search(words) is not None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 TAIL_BYTES = 16 * 1024
-"""Bytes of the log's end that are searched: a traceback, and a launcher's messages after it."""
+"""Bytes searched at the log's end. They hold a traceback, and a launcher's messages after it."""
 MOST_CHARACTERS = 300
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\_-])")
@@ -25,14 +25,14 @@ _LAUNCHER = re.compile(
 )
 """Messages of launchers about a worker that failed: a consequence, not the cause."""
 _LAUNCHER_REPORT = re.compile(r"Process \d+ exit with status code -?\d+\.$")
-"""Start of horovodrun's report about a failed worker; its own traceback and the exit code follow."""
+"""Start of horovodrun's report about a failed worker. Its own traceback and the exit code follow."""
 
 
 def last_error(tail: bytes) -> str:
-    """Return the line that best explains a failure, from `tail`, the end of a log.
+    """Return the line of `tail`, the end of a log, that best explains a failure.
 
-    It is the last line about memory, else the end of the last traceback, else the last line that looks like an error,
-    else the last line. Empty for an empty log."""
+    In order of preference: the last line about memory, the end of the last traceback, the last line that looks like an
+    error, the last line. Empty for an empty log."""
     lines = _lines(tail)
     own = [line for line in takewhile(_is_of_workers, lines) if not _LAUNCHER.search(line)]
     for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
@@ -47,7 +47,7 @@ def _is_of_workers(line: str) -> bool:
 
 
 def _lines(tail: bytes) -> Sequence[str]:
-    """Return the lines as a terminal would show them, without ranks of workers and without blank lines."""
+    """Return the non-blank lines as a terminal would show them, without ranks of workers."""
     text = _ANSI.sub("", tail[-TAIL_BYTES:].decode("utf-8", "replace"))
     shown = (_RANK.sub("", line.rstrip().rpartition("\r")[2]).strip() for line in text.split("\n"))
     return [line[:MOST_CHARACTERS] for line in shown if line]

@@ -15,9 +15,9 @@ Shorter values would match everywhere, and could soon be guessed from the places
 
 
 def parts_of(values: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the byte strings to mask: each value and its lines, which a log may show one by one.
+    """Return the byte strings to mask: each value, and each of its lines.
 
-    The longest come first, since they may contain others."""
+    A log may show the lines one by one. The longest come first, since they may contain others."""
     texts = {part for value in values for part in (value, *value.splitlines())}
     parts = (text.strip().encode() for text in texts)
     return tuple(sorted({part for part in parts if len(part) >= SHORTEST}, key=lambda part: (-len(part), part)))
@@ -30,7 +30,7 @@ def hide(data: bytes, parts: Sequence[bytes]) -> bytes:
 
 
 def unsure(data: bytes, parts: Sequence[bytes]) -> int:
-    """Return how many bytes at the end of `data` may be the start of an incomplete value."""
+    """Return the number of last bytes of `data` that may start an incomplete value."""
     most = 0
     for part in parts:
         for length in range(min(len(part) - 1, len(data)), most, -1):

@@ -62,7 +62,7 @@ class LogStore:
         self.segment_bytes = max(1, cap_bytes // _SEGMENTS)
 
     def writer(self, task_id: str) -> LogWriter:
-        """Open the task's log for appending; create it if necessary, and reopen it if it has ended.
+        """Open the task's log for appending; create or reopen it if necessary.
 
         Raises BlockingIOError while another writer has it, and ValueError for a task id that is not a plain name."""
         return LogWriter(self.path(task_id), self.segment_bytes)
@@ -116,11 +116,11 @@ class LogStore:
             offset, found = start + len(data), found + data
 
     def said(self, task_id: str) -> bytes | None:
-        """Return the end of an ended task's log; None while the log is still being copied."""
+        """Return the end of an ended task's log. None while the log is still being copied."""
         return self.tail(task_id, TAIL_BYTES) if self.ended(task_id) or not self.exists(task_id) else None
 
     def size(self, task_id: str) -> int:
-        """Return the offset of the next byte to be written: the count of all bytes ever, not only those kept."""
+        """Return the offset of the next byte to be written. It counts all bytes ever, not only those kept."""
         directory = self.path(task_id)
         while True:
             segments = _segments(directory)
@@ -145,10 +145,10 @@ class LogStore:
         poll_s: float = 0.1,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[bytes]:
-        """Yield the bytes from `offset` on (or from the earliest kept) as they come, until the log has ended.
+        """Yield the bytes from `offset` or the earliest kept, as they come.
 
-        An unknown or deleted log ends at once. `stopped` is called whenever there is nothing to read; if it returns
-        True, the iteration ends too."""
+        Ends when the log has ended; an unknown or deleted log ends at once. `stopped` is called whenever there is
+        nothing to read; if it returns True, the iteration ends too."""
         while True:
             # Checked before reading: bytes written before the end mark are read below.
             last = self.ended(task_id) or not self.exists(task_id) or stopped()
@@ -234,9 +234,10 @@ class LogWriter:
         return self._start + self._length
 
     def append(self, data: bytes, second: float = UNKNOWN) -> None:
-        """Append `data`, which was written in this second; start new segments and delete the oldest as needed.
+        """Append `data`, which was written in this second.
 
-        Raises OSError if a write fails, or if the disk is almost full. Bytes written before the error stay."""
+        Starts new segments and deletes the oldest as needed. Raises OSError if a write fails, or if the disk is almost
+        full. Bytes written before the error stay."""
         if is_low(self._directory):
             raise OSError(errno.ENOSPC, "the disk is almost full: no more of the log is kept")
         view = memoryview(data)
@@ -292,7 +293,7 @@ class LogWriter:
         self._fd = self._times_fd = self._lock = -1
 
     def _find_again(self) -> None:
-        """Continue in a new folder if the current one was removed, since nobody could read the removed one."""
+        """Continue in a new folder if the current one was removed. Nobody could read the removed one."""
         if os.fstat(self._lock).st_nlink:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -308,7 +309,7 @@ class LogWriter:
         self._lock = lock
 
     def _open(self, start: int) -> None:
-        """Make the segment with this start the current one; the old one stays current if this fails."""
+        """Make the segment with this start the current one. The old one stays current if this fails."""
         fd = os.open(self._directory / _segment_name(start), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             times_fd = os.open(self._directory / _times_name(start), os.O_RDWR | os.O_CREAT, 0o600)
@@ -323,7 +324,7 @@ class LogWriter:
         self._forget_times()
 
     def _note(self, second: int) -> None:
-        """Record that the next bytes are written in this second, unless the last record says so."""
+        """Record the second of the next bytes, unless the last record says the same."""
         if (self._second and self._second - _BACK_S <= second <= self._second) or second == self._second:
             return
         # At its own position, not at the end of the file: a full disk may have written part of a record.
@@ -331,7 +332,7 @@ class LogWriter:
         self._times, self._second = self._times + 1, second
 
     def _forget_times(self) -> None:
-        """Delete the times beyond the end of the log: their bytes were truncated, or never written."""
+        """Delete the times beyond the end of the log. Their bytes were truncated, or never written."""
         records = _Records(self._times_fd)
         self._times = bisect_left(records, self.size, key=_offset_of)
         self._second = records[self._times - 1].second if self._times else UNKNOWN

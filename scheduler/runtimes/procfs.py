@@ -32,7 +32,7 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> Identity | None:
-    """Return the identity of a running process; None if there is none, or only a zombie."""
+    """Return the identity of a running process. None if there is none, or only a zombie."""
     stat = _stat(pid)
     return Identity(pid, stat.ticks, boot_id()) if stat else None
 
@@ -95,7 +95,7 @@ def kill_all(find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
 
 
 _ROUNDS = 20
-"""Rounds of signals after which a process that still runs is assumed to wait for a child."""
+"""Rounds of signals before a running process is assumed to wait for a child."""
 
 
 def suspend_all(leader: Identity, find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
@@ -240,7 +240,7 @@ def write_json(path: str, value: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return the parsed file; None if it is missing, or not valid JSON (possible after a power failure)."""
+    """Return the parsed file. None if it is missing, or not valid JSON (possible after a power failure)."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -269,7 +269,7 @@ class CpuSeconds(NamedTuple):
 
 
 def family_tree() -> tuple[dict[int, list[int]], dict[int, CpuSeconds]]:
-    """Return (children of each process, CPU seconds of each process) for all processes of this machine."""
+    """Return (children, CPU seconds) of each process of this machine."""
     tick = os.sysconf("SC_CLK_TCK")
     children: dict[int, list[int]] = {}
     seconds: dict[int, CpuSeconds] = {}

@@ -68,8 +68,8 @@ def recipe_digest() -> str:
 def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[ImageProgress, None, str]:
     """Run one script, yield its progress, and return the value of its `ready` line.
 
-    `env` is added to the service's environment. Raises ImageUnavailable with the end of the script's stderr if it
-    fails, and RuntimeFault if it was interrupted or a disk is full. Closing the generator ends the script.
+    `env` is added to the service's environment. If the script fails, raises ImageUnavailable with the end of stderr. If
+    it was interrupted or a disk is full, raises RuntimeFault. Closing the generator ends the script.
     """
     last = ImageProgress(0.0, f"preparing {what}")
     yield last

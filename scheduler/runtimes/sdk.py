@@ -38,10 +38,10 @@ def sdk_files() -> Mapping[str, bytes]:
 
 
 def package_files(packages: Iterable[str]) -> dict[str, bytes]:
-    """Return path -> content of the modules of packages, without subpackages and modules only the service needs.
+    """Return path -> content of the modules of packages, without subpackages.
 
-    Nothing is imported, because Keras may be missing here. Raises ModuleNotFoundError for a package that is not
-    installed."""
+    Modules that only the service needs are left out. Nothing is imported, because Keras may be missing here. Raises
+    ModuleNotFoundError for a package that is not installed."""
     found: dict[str, bytes] = {}
     for package in packages:
         top, *below = package.split(".")
@@ -89,6 +89,6 @@ def unpack_sdk(below: Path) -> Path:
             os.rename(partial, ready)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
-            if not ready.is_dir():  # else another process was faster
+            if not ready.is_dir():  # otherwise another process was faster
                 raise
     return ready

@@ -22,9 +22,9 @@ _SHOWN = 3
 
 
 def may_matter(path: str) -> bool:
-    """Whether a file may be a result: not a temporary or hidden file, a cache or an installed package.
+    """Whether a file may be a result of the task.
 
-    `path` is absolute, as the task saw it."""
+    Temporary and hidden files, caches and installed packages are not. `path` is absolute, as the task saw it."""
     _, *parts = PurePosixPath(path).parts
     if not parts or parts[0] in _SYSTEM:
         return False

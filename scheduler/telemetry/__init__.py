@@ -1,1 +1,1 @@
-"""Telemetry of GPUs, hosts and tasks: recent readings in memory, averages in the database."""
+"""Telemetry of GPUs, hosts and tasks."""

@@ -1,6 +1,6 @@
-"""Runner of the hosts' CUDA checks, at most one at a time per host.
+"""Runner of the hosts' CUDA checks.
 
-It stores their results in the database.
+It runs at most one at a time per host, and stores the results in the database.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CudaChecks:
         self._under_way: set[str] = set()
 
     def begin(self, host_id: str, check: CudaCheck) -> None:
-        """Check the idle GPUs of a host in a separate thread, unless a check of it is already running."""
+        """Check the idle GPUs of a host in a separate thread. Does nothing during a check of the host."""
         with self._lock:
             if host_id in self._under_way:
                 return

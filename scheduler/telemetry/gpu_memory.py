@@ -9,7 +9,7 @@ from schedulearn.scheduler.core.cluster_state import Task
 
 
 def memory_by_task(reading: GpuReading, tasks: Collection[str]) -> dict[str, int]:
-    """Return the GPU memory of each task on a GPU, from the processes that the driver shows.
+    """Return the memory of each task on a GPU, from the driver's processes.
 
     If its processes can't be identified, a task that is alone on the GPU gets all used memory."""
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Recent GPU readings in memory by second, and their averages for the database.
+"""Recent GPU readings by second, and their averages by minute.
 
 Thread-safe. All times are times of arrival here, in seconds since the epoch, because clocks of hosts may be off.
 """
@@ -76,10 +76,10 @@ class Telemetry:
         return averages
 
     def joules(self, uuid: str, since: float, until: float) -> float:
-        """Return the energy a GPU drew from `since` to `until`, as far as measured and still in memory.
+        """Return the energy a GPU drew from `since` to `until`, in joules.
 
-        The power is assumed to be constant between two readings. The energy of a longer gap is assigned to the last
-        _GAP_S seconds of it."""
+        It covers only readings that are still in memory. The power is assumed to be constant between two readings. The
+        energy of a longer gap is assigned to its last _GAP_S seconds."""
         with self._lock:
             ring = self._rings.get(uuid)
             rows = ring.rows(-math.inf, math.inf) if ring is not None else []

@@ -101,7 +101,7 @@ class HostWatch:
         self._answered_at: dict[str, float] = {}
         """UUID -> time of the last processed reading that the driver answered, by the monotonic clock."""
         self._renewed = False
-        """Whether a GPU was returned: it may be missing in the database although the inventory is the same."""
+        """Whether a GPU was returned. It may be missing in the database although the inventory is the same."""
         self._silent = False
         """Whether no sample came since the probe fell silent. An inventory may be an old one, sent again."""
         self._failures = 0
@@ -159,7 +159,7 @@ class HostWatch:
         return known.warnings if known is not None else ()
 
     def as_seen(self, uuid: str) -> store.GpuAsSeen:
-        """Return what the host currently shows of a GPU; if its GPUs are not known, the GPU counts as present."""
+        """Return what the host currently shows of a GPU. If its GPUs are not known, the GPU counts as present."""
         if self._inventory is None or self._inventory.problem:
             return store.GpuAsSeen()
         at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
@@ -168,13 +168,13 @@ class HostWatch:
         return store.GpuAsSeen(shown, at or None, reading.ecc_errors or 0)
 
     def reading_since(self, uuid: str, instant: float) -> GpuReading | None:
-        """Return the last reading of a GPU; None if it was taken before `instant`, by the monotonic clock."""
+        """Return the last reading of a GPU. None if it was taken before `instant`, by the monotonic clock."""
         if self._read_at.get(uuid, 0.0) < instant + MARGIN_S:
             return None
         return self._last[uuid][1]
 
     def stranger(self, uuid: str) -> str:
-        """Return the program that used a GPU's memory without a lease at the last sample; empty if none is known."""
+        """Return the program that used a GPU's memory without a lease at the last sample. Empty if unknown."""
         return self._strangers.get(uuid, "") if self.heard_lately else ""
 
     @property
@@ -184,7 +184,7 @@ class HostWatch:
         return not (looked or self._failures or self._silent)
 
     def renew(self, uuid: str) -> None:
-        """Judge a GPU again after an operator has returned it, and request an inventory from the probe.
+        """Judge a GPU again after an operator has returned it; request an inventory.
 
         The caller must have held `judging` since before the return was stored.
         """
@@ -226,7 +226,7 @@ class HostWatch:
         return delay_after(self._failures + 1, _BACKOFF_S)
 
     def _leave_to_nobody(self, began: float, problem: str) -> None:
-        """Give no more jobs to GPUs that were not watched for UNWATCHED_AFTER_S; at once if the driver is broken."""
+        """Give no more jobs to GPUs unwatched for UNWATCHED_AFTER_S. If the driver is broken, do so at once."""
         if not self._failures:
             self._failing_since = None
             return
@@ -329,7 +329,7 @@ class HostWatch:
             self._wake()
 
     def _write(self, changes: Sequence[Callable[[Connection], None]]) -> None:
-        """Store all changes or none: an Xid stored without its consequences would count as an old one afterwards."""
+        """Store all changes or none. An Xid stored without its consequences would later count as an old one."""
         if not changes:
             return
 
@@ -372,7 +372,7 @@ def _problem(why: str) -> str:
 
 
 def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], bool] | None:
-    """Return a function that says whether a process belongs to `tasks`; None if the tasks are not known."""
+    """Return a function that says whether a process belongs to `tasks`. None if they are not known."""
     if tasks is None:
         return None
     ours = {TASK, *(name for task in tasks for name in (task.task_id, task.container) if name)}

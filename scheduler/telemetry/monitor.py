@@ -94,7 +94,7 @@ class Monitor:
         self._held: Set[str] = frozenset()
         """GPUs of live tasks."""
         self._left: dict[str, float] = {}
-        """GPU -> when its job left it, by the monotonic clock, while its memory was not yet seen free."""
+        """GPU -> when its job left it, by the monotonic clock. Only GPUs not yet seen with free memory."""
         self._minute = int(timing.clock() // 60)
         self._energy_until = timing.clock()
         self._energy_asked = 0.0
@@ -145,7 +145,7 @@ class Monitor:
             watch.remove()
 
     def problem(self, host_id: str) -> str:
-        """Return why the GPUs of a host are not known or not watched; empty if there is no problem."""
+        """Return why a host's GPUs are not known or not watched. Empty if there is no problem."""
         watch = self._watches.get(host_id)
         return watch.problem if watch is not None else ""
 
@@ -154,12 +154,12 @@ class Monitor:
         return {host_id: watch.unknown for host_id, watch in list(self._watches.items()) if watch.unknown}
 
     def driver(self, host_id: str) -> str:
-        """Return the version of NVIDIA's driver on a host; empty while no GPU is known there."""
+        """Return the version of NVIDIA's driver on a host. Empty while no GPU is known there."""
         watch = self._watches.get(host_id)
         return watch.driver if watch is not None else ""
 
     def gpus(self, host_id: str) -> HostGpus:
-        """Return the properties of a host's real GPUs that matter for the choice of an image."""
+        """Return the properties of a host's real GPUs that the choice of an image needs."""
         watch = self._watches.get(host_id)
         return watch.gpus if watch is not None else HostGpus()
 
@@ -180,7 +180,7 @@ class Monitor:
         return reading.utilization if reading is not None else None
 
     def mean_utilization(self, uuid: str, since: float, until: float) -> float | None:
-        """Return a GPU's mean utilization in percent from the readings in memory; None if unknown or simulated."""
+        """Return a GPU's mean utilization in percent, from memory. None if unknown or simulated."""
         if uuid in self._simulated_uuids:
             return None
         used = [point.values[0] for point in self.telemetry.points(uuid, since, until)]
@@ -199,14 +199,14 @@ class Monitor:
         return False
 
     def last_look_s(self, host_id: str, uuid: str) -> float | None:
-        """Return the seconds since a GPU answered; infinite while it has not answered yet, None without a probe."""
+        """Return the seconds since a GPU answered. Infinite before its first answer, None without a probe."""
         watch = self._watches.get(host_id)
         return watch.last_look_s(uuid) if watch is not None else None
 
     def settling(self, gpus: Sequence[Gpu], tasks: Sequence[Task]) -> Mapping[str, str]:
-        """Return GPU -> reason for GPUs that jobs have just left and that no job may get yet.
+        """Return GPU -> reason for GPUs that are not reusable yet after a job.
 
-        The GPU must be read again, and then its memory must be free. This takes at most `SETTLE_S`: if the memory is
+        The GPU must be read again, and then its memory must be free. This takes at most `SETTLE_S`. If the memory is
         still used then, it belongs to another program, or the GPU is not watched."""
         held = {uuid for task in tasks for uuid in task.gpu_uuids}
         real = {gpu.uuid: gpu for gpu in gpus if not gpu.simulated}
@@ -219,7 +219,7 @@ class Monitor:
 
     @property
     def settling_now(self) -> Set[str]:
-        """GPUs that jobs have left and that no job may get yet, as of the last scheduling cycle."""
+        """GPUs that are not reusable yet after a job, as of the last scheduling cycle."""
         return self._left.keys()
 
     def _unsettled(self, gpu: Gpu, left_at: float, now: float) -> str:
@@ -234,11 +234,11 @@ class Monitor:
         return f"{(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory are yet to be left"
 
     def stranger(self, uuid: str) -> str:
-        """Return the program that uses a GPU's memory without a lease, as of the last reading; empty if none."""
+        """Return the program that used a GPU's memory without a lease at the last reading. Empty if unknown."""
         return next((who for watch in list(self._watches.values()) if (who := watch.stranger(uuid))), "")
 
     def notice(self, gpus: Sequence[Gpu], tasks: Sequence[Task], answering: Collection[str]) -> None:
-        """Set the loop's current state: the present GPUs, the live tasks, and the hosts that answer."""
+        """Set the loop's current state: present GPUs, live tasks, and hosts that answer."""
         self._busy = {uuid for task in tasks if task.running and task.paused_at is None for uuid in task.gpu_uuids}
         simulated: dict[str, list[SimulatedGpu]] = {}
         for gpu in gpus:
@@ -249,9 +249,10 @@ class Monitor:
         self._gpu_memory.notice(tasks, self._simulated_uuids)
 
     def return_gpu(self, host_id: str, name: str) -> str:
-        """Mark a GPU, given by index or UUID, as healthy on an operator's request; return its UUID.
+        """Mark a GPU, given by index or UUID, as healthy; return its UUID.
 
-        Raises the errors of `store.return_gpu`, and ConflictError before the first reading of its host."""
+        This is an operator's request. Raises the errors of `store.return_gpu`, and ConflictError before the first
+        reading of its host."""
         watch = self._looking_watch(host_id)
 
         def as_seen(uuid: str) -> store.GpuAsSeen:
@@ -265,7 +266,7 @@ class Monitor:
         return self._stored_between_looks(watch, change)
 
     def _stored_between_looks(self, watch: HostWatch | None, change: Callable[[Connection], str]) -> str:
-        """Store an operator's change of a GPU between two readings, and have the GPU judged again.
+        """Store an operator's change of a GPU between two readings; judge the GPU again.
 
         `change` returns the GPU's UUID."""
         with watch.judging if watch is not None else nullcontext():
@@ -350,7 +351,9 @@ class Monitor:
         self._count_energy(now)
 
     def _count_energy(self, now: float) -> None:
-        """Add the energy drawn since the last call to the tasks that held the GPUs, as far as readings have arrived."""
+        """Add the energy drawn since the last call to the tasks that held the GPUs.
+
+        Only readings that have arrived count."""
         since, until = self._energy_until, self.telemetry.measured_until(now)
         if until <= since:
             return

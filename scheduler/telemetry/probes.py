@@ -25,10 +25,11 @@ class Probe(Protocol):
     The conformance tests (tests/runtimes/test_probes.py) check every implementation against this interface."""
 
     def readings(self) -> Iterator[Reading]:
-        """Yield an inventory, then about one sample per second, and another inventory when it changes.
+        """Yield an inventory, then about one sample per second.
 
-        It blocks in between. It ends after `close`, or when the probe has ended; it can be called again then. Raises
-        RuntimeFault if no readings are possible now. One consumer at a time."""
+        An inventory comes again when it changes. It blocks in between. It ends after `close`, or when the probe has
+        ended; it can be called again then. Raises RuntimeFault if no readings are possible now. One consumer at a
+        time."""
         ...
 
     def interrupt(self, *, renew: bool = False) -> None:
@@ -44,7 +45,7 @@ class Probe(Protocol):
         ...
 
     def close(self, *, remove: bool = False) -> None:
-        """End `readings` for good; with `remove` also remove the probe from the host, if the host answers."""
+        """End `readings` for good. With `remove`, remove the probe from the host, if the host answers."""
         ...
 
 

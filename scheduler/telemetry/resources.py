@@ -168,7 +168,7 @@ class ResourceWatch:
         return reading.counters.cpus if reading is not None else None
 
     def memory(self, task_id: str) -> MemorySeen | None:
-        """Return a task's peak memory since its first reading in memory, and its limit; None without a reading."""
+        """Return a task's peak memory since its first reading here, and its limit. None without a reading."""
         with self._lock:
             series = self._tasks.get(task_id)
             if series is None or series.last is None:
@@ -176,7 +176,7 @@ class ResourceWatch:
             return MemorySeen(series.peak, series.last.memory_limit)
 
     def task_points(self, task_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
-        """Return rows (seconds since the epoch, then `TASK_METRICS`) in memory from this time span, oldest first."""
+        """Return the rows (seconds since the epoch, `TASK_METRICS`) of this time span in memory, oldest first."""
         with self._lock:
             series = self._tasks.get(task_id)
             rows = series.ring.rows(since, until) if series is not None else []
@@ -190,14 +190,14 @@ class ResourceWatch:
         return [_point(row) for row in rows]
 
     def mean_task_cpus(self, task_id: str, since: float, until: float) -> float | None:
-        """Return a task's mean number of busy cores from the readings in memory; None without readings."""
+        """Return a task's mean number of busy cores, from memory. None without readings."""
         with self._lock:
             series = self._tasks.get(task_id)
             rows = series.ring.rows(since, until) if series is not None else []
         return mean([row[1] for row in rows])
 
     def mean_host_cpus(self, host_id: str, since: float, until: float) -> float | None:
-        """Return a host's mean number of busy cores from the readings in memory; None without readings."""
+        """Return a host's mean number of busy cores, from memory. None without readings."""
         with self._lock:
             machine = self._machines.get(host_id)
             rows = machine.ring.rows(since, until) if machine is not None else []
@@ -336,7 +336,7 @@ def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tup
 
 
 def _machine_rates(before: MachineCounters | None, now: MachineCounters, passed: float) -> tuple[float | None, ...]:
-    """Return a host's rates; all None after a restart of the host, and in the first poll after a longer gap."""
+    """Return a host's rates. All are None after its restart, and in the first poll after a longer gap."""
     if before is None or not 0 < passed <= STALE_S or now.cpu_seconds < before.cpu_seconds:
         return (None,) * len(_RATES)
     cpus, *others = (_rate(getattr(before, name), getattr(now, name), passed) for name in _RATES)

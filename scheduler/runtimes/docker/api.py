@@ -75,9 +75,9 @@ class Engine:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Convert errors of the SDK and the network into RuntimeFault, and the engine's error answers into ObjectFault.
+        """Convert errors of the SDK and the network into RuntimeFault.
 
-        Other errors pass unchanged."""
+        Error answers of the engine become ObjectFault. Other errors pass unchanged."""
         try:
             yield
         except docker.errors.APIError as error:

@@ -20,8 +20,8 @@ def put_code(api: Any, container: str, archive: Path, *, apart: bool = False) ->
     """Unpack the code into a container. Raises docker's APIError.
 
     The container may have a part of the code already, if a service died meanwhile. An engine unpacks as root, and
-    follows the links of the container's image. With `apart`, no link can lead to other mounts of the container: the
-    code's folder is a separate volume, which is filled through a container that has only this volume.
+    follows the links of the container's image. With `apart`, no link can lead to other mounts of the container. The
+    code's folder is then a separate volume, which is filled through a container that has only this volume.
     """
     if not apart:
         api.put_archive(container, WORKSPACE, _content(archive))

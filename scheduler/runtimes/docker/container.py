@@ -31,7 +31,7 @@ LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4",
 # processes. Raw packets, device nodes, chroot and low ports are not among them.
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 PIDS = 4096
-"""Maximum processes and threads of a container, plus as many per GPU; limits a fork bomb to its own container."""
+"""Maximum processes and threads of a container, plus as many per GPU. It confines a fork bomb."""
 
 GPU_ULIMITS = (Ulimit(name="memlock", soft=-1, hard=-1), Ulimit(name="stack", soft=64 << 20, hard=64 << 20))
 
@@ -137,7 +137,7 @@ def create_arguments(
 
 
 def _capabilities(task: TaskSpec) -> list[str]:
-    """Return the task's capabilities; none for an account of the hosts, which could not use them."""
+    """Return the task's capabilities. An account of the hosts gets none, since it could not use them."""
     if task.run_as is not None:
         return []
     return [*CAPABILITIES, *(["SYS_NICE"] if task.sys_nice and _has_real_gpus(task) else [])]
@@ -238,7 +238,7 @@ def listed_task(task_id: str, container: str, status: str) -> ObservedTask:
 
 
 def stuck(task_id: str, container: str, why: str) -> ObservedTask:
-    """Return a lost task: nothing runs in its container, and the engine can't inspect or remove it."""
+    """Return a lost task. Nothing runs in its container, and the engine can't inspect or remove it."""
     return ObservedTask(task_id, TaskState.LOST, error=f"its container {why}", container=container, stuck=why)
 
 
@@ -249,7 +249,7 @@ def failed_to_start(inspected: Mapping[str, Any]) -> bool:
 
 
 def why_not_run(log_tail: bytes, code: int) -> str:
-    """Return the error of a command that could not run; empty if the exit code is the command's own."""
+    """Return the error of a command that could not run. Empty if the exit code is the command's own."""
     match = next((match for words in _NOT_RUN if (match := words.search(log_tail))), None)
     if match is None:
         return ""
@@ -258,7 +258,7 @@ def why_not_run(log_tail: bytes, code: int) -> str:
 
 
 def _time(text: str | None) -> float | None:
-    """Convert a time of the engine; None for an empty one or the year 1, which stands for never."""
+    """Parse a time of the engine. None for an empty one, and for the year 1, which stands for never."""
     if not text or text.startswith("0001-"):
         return None
     return datetime.fromisoformat(text).timestamp()

@@ -1,4 +1,4 @@
-"""CUDA check in a container of a worker image that the host has."""
+"""CUDA check in a container of a worker image."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
 
 
 def _data(volumes: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Return the sizes by key, without the service's id at the start of the volumes' names."""
+    """Return the sizes by key. The volumes' names start with the service's id, which is removed."""
     named = ((key_of(each.name.partition("-")[2]), each.bytes) for each in volumes)
     return tuple(Stored(key, size) for key, size in named if key is not None)
 

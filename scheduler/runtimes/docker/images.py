@@ -1,4 +1,4 @@
-"""Images on a Docker host: our own are built there, all others are pulled."""
+"""Images on a Docker host: our own are built, others pulled."""
 
 from __future__ import annotations
 
@@ -176,7 +176,9 @@ def _unavailable(image: str, why: str) -> ImageUnavailable:
 
 
 def _with_heartbeat(stream: Stream) -> Iterator[dict[str, Any] | None]:
-    """Yield the stream's objects, and None after each `HEARTBEAT_S` without one, so that a consumer can stop."""
+    """Yield the stream's objects.
+
+    Yields None after each `HEARTBEAT_S` without one, so that a consumer can stop."""
     items: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 
     def pump() -> None:

@@ -44,7 +44,7 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
 
 
 def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
-    """Return the digest of a container's image; its tag may refer to another image by now."""
+    """Return the digest of a container's image. Its tag may refer to another image by now."""
     image = str(container["Image"])
     try:
         digests = [str(each) for each in engine.api.inspect_image(image).get("RepoDigests") or ()]

@@ -80,7 +80,7 @@ def our_names(image: Any) -> Iterator[str]:
 
 
 def remove_leftovers(engine: Engine, found: Leftovers) -> list[str]:
-    """Remove the objects, running or not; return the names and reasons of those that can't be removed.
+    """Remove the objects, running or not; return the failures, each as "name: reason".
 
     Raises RuntimeFault if the engine does not answer."""
     api = engine.api

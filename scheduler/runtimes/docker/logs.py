@@ -1,11 +1,11 @@
 """Copier of a container's output into the `LogStore`.
 
 Each byte is copied exactly once, over any number of crashes of the service. The engine stores a container's output as
-entries with a time each, and can return those since a time. Times alone don't mark the position of a copy: the parts of
+entries with a time each, and can return those since a time. Times alone don't mark the position of a copy. The parts of
 a long line share one time, and the two streams of a container are not sorted against each other. The cursor on disk
-therefore has three values: a whole second that is safely before all future entries, the number of entries copied since
-that second, and the length of the log. To resume, the log is truncated to that length, all entries since that second
-are requested, and that number of entries is skipped.
+therefore has three values. They are a whole second safely before all future entries, the number of entries copied since
+that second, and the length of the log. To resume, the log is truncated to that length. All entries since that second
+are requested, and that number of them is skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAVE_S = 1.0
 LAG_S = 10  # maximum time by which entries of the two streams are out of order
 _RETRY_S = (0.2, 1.0, 5.0)
 _PATIENCE = 8
-"""Number of tries, about half a minute, after which a log that the engine can't show counts as lost."""
+"""Tries before a log that the engine can't show counts as lost, about half a minute."""
 
 Stamp = tuple[int, int]  # seconds since the epoch, nanoseconds
 
@@ -192,7 +192,7 @@ class Copier:
 
     @property
     def since(self) -> int:
-        """Second from which the engine should show entries; `copy` expects exactly the entries since then."""
+        """Second from which the engine should show entries. `copy` expects exactly these entries."""
         return self._position.since
 
     def rewind(self) -> None:

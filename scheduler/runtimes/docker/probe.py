@@ -74,7 +74,7 @@ class ContainerProbe:
         self._environment = environment or {}
         self._sees_gpus = sees_gpus
         self._blind: str | None = None
-        """Reason why the container has no GPUs, empty if it should have none; None if it has GPUs."""
+        """Reason why the container has no GPUs. Empty if it should have none; None if it has GPUs."""
         self._closed = threading.Event()
         self._stream: Stream | None = None
         self._renew = False

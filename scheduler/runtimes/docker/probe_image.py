@@ -46,7 +46,7 @@ def probe_image() -> str:
 
 
 def write_probe_files(folder: Path) -> None:
-    """Write the probe's files, readable for any user of the image, however private the service's own files are."""
+    """Write the probe's files. Any user of the image can read them, however private the service's files are."""
     for path, content in probe_files().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

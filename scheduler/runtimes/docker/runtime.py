@@ -292,7 +292,7 @@ class DockerRuntime:
                 self._killed.add(container)
 
     def _begin(self, task: TaskSpec) -> str | None:
-        """Create and start the task's container; return its id, or None if it was started before."""
+        """Create and start the task's container. Returns its id, or None if it was started before."""
         container = self._create(task)
         if container is not None:
             self._open_folders(task, container)
@@ -370,10 +370,10 @@ class DockerRuntime:
             raise
 
     def _adopt(self, task: TaskSpec) -> str | None:
-        """Return the id of an existing container of this name that is still to be started; None if it was started.
+        """Return the id of an existing container that must still be started, or None.
 
-        If it is ours and was never started, a service died between creating and starting it, or while the engine was
-        starting it. Raises StartRefused for a container that is not ours."""
+        A container of the task's name exists. If it is ours and was never started, a service died before or during its
+        start. Raises StartRefused for a container that is not ours."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             try:
@@ -408,7 +408,7 @@ class DockerRuntime:
 
     @contextmanager
     def _refusals(self, task: TaskSpec) -> Iterator[None]:
-        """Turn errors that a retry on this host can't fix into StartRefused, and remove the container."""
+        """Convert errors that a retry can't fix into StartRefused, and remove the container."""
         try:
             yield
         except docker.errors.APIError as error:
@@ -422,7 +422,7 @@ class DockerRuntime:
             raise HostRefused(found.sentence, found.cause.blame) from error
 
     def _cause(self, task: TaskSpec, words: str) -> Explained | None:
-        """Return the known cause of a start that failed with this message; None if unknown.
+        """Return the known cause of a failed start from its message, or None.
 
         For a task without GPUs only faults of the user count, since it needs nothing from NVIDIA."""
         found = of_start(words, self.host_id)
@@ -441,7 +441,7 @@ class DockerRuntime:
         return found if (found["Config"].get("Labels") or {}).get(LABEL) == self._cluster_id else None
 
     def _listed(self, task_id: str) -> Mapping[str, Any] | None:
-        """Do the same as `_find` from the engine's list, for a container that can't be inspected. Raises APIError."""
+        """Do the same as `_find` for a container that can't be inspected, from the engine's list. Raises APIError."""
         filters = {"label": f"{LABEL}={self._cluster_id}", "name": f"^/{task_id}$"}
         for row in self._engine.api.containers(all=True, filters=filters):
             return {"Id": row["Id"], "State": {"Status": row["State"]}, "Config": {"Labels": row["Labels"]}}
@@ -459,7 +459,7 @@ class DockerRuntime:
                 raise
 
     def _follow(self, task_id: str, container: str) -> Follower | None:
-        """Make sure that the container's output is being copied; None if the copy is complete."""
+        """Make sure that the container's output is being copied. None if the copy is complete."""
         with self._lock:
             follower = self._followers.get(task_id)
             if (follower is not None and follower.is_alive()) or self._closed.is_set():
@@ -486,7 +486,7 @@ class DockerRuntime:
 
 
 def with_less(task: TaskSpec, words: str) -> TaskSpec | None:
-    """Return the task without the optional feature that caused this error message; None if there is none."""
+    """Return the task without the optional feature that caused this error. None if there is none."""
     if task.binding != UNBOUND and _NOT_ITS_NODE.search(words):
         return replace(task, binding=UNBOUND)
     if task.device_files and _NO_FILE.search(words):

@@ -1,6 +1,6 @@
-"""Cache of container states, so that a poll does not inspect every container.
+"""Cache of container states, which saves inspecting each container in every poll.
 
-An engine's list lags behind its events: Docker Engine 20.10 sends `die` up to 0.2 s before its list shows the end, and
+An engine's list lags behind its events. Docker Engine 20.10 sends `die` up to 0.2 s before its list shows the end, and
 `pause` likewise. Nothing follows that event, so the list alone would show the end only at the next poll. A container
 with an event is therefore inspected, whatever the list says: the engine's answer waits until the change is complete.
 """
@@ -68,10 +68,11 @@ class ContainerStates:
         self._stuck = False
 
     def look(self, task_id: str, container: str, listed: str) -> ObservedTask | None:
-        """Return the task's current state, or the last known one if the engine does not answer for it.
+        """Return the task's current state, or else its last known state.
 
-        `listed` is the status in the engine's list. Returns None if the container is gone. Raises RuntimeFault if the
-        engine does not answer and no state is known."""
+        `listed` is the status in the engine's list. The last known state is used if the engine does not answer for the
+        container. Returns None if the container is gone. Raises RuntimeFault if the engine does not answer and no state
+        is known."""
         with self._lock:
             event = self._changed.pop(container, None)
         known = self._known.get(container)

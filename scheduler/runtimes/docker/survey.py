@@ -71,6 +71,6 @@ def problems(info: Mapping[str, Any], our_time: float) -> Iterator[HostProblem]:
 
 
 def _seconds(text: str) -> float | None:
-    """Convert a time with at most nine decimals to seconds since the epoch; None if it is invalid."""
+    """Convert a time with at most nine decimals to seconds since the epoch. None if it is invalid."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
     return datetime.fromisoformat(match[1] + match[2].replace("Z", "+00:00")).timestamp() if match else None

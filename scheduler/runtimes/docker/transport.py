@@ -39,7 +39,7 @@ class Line(Protocol):
         ...
 
     def why_it_broke(self) -> str:
-        """Hang up a connection that the other side has ended, and return its reason; empty if unknown."""
+        """Hang up a connection that the other side has ended. Returns the reason, or empty if unknown."""
         ...
 
 
@@ -170,7 +170,9 @@ class Pool(urllib3.HTTPConnectionPool):
 
 
 class Adapter(requests.adapters.HTTPAdapter):
-    """HTTP adapter that sends every request to the engine at a unix:// or ssh:// URL, whatever its host."""
+    """HTTP adapter for an engine at a unix:// or ssh:// URL.
+
+    It sends every request there, whatever host the request names."""
 
     def __init__(self, url: str, size: int) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ class VolumeKind:
 CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
 OUTPUTS = VolumeKind("outputs", OUTPUTS_PATH)
 DATA = VolumeKind("data", "/data")
-"""Shared data: the volume has the name of its content in place of a job's id, and each job chooses its path."""
+"""Shared data. Its volume has the name of its content in place of a job's id; jobs choose its path."""
 PARTS = VolumeKind("data-parts", "/parts")
 """Companion of a `DATA` volume that is being filled, with an empty file per complete part. No job uses it."""
 
@@ -130,9 +130,9 @@ class SdkVolume:
 
 
 def open_to(api: Any, container: str, owner: RunAs | None, paths: Collection[str]) -> None:
-    """Make folders writable for an account of the hosts, or else for any user; new folders belong to root.
+    """Make folders writable for an account of the hosts, or else for any user.
 
-    Without `owner` the container runs as a user of its image, whose uid is unknown here."""
+    New folders belong to root. Without `owner` the container runs as a user of its image, whose uid is unknown here."""
     for path in map(PurePosixPath, paths):
         folder = tarfile.TarInfo(path.name)  # unpacking into a folder does not change that folder
         folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o1777, int(time.time())

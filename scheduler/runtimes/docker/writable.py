@@ -57,7 +57,7 @@ class WritableFolders:
         return task
 
     def check(self, task: TaskSpec, image: ImageSettings) -> None:
-        """Raise StartRefused if the engine would create a path inside a folder that the task may write to."""
+        """Raise StartRefused if the engine would create a path inside a writable folder of the task."""
         writable = sorted(task.writable)
         places = {*_OF_ENGINES, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH, WORKSPACE, *image.places}
         places |= task.data.keys() | task.mounts.keys()
@@ -107,7 +107,7 @@ def resolved(place: str, stat: Callable[[str], FileEntry | None]) -> PurePosixPa
 
 
 def _problem_of_groups(view: VolumeView, numbers: set[str]) -> str:
-    """Return a problem if the image has a group whose name is one of these numbers; empty if not.
+    """Return a problem if the image has a group with one of these numbers as its name, else empty.
 
     An engine looks up a group's number as a name first, in the image's group file."""
     found = view.stat(_GROUPS)

@@ -38,7 +38,7 @@ class Environments:
         self._digest: str | None = None
 
     def name_for(self, image: str, launcher: str) -> str:
-        """Return the name, for `find` and `fetch`, of the environment of a job with this image and launcher.
+        """Return the environment's name, for `find` and `fetch`, for an image and a launcher.
 
         A job without a launcher doesn't need Horovod, which takes long to build."""
         if launcher == "none" and image not in self._named and not is_ours(image):

@@ -43,7 +43,7 @@ RECORD_ATTEMPTS = 60_000
 LOG_ATTEMPTS = 10
 """Attempts after which the end of the task is recorded without the end of its log."""
 RECORD_STOP_S = 5.0
-"""Time limit of the attempts for a task that is being stopped, because the caller waits for it."""
+"""Time limit of the attempts for a task that is being stopped. The caller waits for it."""
 _READ = 1 << 16
 
 # The supervisor's answer to the service, which waits for it: one line on stdout.
@@ -107,7 +107,7 @@ class Keeper:
         self._end({"exit_code": code if code >= 0 else 128 - code, "started_at": self._started_at})
 
     def _start(self, spec: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Start the command; return the read end of its output, and an error if it could not be started."""
+        """Start the command; return (read end of its output, error). The error is None if it was started."""
         output, child_output = os.pipe()
         gate, gate_open = os.pipe()
         failure, child_failure = os.pipe()
@@ -198,7 +198,7 @@ class Keeper:
                 self._status = status
 
     def _copy(self, output: int) -> bool:
-        """Copy one read of the output into the log; False at the end of the output."""
+        """Copy one read of the output into the log. False at the end of the output."""
         data = os.read(output, _READ)
         _append(self._log, data)
         return bool(data)
@@ -214,7 +214,9 @@ class Keeper:
                 return
 
     def _end(self, record: dict[str, Any]) -> None:
-        """Record the end of the log, then of the task: a reader that sees the task ended may read the whole log."""
+        """Record the end of the log, then of the task.
+
+        A reader that sees the task ended can then read the whole log."""
         give_up_at: float | None = None
         for attempt in range(RECORD_ATTEMPTS):
             if give_up_at is None and (self._stop_asked or self._deadline is not None):
@@ -223,7 +225,7 @@ class Keeper:
                 self._end_log(attempt)
                 procfs.write_json(self._file("exit.json"), {**record, "finished_at": time.time()})
                 return
-            except OSError as error:  # most likely a full disk, which may pass
+            except OSError as error:  # most likely a full disk, which is temporary
                 if self._is_forgotten() or (give_up_at is not None and time.monotonic() > give_up_at):
                     return  # the service finds the task without a supervisor, and records that it was lost
                 if attempt == 0:

@@ -362,7 +362,7 @@ class ProcessRuntime:
         )
 
     def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:
-        """Clean up a task that ran and whose supervisor ended without a record; record the task as lost.
+        """Record a task that ran as lost, after its supervisor ended without a record.
 
         Kills the remaining processes. The caller holds the lock. Returns None if a process is still ending; the caller
         tries again later."""

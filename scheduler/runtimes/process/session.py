@@ -1,8 +1,8 @@
 """Program that runs one interactive command in a local task.
 
-It is a separate process, whose input and output are passed to the command. It ends when its connection to the service
-closes, which happens at the latest when the service ends, and when its task ends. It then sends SIGHUP to all processes
-that the command started, as a closing terminal does, and soon after SIGKILL. It answers with the exit code as one line.
+It is a separate process, whose input and output are passed to the command. It ends with its task, or when its
+connection to the service closes, at the latest with the service. It then sends SIGHUP to all processes that the command
+started, as a closing terminal does, and soon after SIGKILL. It answers with the exit code as one line.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(directory: str, control_fd: str, wish: str) -> int:
 
 
 def _hang_up(child: int, reap: Callable[[], bool]) -> None:
-    """Send SIGHUP to the command and everything it started, and wait until they end or HANG_UP_S has passed."""
+    """Send SIGHUP to the command and everything it started. Waits at most HANG_UP_S for their end."""
     with suppress(ProcessLookupError):  # the command has no process group of its own yet
         os.killpg(child, signal.SIGHUP)
     for pid in procfs.children_of_self():

@@ -104,7 +104,7 @@ class DataOnDisk:
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
-        """Hold the entry's lock, since another thread or service may change it at the same time."""
+        """Hold the entry's lock. Another thread or service may change it at the same time."""
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / f".{folder_name(key)}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Watch for starts and ends of local tasks, by pidfds of their supervisors."""
+"""Watch for starts and ends of local tasks, by pidfds."""
 
 from __future__ import annotations
 

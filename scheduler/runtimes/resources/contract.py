@@ -33,12 +33,12 @@ class Resources(Protocol):
     """Resource usage of one host."""
 
     def tasks(self, task_ids: Sequence[str]) -> Iterator[TaskCounters]:
-        """Read the usage of these tasks, one after another; tasks that don't run are left out.
+        """Read the usage of these tasks, one after another. Tasks that don't run are left out.
 
         Each reading takes some milliseconds, because no second sample is taken. Raises RuntimeFault if the host does
         not answer."""
         ...
 
     def machine(self) -> MachineCounters | None:
-        """Return the usage of the host and of the disk with the service's data; None if it can't be read from here."""
+        """Return the usage of the host and of the disk with the service's data. None if unreadable from here."""
         ...

@@ -40,7 +40,7 @@ class DockerResources:
         return read_machine(str(self._data_dir)) if self._is_here else None
 
     def _has_our_kernel(self) -> bool:
-        """Whether the engine runs on this machine's kernel; its socket may lead into a virtual machine."""
+        """Whether the engine runs on this machine's kernel. Its socket may lead into a virtual machine."""
         with self._engine.errors("describe itself"):
             info = self._engine.api.info()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -44,7 +44,7 @@ class Terminal(Protocol):
     get SIGHUP, and SIGKILL after HANG_UP_S. `read`, the writing calls and `close` may come from three threads."""
 
     def read(self) -> tuple[int, bytes] | None:
-        """Wait for output; return OUT or ERR and the bytes, or None at the end of the output.
+        """Wait for output; return (OUT or ERR, bytes), or None at its end.
 
         With a terminal, all output is OUT."""
         ...
@@ -104,14 +104,15 @@ class Terminals(Protocol):
     """Interactive commands in the tasks of one host."""
 
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> Terminal:
-        """Run a command in a running task, as the task's user, in its directory, with its variables and GPUs.
+        """Run a command in a running task.
 
-        With a `size` the command has a terminal, otherwise pipes. A command that can't be run prints an error and exits
-        with 126 or 127. Raises NotRunningError or RuntimeFault."""
+        The command has the task's user, directory, variables and GPUs. With a `size` it has a terminal, otherwise
+        pipes. A command that can't be run prints an error and exits with 126 or 127. Raises NotRunningError or
+        RuntimeFault."""
         ...
 
     def load(self, task_id: str) -> TaskLoad:
-        """Return the processes and resource usage of a running task; takes a second or two.
+        """Return the processes and resource usage of a running task. Takes a second or two.
 
         Raises the same errors as `open`, also for a paused task."""
         ...

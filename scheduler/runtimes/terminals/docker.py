@@ -316,7 +316,7 @@ class DockerTerminal:
             pass  # closed
 
     def _read_frames(self) -> Iterator[tuple[int, bytes]]:
-        """Read frames, the format without a terminal: 8 bytes (stream, 3 zeros, length), then `length` bytes."""
+        """Read frames, without a terminal. A frame is 8 bytes (stream, 3 zeros, length), then the payload."""
         buffer = bytearray()
         while data := self._receive():
             buffer += data

@@ -19,7 +19,7 @@ from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
 from schedulearn.scheduler.runtimes.docker.volumes import VolumeKind
 
 _HELPER = "schedulearn.look"
-"""Label of a helper container for access to a volume; its value is the volume's name."""
+"""Label of a helper container for access to a volume. Its value is the volume's name."""
 _MAKER = "schedulearn.look.maker"
 _IMAGES = 5  # maximum number of images tried for a helper container
 
@@ -92,7 +92,7 @@ class JobVolumes:
 
     @contextmanager
     def view(self, job_id: str) -> Iterator[VolumeView | None]:
-        """Open a view through a running container of the job, or else through a helper container.
+        """Open a view through a running container of the job, or a helper.
 
         Ended containers are not used, since they may be removed."""
         with self._engine.errors(f"look at {self._kind.name}"):
@@ -108,7 +108,7 @@ class JobVolumes:
 
     @contextmanager
     def _helper(self, job_id: str) -> Iterator[str]:
-        """Create a helper container for access to the volume, since an engine needs a container for it.
+        """Create a helper container, since an engine can access a volume only through one.
 
         It is never started, so any image can be used."""
         api = self._engine.api
@@ -142,9 +142,9 @@ class JobVolumes:
         raise AssertionError(images)
 
     def _running(self, job_id: str) -> str | None:
-        """Return the id of a running or paused container of the job that has the volume; None if there is none.
+        """Return the job's running or paused container with the volume, or None.
 
-        Containers that may write to a folder of the host are skipped. The engine reads as root: a link made by the job
+        Containers that may write to a folder of the host are skipped. The engine reads as root. A link made by the job
         could lead it to files of the host that the job may not read."""
         volume = self._kind.volume(job_id)
         for row in self._containers(job_id):
@@ -166,7 +166,7 @@ class JobVolumes:
         return True
 
     def _remove_helpers(self, job_id: str, *, left_only: bool = False) -> None:
-        """Remove the volume's helper containers; with `left_only` only those of a service that was killed."""
+        """Remove the volume's helper containers. With `left_only`, only those of a killed service."""
         filters = {"label": [self._filter, f"{_HELPER}={self._kind.volume(job_id)}"]}
         for row in self._engine.api.containers(all=True, filters=filters):
             if not left_only or row["Labels"].get(_MAKER) != self._maker:
@@ -181,7 +181,7 @@ class JobVolumes:
                 raise
 
     def _remove(self, job_id: str) -> None:
-        """Remove the volume; do nothing if it does not exist, or while a container uses it."""
+        """Remove the volume. Does nothing if it does not exist, or while a container uses it."""
         try:
             self._engine.api.remove_volume(self._kind.volume(job_id))
         except docker.errors.APIError as error:

@@ -25,7 +25,7 @@ _MARK = "schedulearn.data.mark"
 """Label of a mark; its value is the key."""
 _VOLUME, _MADE = "schedulearn.data.volume", "schedulearn.data.made"
 _PAIR = "schedulearn.data.pair"
-"""Label of a volume that is filled part by part, and of its volume of complete parts; both have the same value."""
+"""Label of a volume that is filled in parts, with the same value on its volume of complete parts."""
 _EMPTY = bytes(1024)
 """An empty archive."""
 _MANY = 1_000_000

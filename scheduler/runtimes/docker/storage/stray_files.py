@@ -1,4 +1,4 @@
-"""Untracked files of an ended container, from the engine's diff to its image."""
+"""Untracked files of an ended container, from the engine's diff."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _REMOVED = 2
 
 
 def stray_files(engine: Engine, inspected: Any) -> list[StrayFile]:
-    """Return the untracked files written since the container was created; the files of its code are older.
+    """Return the untracked files written since the container was created.
 
-    The start time would be too late, because an engine records it when the command is already running."""
+    The files of its code are older. The start time would be too late, because an engine records it when the command is
+    already running."""
     if inspected["State"]["Status"] != "exited":
         return []
     with engine.errors("tell what a container wrote"):

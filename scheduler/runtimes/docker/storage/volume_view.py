@@ -94,7 +94,7 @@ class VolumeView:
 
 @contextmanager
 def _whole(path: str) -> Iterator[None]:
-    """Convert TarError into RuntimeFault: a truncated archive means that a file changed or the connection broke."""
+    """Convert TarError into RuntimeFault. It means that a file changed or the connection broke."""
     try:
         yield
     except tarfile.TarError as error:
@@ -108,7 +108,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _direct(member: tarfile.TarInfo) -> FileEntry | None:
-    """Return a direct entry of the packed folder; None for deeper entries and for the folder itself."""
+    """Return a direct entry of the packed folder. None for deeper entries and the folder itself."""
     parts = PurePosixPath(member.name).parts
     return entry_of(member, parts[0]) if len(parts) == 1 else None
 

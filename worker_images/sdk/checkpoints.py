@@ -1,9 +1,12 @@
-"""Checkpoints as files: complete or not there at all, whatever is killed while one is written.
+"""Atomic checkpoint files.
+
+A checkpoint is complete or absent, even if a process is killed while it writes one.
 
 step-000000000123.data      what the framework wrote
-step-000000000123.json      its length and checksum; written when the data are safely on disk, and last of all
+step-000000000123.json      its length and checksum; written last, when the data are safely on disk
 
-Each is written beside its place, flushed, and renamed. The newest two stay: if one can't be read, the one before can.
+Each file is written under a temporary name, flushed, and renamed. The newest two checkpoints are kept: if one can't be
+read, the previous one can.
 """
 
 from __future__ import annotations
@@ -19,14 +22,18 @@ _MANIFEST = re.compile(r"step-(\d{12})\.json")
 
 
 class Checkpoints:
-    """Those of one job, in a folder that only it uses, and in which one process writes at a time."""
+    """Checkpoints of one job.
+
+    Only this job uses the folder, and one process writes at a time."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, exist_ok=True)
 
     def save(self, step: int, write: Callable[[BinaryIO], None]) -> None:
-        """Makes what `write` writes the newest checkpoint. Raises OSError, and the ones before are as they were."""
+        """Make what `write` writes the newest checkpoint.
+
+        Raises OSError, and leaves the earlier checkpoints as they were."""
         name = f"step-{step:012d}"
         digest = self._put(name + ".data", write)
         manifest = json.dumps({"step": step, **digest}).encode()
@@ -34,7 +41,7 @@ class Checkpoints:
         self._clean()
 
     def newest_first(self) -> Iterator[tuple[int, str]]:
-        """(step, path of the data) of each that is whole."""
+        """Yield (step, path of the data) of each complete checkpoint."""
         for step, name in sorted(self._manifests(), reverse=True):
             path = os.path.join(self._folder, name[: -len(".json")] + ".data")
             try:
@@ -43,7 +50,7 @@ class Checkpoints:
                 if _digest(path) == {"bytes": manifest["bytes"], "sha256": manifest["sha256"]}:
                     yield step, path
             except (OSError, ValueError, KeyError, TypeError):
-                continue  # torn or lost: the one before may do
+                continue  # damaged or lost: the previous one may be complete
 
     def _manifests(self) -> list[tuple[int, str]]:
         found = [(match, name) for name in os.listdir(self._folder) for match in [_MANIFEST.fullmatch(name)] if match]
@@ -66,7 +73,7 @@ class Checkpoints:
         return digest
 
     def _clean(self) -> None:
-        """Removes all but the newest, and what a killed writer left."""
+        """Remove all but the newest checkpoints, and what a killed writer left."""
         kept = {name[: -len(".json")] for _, name in sorted(self._manifests())[-KEPT:]}
         for name in sorted(os.listdir(self._folder), reverse=True):  # the manifest before its data
             if name.startswith("step-") and name.partition(".")[0] not in kept:

@@ -1,4 +1,4 @@
-"""What the service tells a worker about itself, by environment variables."""
+"""Environment variables that the service sets for a worker."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ class Environment:
     checkpoint_dir: str | None
     checkpoint_interval: float
     member: int | None = None
-    """The number of this worker, of those that come and go while the job trains; None: they stay the same."""
+    """Number of this worker, if workers may come and go while the job trains; None: the workers are fixed."""
     generation: int = 0
-    """Of the workers, when this one was started: raised each time that one comes or goes."""
+    """Generation of the workers when this one was started; it rises each time a worker comes or goes."""
     rank: int = 0
     workers: int = 1
     """Rank and number of workers in that generation."""
     batch_size: int | None = None
-    """This and what follows: from the job's own keys, which win over the script; None: the script's."""
+    """This and the next two fields are the job's own keys, which override the script; None: the script's value."""
     max_batch_size: int | None = None
     epochs: int | None = None
     report_certificate: str | None = None
-    """The only one to trust at `report_url`, as base64 of its DER; None: those of authorities, by name."""
+    """The only certificate to trust at `report_url`, as base64 of its DER.
+
+    None: trust certificates of authorities, and check the name."""
 
     @classmethod
     def read(cls, env: Mapping[str, str] | None = None) -> Environment | None:
-        """None outside Schedulearn."""
+        """Read the environment; None outside Schedulearn."""
         env = os.environ if env is None else env
         job_id = env.get("SCHEDULEARN_JOB_ID")
         if not job_id:
@@ -64,8 +66,9 @@ class Environment:
         )
 
     def bounds(self, script: BatchBounds) -> BatchBounds:
-        """Those of the script, with what the job says instead. The larger batch gives way to the smaller one only where
-        the job named just one of them."""
+        """Return the script's bounds, overridden by the job's keys.
+
+        If the job sets only one of the two sizes, the script's other size is adjusted where they conflict."""
         first = self.batch_size or script.init_batch
         largest = self.max_batch_size or max(script.max_batch, first)
         if self.batch_size is None:

@@ -12,11 +12,11 @@ from schedulearn.worker.membership import Membership, Roster
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone
 
-PARTIAL_S = 20.0  # for which only some workers may be told to stop without anybody saying that the others go on
+PARTIAL_S = 20.0  # seconds that only some workers may be told to stop, until the service says the others go on
 
 
 class InPlaceRun(Run):
-    """As `Run` if `membership` is None."""
+    """Run that is resized in place; without a `membership` it is a plain `Run`."""
 
     in_place = True
 
@@ -29,11 +29,13 @@ class InPlaceRun(Run):
         super().__init__(workers, bounds, scaling, seed)
 
     def join(self) -> Alone:
-        """Those that meet by the environment as it is now, in place of those of before."""
+        """Join the workers that the current environment names, in place of the previous ones."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """The others go on without this worker; all call this or `join` at the same step."""
+        """Leave the other workers, which go on without this one.
+
+        All workers call this or `join` at the same step."""
         raise NotImplementedError
 
     @property
@@ -54,7 +56,7 @@ class InPlaceRun(Run):
             self.membership.trains()
 
     def flags(self) -> list[float]:
-        """And whether all are to go on with other workers."""
+        """Return the flags of `Run`, and whether all are to continue with other workers."""
         stop, *others = super().flags()
         if self.membership is None:
             return [stop, *others]
@@ -64,7 +66,9 @@ class InPlaceRun(Run):
         return [stop, *others, float(leader and self.membership.due())]
 
     def all_are_to_stop(self, told: float) -> bool:
-        """Not if the workers that are told to stop leave, and the others go on: the service says so soon."""
+        """Return whether all workers are to stop.
+
+        If only some were told to stop, they may be leaving while the others go on: the service says so soon."""
         if self.membership is None or told >= self.workers.size:
             return True
         if self._partly_told_at is None:
@@ -72,7 +76,9 @@ class InPlaceRun(Run):
         return False
 
     def regroup(self) -> None:
-        """All that are new are ready. The only copy of the training's state that they need is that of the first one."""
+        """Continue with other workers; all new ones are ready.
+
+        New workers get the training's state from the first worker, and need no other copy."""
         assert self.membership is not None
         began = time.time()
         before = self.membership.current.members

@@ -1,8 +1,9 @@
-"""Notes whether the workers of a job ever joined a process group.
+"""Record of whether a job's workers ever joined a process group.
 
-Several workers that never do so train the same thing, each for itself, and nothing fails. Each Python worker leaves an
-empty file in SCHEDULEARN_JOINING: `joined` when it calls `hvd.init` or `init_process_group`, `alone` when it ends
-without. Nothing is claimed of workers that are no Python, or that may have met by other means.
+Several workers that never join one train the same thing, each for itself, and nothing fails. Each Python worker leaves
+an empty file in SCHEDULEARN_JOINING. The file is `joined` when it calls `hvd.init` or `init_process_group`, and `alone`
+when it ends without such a call. Nothing is concluded about workers that aren't Python, or that may have met by other
+means.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _OTHER_MEANS = ("jax", "mpi4py", "paddle", "mindspore", "oneflow", "ray", "pyspa
 _SIZES = ("WORLD_SIZE", "HOROVOD_SIZE")
 _LAUNCHERS = (b"python", b"horovodrun", b"torchrun", b"pt_elastic")
 _HOROVODRUN = b"env HOROVOD_"
-"""How the command begins that it gives to a shell for each worker."""
+"""Start of the command that horovodrun gives to a shell for each worker."""
 
 
 def watch() -> None:
-    """Begins in a worker of several; elsewhere it does nothing."""
+    """Start watching, if this process is one of several workers; otherwise do nothing."""
     if not any(os.environ.get(name, "").isdigit() and int(os.environ[name]) > 1 for name in _SIZES):
         return
     sys.meta_path.insert(0, _Finder())
@@ -99,7 +100,7 @@ class _Finder:
             execute(module)
             try:
                 patch(module)
-            except Exception:  # another version of it: nothing may be claimed
+            except Exception:  # another version of the library: nothing can be concluded
                 _leave(JOINED)
 
         loader.exec_module = exec_module

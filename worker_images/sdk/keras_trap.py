@@ -1,4 +1,7 @@
-"""Horovod's Keras module does not know Keras 3: its DistributedOptimizer then averages nothing, and says nothing."""
+"""Warning about Horovod's Keras module with Keras 3.
+
+Horovod's Keras module does not support Keras 3: its DistributedOptimizer then averages nothing, and reports no error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def warning(version: str, module: str) -> str:
 
 
 def warn_of_trap(version: str, imported: Container[str]) -> str | None:
-    """Says so on stderr if Keras is of that `version` and one of Horovod's modules for it is among those `imported`."""
+    """Warn on stderr if `version` is Keras 3 and one of Horovod's Keras modules is `imported`."""
     found = next((name for name in MODULES if name in imported), None)
     if found is None or not _is_new(version):
         return None
@@ -30,7 +33,7 @@ def warn_of_trap(version: str, imported: Container[str]) -> str | None:
 
 
 def warn_of_scripts(version: str, command: Iterable[str]) -> str | None:
-    """The same before anything is imported, by the text of the scripts that a command names."""
+    """Warn likewise before anything is imported, by the text of the scripts that a command names."""
     if not _is_new(version):
         return None
     for word in command:

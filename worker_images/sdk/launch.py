@@ -1,9 +1,10 @@
-"""Starts the workers of an elastic job on this host, and gives them time to save a checkpoint when it is to stop.
+"""Launcher of an elastic job's workers on this host.
 
     python3 -m schedulearn.worker.launch horovod|torchrun WORKERS COMMAND...
 
-horovodrun kills its workers as soon as it is told to stop, and torchrun hides how they ended. This gives workers the
-same variables as those do, passes SIGTERM on, waits for them, and ends with PREEMPTED if they saved themselves.
+When the job is to stop, it gives the workers time to save a checkpoint. horovodrun kills its workers as soon as it is
+told to stop, and torchrun hides their exit codes. This launcher gives workers the same variables as those two, passes
+SIGTERM on, and waits for them. It exits with PREEMPTED if the workers saved a checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from schedulearn.worker import PREEMPTED
 from schedulearn.worker.keras_trap import warn_of_scripts
 from schedulearn.worker.supervisor import LOOK_S, Process, Stop, processes
 
-GRACE_AFTER_FAILURE_S = 5.0  # for the other workers, when one has failed
+GRACE_AFTER_FAILURE_S = 5.0  # seconds for the other workers to exit after one has failed
 PLAIN = {"horovod": "horovodrun", "torchrun": "torchrun"}
 
 
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     try:
         environments = horovod_workers(count) if kind == "horovod" else torch_workers(count)
     except ImportError:
-        # Another interpreter has it, by its own launcher: better that than nothing.
+        # The package may be in another interpreter: its own launcher is better than nothing.
         return _plain(kind, count, command)
     return Workers(command, environments).run()
 
@@ -47,7 +48,9 @@ def _version(distribution: str) -> str:
 
 
 def horovod_workers(count: int) -> list[dict[str, str]]:
-    """Variables by which `count` workers on this host meet. Serves their rendezvous as long as this process lives."""
+    """Return the variables by which `count` workers on this host find each other.
+
+    This process serves their rendezvous as long as it lives."""
     from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
     from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
     from horovod.runner.http.http_server import RendezvousServer
@@ -80,16 +83,18 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._stopping = False
         self._stops: dict[int, Stop] = {}
-        """By the process of the worker that was told to stop."""
+        """Keyed by the process id of the worker that was told to stop."""
 
     def run(self) -> int:
-        """Returns when all have ended: 0, PREEMPTED, or the code of the first that failed."""
+        """Run the workers until all have exited.
+
+        Returns 0, PREEMPTED, or the exit code of the first worker that failed."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         pumps = []
         try:
             for rank, extra in enumerate(self._environments):
-                # A session of its own: a signal to our group reaches it through us, once.
+                # A separate session: a signal to our process group reaches the worker once, through us.
                 process = subprocess.Popen(
                     self._command,
                     env={**os.environ, **extra, "PYTHONUNBUFFERED": "1"},
@@ -106,7 +111,7 @@ class Workers:
             self._kill()
             return 127 if isinstance(error, FileNotFoundError) else 126
         if self._stopping:
-            self._stop()  # it came while they were being started
+            self._stop()  # the signal came while workers were being started
         first = self._wait()
         for pump in pumps:
             pump.join(timeout=5)
@@ -126,12 +131,12 @@ class Workers:
                     self._signal(signal.SIGTERM)
                     deadline = time.monotonic() + GRACE_AFTER_FAILURE_S
             if deadline == 0.0 or time.monotonic() <= deadline:
-                killed = killed or -signal.SIGKILL in codes  # by somebody else: we have not, yet
+                killed = killed or -signal.SIGKILL in codes  # by another process: this one has killed none yet
             # A worker may be a shell, which dies of SIGTERM while its training saves.
             saving = [stop.goes_on() for stop in list(self._stops.values())]
             if not any(saving) and None not in codes:
                 if killed:
-                    return 128 + signal.SIGKILL  # whatever that made of the others
+                    return 128 + signal.SIGKILL  # whatever the exit codes of the other workers are
                 if failed is not None:
                     return failed if failed > 0 else 128 - failed
                 if PREEMPTED in codes:
@@ -160,7 +165,7 @@ class Workers:
 
 
 def _pump(source: IO[bytes], rank: int) -> None:
-    """Copies lines, marked as horovodrun does it."""
+    """Copy lines to stdout, with the prefix that horovodrun uses."""
     mark = f"[{rank}]<stdout>:".encode()
     for line in source:
         sys.stdout.buffer.write(mark + line)

@@ -1,4 +1,4 @@
-"""Iterates over what is left of an epoch, whichever framework fetches the samples."""
+"""Iteration over the rest of an epoch, for all frameworks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "last_
 
 
 class Loader:
-    """Between two steps the batch and the workers may change, or the run end."""
+    """Base class of data loaders.
+
+    Between two steps the batch and the workers may change, or the run may end."""
 
     def __init__(self, run: Run, dataset: Any, options: dict[str, Any]) -> None:
         for name in OURS:
@@ -31,10 +33,10 @@ class Loader:
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Before the time of the next step is taken."""
+        """Prepare for the next step; called before its timer starts."""
 
     def __len__(self) -> int:
-        """Steps of a whole epoch at the batch of now."""
+        """Return the number of steps in a whole epoch at the current batch."""
         return max(1, int(self.run.samples / self.run.worth) // self.run.batch.total)
 
     def __iter__(self) -> Iterator[Any]:
@@ -68,7 +70,7 @@ class Loader:
 
 
 class Batches:
-    """What data loaders want of a batch sampler: it is iterated once."""
+    """Batch sampler for data loaders, iterated once."""
 
     def __init__(self, batches: Iterator[Sequence[int]]) -> None:
         self._batches = batches

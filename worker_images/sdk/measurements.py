@@ -1,4 +1,7 @@
-"""What was measured and logged since the last report: bounded, and safe to use from two threads."""
+"""Measurements and metrics since the last report.
+
+They are bounded, and safe to use from two threads.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import threading
 import time
 from typing import Any, Tuple
 
-Kind = Tuple[int, int, int]  # hosts, GPUs, samples a GPU in one pass
+Kind = Tuple[int, int, int]  # hosts, GPUs, samples per GPU in one micro-step
 
 MAX_KINDS = 64
 MAX_PASSES = 256  # of a kind
-MIN_PASSES = 2  # of a kind, before anybody is told: a single one may have been a pause
+MIN_PASSES = 2  # of a kind, before they are reported: a single one may have been a pause
 MAX_POINTS = 400  # over all metrics
 
 
@@ -23,7 +26,9 @@ class Measurements:
         self._taken: tuple[dict[Kind, list[tuple[float, float]]], list[dict[str, Any]]] = ({}, [])
 
     def add_pass(self, kind: Kind, grad_time: float, iter_time: float) -> None:
-        """One pass that synchronised: `iter_time` seconds in all, `grad_time` without waiting for others."""
+        """Add a micro-step that synchronized.
+
+        It took `iter_time` seconds in all, `grad_time` without waiting for other workers."""
         with self._lock:
             if kind in self._passes or len(self._passes) < MAX_KINDS:
                 passes = self._passes.setdefault(kind, [])
@@ -34,11 +39,13 @@ class Measurements:
         with self._lock:
             self._metrics.append({"name": name, "step": step, "value": value, "at": time.time()})
             if len(self._metrics) > MAX_POINTS:
-                # Coarser, rather than without its beginning: every second value of each name goes.
+                # Drop every second value of each name: the curve gets coarser, and keeps its beginning.
                 self._metrics = _every_second(self._metrics)
 
     def take(self) -> dict[str, Any]:
-        """`observations` and `metrics` of a report. If it can't be sent, `put_back` makes them part of the next."""
+        """Return `observations` and `metrics` for a report.
+
+        If the report can't be sent, `put_back` adds them to the next one."""
         with self._lock:
             ready = {kind: found for kind, found in self._passes.items() if len(found) >= MIN_PASSES}
             self._taken = (ready, self._metrics)
@@ -52,7 +59,7 @@ class Measurements:
                     "num_gpus": kind[1],
                     "atomic_batch": kind[2],
                     "passes": len(found),
-                    # The median: a pause of one pass is not the speed of all.
+                    # The median: a pause in one micro-step is not the speed of all.
                     "grad_time": statistics.median(grad for grad, _ in found),
                     "iter_time": statistics.median(both for _, both in found),
                 }

@@ -1,9 +1,9 @@
-"""The workers of a job that may come and go while it trains: who belongs to it now, and where they meet.
+"""Membership of a job whose workers may come and go while it trains.
 
-Each worker is a container of its own. The service decides who they are and says so to those who ask: the first of
-them, the leader, all the time, and new ones until they have joined. The leader opens a meeting (Horovod's rendezvous,
-at a port that is free where it runs) and tells the service where; new workers come there when they are ready to train,
-and only when all have come, the others leave their step loop for it. See docs/adr/0013.
+Each worker is a container of its own. The service decides which workers belong to the job, and tells those that ask.
+The first worker, the leader, asks all the time; new workers ask until they have joined. The leader opens a rendezvous
+(Horovod's, at a port that is free where it runs) and tells the service its address. New workers go there when they are
+ready to train. The other workers leave their step loop for it only when all new ones have arrived. See docs/adr/0013.
 """
 
 from __future__ import annotations
@@ -25,16 +25,20 @@ from urllib.parse import urlsplit
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.reporter import opener_for
 
-HOLD_S = 10.0  # that the service may wait with its answer, until it has news
+HOLD_S = 10.0  # maximum seconds that the service waits for news before it answers
 RETRY_S = 1.0
-LOOK_S = 0.02  # between looks at the meeting
+LOOK_S = 0.02  # seconds between checks of the rendezvous
 UNREACHABLE = 69
-"""Exit code of a worker that lost the others, or its place among them (EX_UNAVAILABLE): a new attempt may mend it."""
+"""Exit code of a worker that lost the others, or its place among them (EX_UNAVAILABLE).
+
+A new attempt may fix it."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Who trains together: members in the order of their ranks. `meeting`: address:port, empty if it is one alone."""
+    """Membership of one generation: members in the order of their ranks.
+
+    `meeting`: address:port of their rendezvous, empty for a single worker."""
 
     generation: int
     members: tuple[int, ...]
@@ -42,16 +46,18 @@ class Roster:
 
 
 class Membership:
-    """Of this worker. The main thread calls all of it; a thread of the leader listens to the service."""
+    """Membership of this worker.
+
+    The main thread calls all methods; a thread of the leader listens to the service."""
 
     def __init__(self, env: Environment) -> None:
         assert env.member is not None
         self._env = env
         self.member = env.member
         self.first_rank, self.first_size = env.rank, env.workers
-        """As they will be when this worker joins, unless others come or go meanwhile."""
+        """Rank and number of workers when this worker joins, unless others come or go meanwhile."""
         self.current = Roster(0, ())
-        """Those that train together now."""
+        """Workers that train together now."""
         self._heard = Roster(0, ())
         self._meeting: Meeting | None = None
         self._last_meeting: Meeting | None = None
@@ -66,8 +72,9 @@ class Membership:
         return self.first_rank == 0
 
     def first(self, give_up: Callable[[], bool]) -> Roster:
-        """Blocks until this worker can join: all others that are to begin with it are there. Raises SystemExit when
-        `give_up()`, or when the service has no place for it any more."""
+        """Block until this worker can join: all others that are to start with it are there.
+
+        Raises SystemExit if `give_up()` is true, or if the service has no place for this worker any more."""
         if not self.leads:
             return self._wait_for_leader(give_up)
         if self.first_size == 1:  # nobody to wait for, not even the service
@@ -83,19 +90,21 @@ class Membership:
             time.sleep(LOOK_S)
 
     def due(self) -> bool:
-        """Whether the leader can take its workers to another roster now: all that are new have come."""
+        """Return whether the leader can change the membership now: all new workers have arrived."""
         return self._next() is not None
 
     def offer(self) -> Roster | None:
-        """The leader's call to the meeting: new workers go to it at once, the others hear of it from the leader. None
-        if there is nothing to offer any more: a worker was given up in the last moment, say."""
+        """Call the workers to the next membership, as the leader.
+
+        New workers go to the rendezvous at once; the others hear of it from the leader. Returns None if there is
+        nothing to offer any more, say because a worker was given up at the last moment."""
         found = self._next()
         if found is None:
             return None
         roster, meeting = found
         if meeting is not None:
             meeting.go()
-        self._forming = bool(self.current.members)  # at the beginning nothing stands still for it
+        self._forming = bool(self.current.members)  # at the start no training stands still for it
         self._tell()
         return roster
 
@@ -112,7 +121,7 @@ class Membership:
         return Roster(heard.generation, heard.members, meeting.address), meeting
 
     def enter(self, roster: Roster) -> None:
-        """Makes the environment such that `hvd.init()` joins the others."""
+        """Set the environment so that `hvd.init()` joins the others."""
         self.current = roster
         for name in _variables("", "", 0, 0):
             os.environ.pop(name, None)
@@ -121,7 +130,7 @@ class Membership:
             os.environ.update(_variables(f"worker{self.member}", roster.meeting, rank, size))
 
     def trains(self) -> None:
-        """After each step: the leader says, once, that the new roster works."""
+        """Report once, as the leader, that the new membership works. Called after each step."""
         if self.leads and self._trained != self.current.generation:
             with self._lock:
                 self._trained, self._forming = self.current.generation, False
@@ -130,7 +139,7 @@ class Membership:
     def close(self) -> None:
         self._closing = True
 
-    # --- a new worker's ---
+    # --- new workers ---
 
     def _wait_for_leader(self, give_up: Callable[[], bool]) -> Roster:
         while True:
@@ -145,7 +154,9 @@ class Membership:
                 time.sleep(RETRY_S)
 
     def _visit(self, address: str, give_up: Callable[[], bool]) -> bool:
-        """Says at the meeting that we are there, and waits for the leader's call. False if the meeting is over."""
+        """Report this worker's arrival at the rendezvous, and wait for the leader's call.
+
+        Returns False if the rendezvous is over."""
         url = f"http://{address}/"
         try:
             self._open(urllib.request.Request(f"{url}arrived/{self.member}", data=b"here", method="PUT"), 5)  # noqa: S310
@@ -183,7 +194,7 @@ class Membership:
             with self._lock:
                 self._heard = heard
                 if heard.generation > self.current.generation and heard.members == self.current.members:
-                    # Those that were to come won't.
+                    # The expected workers won't come.
                     self.current = Roster(heard.generation, heard.members, self.current.meeting)
                     self._trained = heard.generation
 
@@ -195,14 +206,17 @@ class Membership:
             self._last_meeting, self._meeting = self._meeting, meeting
 
     def _tell(self) -> None:
-        """Without making training wait: what can't be said now is said with the next question."""
+        """Report to the service without making training wait.
+
+        The next request repeats what can't be reported now."""
         threading.Thread(target=self._ask, args=(0.0,), name="schedulearn-tells", daemon=True).start()
 
     # --- to the service ---
 
     def _ask(self, hold: float) -> Roster | None:
-        """Who belongs to the job; None if the service does not answer. Raises SystemExit, outside the leader's thread,
-        when we don't any more."""
+        """Ask which workers belong to the job; None if the service does not answer.
+
+        Raises SystemExit in workers other than the leader if they don't belong to the job any more."""
         with self._lock:
             meeting = self._meeting
             body = {
@@ -236,7 +250,9 @@ class Membership:
 
 
 class Meeting:
-    """Horovod's rendezvous for one roster, served by its leader, and besides a list of those that have come."""
+    """Horovod's rendezvous for one membership, and the list of workers that have arrived.
+
+    The leader serves it."""
 
     def __init__(self, roster: Roster, host: str) -> None:
         from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
@@ -264,12 +280,14 @@ class Meeting:
 
 
 _NCCL_IS_CHOSEN = "NCCL_SOCKET_IFNAME" in os.environ
-"""By the user: before this module sets it."""
+"""Whether the user chose the interface, before this module sets it."""
 
 
 def _variables(name: str, meeting: str, rank: int, size: int) -> dict[str, str]:
-    """Those by which Horovod finds the others. Each worker is a host of its own to it: of the GPUs that it sees, of
-    which local ranks are the numbers, no other worker sees any."""
+    """Return the variables by which Horovod finds the other workers.
+
+    To Horovod each worker is a host of its own. Local ranks are the numbers of the GPUs that it sees, and no other
+    worker sees these."""
     host, _, port = meeting.rpartition(":")
     return {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
@@ -289,7 +307,7 @@ def _variables(name: str, meeting: str, rank: int, size: int) -> dict[str, str]:
 
 
 def own_address(service_url: str) -> str:
-    """The address of this worker on the network by which it reaches the service, which all workers share."""
+    """Return the address of this worker on the network to the service, which all workers share."""
     parts = urlsplit(service_url)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((parts.hostname or "127.0.0.1", parts.port or 80))  # sends nothing
@@ -312,5 +330,5 @@ def interface_of(peer: str) -> str:
 
 
 def _import_horovod_runner() -> None:
-    """Before it is needed in the middle of training."""
+    """Import it before it is needed in the middle of training."""
     from horovod.runner.http import http_server  # noqa: F401

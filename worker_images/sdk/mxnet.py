@@ -1,16 +1,18 @@
-"""For MXNet Gluon scripts, with Horovod or alone. About six lines:
+"""SDK for MXNet Gluon scripts, with Horovod or alone.
+
+A script needs about six lines:
 
     import schedulearn.worker.mxnet as worker
 
     run = worker.Run(batch_size=64)                       # after hvd.init()
-    loader = run.loader(train_set)                        # in place of gluon.data.DataLoader and a share of the data
-    trainer = run.trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})   # in place of hvd.DistributedTrainer
-    for epoch in run.epochs(20, net=net):                 # goes on where the attempt before stopped
-        for x, y in loader: ...                           # as ever, with trainer.step(len(x))
+    loader = run.loader(train_set)                        # instead of gluon.data.DataLoader and a share of the data
+    trainer = run.trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})   # instead of hvd.DistributedTrainer
+    for epoch in run.epochs(20, net=net):                 # continues where the previous attempt stopped
+        for x, y in loader: ...                           # unchanged, with trainer.step(len(x))
         run.log(loss=loss, accuracy=accuracy)
 
-`batch_size` is that of all workers together, for which the learning rate was chosen. Outside Schedulearn the batch
-stays what it is, and nothing is measured, reported or saved.
+`batch_size` is the total over all workers, for which the learning rate was chosen. Outside Schedulearn the batch is
+fixed, and nothing is measured, reported or saved.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
 
 
 class Run(common.Run):
-    """One training run, over all its attempts. `batch_size`: of all workers together; `max_batch`: how large it may
-    become (None: it stays); `min_local`, `max_local`: bounds of one worker's part, since Gluon accumulates nothing;
-    `scaling` of the learning rate with the batch: adascale (None with sgd and nag), sqrt (None with adam and all
-    others), linear, none. Raises ValueError for bounds that hold no batch."""
+    """One training run, over all its attempts.
+
+    `batch_size`: total over all workers. `max_batch`: maximum batch size (None: the batch is fixed). `min_local`,
+    `max_local`: bounds of one worker's part, since Gluon does not accumulate gradients. `scaling` of the learning rate
+    with the batch: adascale, sqrt, linear or none. None means adascale with sgd and nag, and sqrt with adam and all
+    others. Raises ValueError for bounds that hold no batch."""
 
     def __init__(
         self,
@@ -55,12 +59,13 @@ class Run(common.Run):
         self._states: dict[str, Any] = {}
 
     def loader(self, dataset: Any, **options: Any) -> Loader:
-        """Batches of `dataset`, which has a length, in a new order each epoch. `options` as for gluon's DataLoader, of
-        which batch size, order and sampling are ours."""
+        """Return batches of `dataset`, which has a length, in a new order each epoch.
+
+        `options` are those of Gluon's DataLoader, except for batch size, order and sampling, which the run sets."""
         return Loader(self, dataset, options)
 
     def trainer(self, params: Any, optimizer: Any, optimizer_params: Any = None, **options: Any) -> Any:
-        """As hvd.DistributedTrainer, with `options` for it; in Schedulearn it measures too."""
+        """Return a trainer like hvd.DistributedTrainer, made with `options`. In Schedulearn it also measures."""
         if self.scaling is None:
             name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
             self.scaling = "adascale" if name.lower() in ("sgd", "nag") else "sqrt"
@@ -74,12 +79,13 @@ class Run(common.Run):
         return self._trainer
 
     def epochs(self, total: int, **states: Any) -> Iterator[int]:
-        """The numbers of the epochs that are left of `total`. `states`: what a checkpoint is to hold besides the
-        trainer: nets, by name."""
+        """Yield the numbers of the epochs left of `total`.
+
+        `states`: nets, by name, that a checkpoint holds besides the trainer."""
         self._states = states
         return self.loop(total)
 
-    # --- what MXNet has of its own ---
+    # --- specific to MXNet ---
 
     def capture(self) -> dict[str, Any]:
         nets = {name: _saved(net.save_parameters) for name, net in self._states.items()}
@@ -104,11 +110,11 @@ class Loader(common_loader.Loader):
 
     def settle(self) -> None:
         if self.run.instruments is not None and self.run.instruments.meter.due:
-            mx.nd.waitall()  # what was begun before is not part of the next step
+            mx.nd.waitall()  # work begun before is not part of the next step
 
 
 class MXNetNoiseMeter(NoiseMeter):
-    """Of the gradient as it is, also where an optimizer like Adam follows another one."""
+    """Noise meter of the raw gradient, even where an optimizer like Adam follows another one."""
 
     def norms(self, gradients: Sequence[Any]) -> float:
         squares = [mx.nd.sum(mx.nd.square(g.astype("float32"))) for g in gradients if g.stype == "default"]
@@ -125,12 +131,12 @@ class MXNetWorkers(HorovodWorkers):
 
     def broadcast(self, value: Any) -> Any:
         found = super().broadcast(value)
-        mx.nd.waitall()  # rank 0 may end next: not before it has sent it
+        mx.nd.waitall()  # rank 0 may end next, but not before it has sent the value
         return found
 
 
 def find_workers() -> Alone:
-    """Horovod's, if the script has initialised it."""
+    """Return Horovod's workers if the script has initialized Horovod, else a single process."""
     hvd = sys.modules.get("horovod.mxnet")
     if hvd is None:
         return Alone()
@@ -143,13 +149,16 @@ def find_workers() -> Alone:
 
 def _trainer_class(base: Any, run: Run) -> Any:
     class Trainer(base):  # type: ignore[misc]
-        """MXNet computes in the background: a step is measured by waiting for each of its parts, so few are."""
+        """Trainer that measures, weighs uneven shares and scales the learning rate.
+
+        MXNet computes in the background. Measuring a step means waiting for each of its parts, so few steps are
+        measured."""
 
         def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
             this = run.current
             self._divisor = batch_size
             if this is not None and this.samples % run.workers.size:
-                # Not all have equally many samples: the same divisor for all, and each sample counts the same.
+                # Workers have unequal numbers of samples. With the same divisor for all, each sample counts equally.
                 for gradient in self._gradients():
                     gradient *= this.weight / batch_size
                 self._divisor = batch_size = 1
@@ -167,7 +176,7 @@ def _trainer_class(base: Any, run: Run) -> Any:
                 super()._allreduce_grads()
                 return
             mx.nd.waitall()
-            # Horovod adds them up, and lets the optimizer divide by the workers too, or averages by itself.
+            # Horovod sums the gradients and lets the optimizer divide by the workers too, or it averages by itself.
             share = self._scale / self._divisor
             mine = share * run.workers.size if getattr(self, "_average_in_framework", False) else share
             meter.local(g * mine for g in self._gradients())
@@ -185,7 +194,7 @@ def _trainer_class(base: Any, run: Run) -> Any:
                 mx.nd.waitall()
 
         def _gradients(self) -> list[Any]:
-            """One a parameter: Horovod has one worker a GPU."""
+            """Return one gradient per parameter: Horovod has one worker per GPU."""
             return [parameter.list_grad()[0] for parameter in self._params if parameter.grad_req != "null"]
 
     return Trainer
@@ -205,7 +214,7 @@ def _learning_rate_times(factor: float, parameters: Sequence[Any]) -> Iterator[N
 
 
 def _saved(save: Callable[[str], None]) -> bytes:
-    """MXNet writes to files only."""
+    """Return what `save` writes to a file: MXNet writes to files only."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "state")
         save(path)

@@ -1,50 +1,64 @@
-"""Where a run stands: epochs, samples, and what those samples were worth. Pure, and the same on all workers."""
+"""Progress of a run, in epochs, samples and the worth of samples.
+
+It is pure, and the same on all workers.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 GRAIN = 1 / 256
-"""The worth of a sample is a multiple of this. Sums of such numbers are exact, so all workers end an epoch at the same
-step; and a worth that hardly changes leaves the steps that were planned as they are."""
+"""Unit of the worth of a sample: each worth is a multiple of it.
+
+Sums of such numbers are exact, so all workers end an epoch at the same step. A worth that hardly changes leaves the
+planned steps as they are."""
 LEAST_WORTH = 0.25
-"""A sample counts at least so much: no epoch takes more than four times the data, whatever was measured."""
+"""Minimum worth of a sample: no epoch takes more than 4 times the data, whatever was measured."""
 
 
 class Place:
-    """An epoch is the progress that the first batch makes in one pass over the data. A sample in a larger batch is
-    worth less than one in the first. So an epoch goes on, through the data in another order, until the worth of its
-    samples adds up to the whole data set, in whole steps: a small one at its end would do harm (batch normalisation).
-    With a fixed batch each sample counts whole, and an epoch is one pass."""
+    """Place of a run in its epochs.
+
+    An epoch is the progress that the first batch makes in one pass over the data. A sample in a larger batch is worth
+    less than one in the first batch. An epoch may therefore go through the data again, in another order. It ends when
+    the worth of its samples adds up to the whole data set. It consists of whole steps: a small one at its end would do
+    harm (batch normalization). With a fixed batch each sample has the worth 1, and an epoch is one pass over the
+    data."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self.total_epochs: int | None = None
         self.samples = 0
-        """Of the data set."""
+        """Samples in the data set."""
         self.position = 0
         """Samples of this epoch that all workers have done."""
         self.lost = 0.0
-        """By how much they are worth less than as many in the first batch; and what this epoch has to make up for."""
+        """Shortfall of this epoch, in samples of the first batch.
+
+        A sample in a larger batch adds what it is worth less. The shortfall also holds what this epoch has to make up
+        for."""
         self.worth = 1.0
-        """Of a sample at the batch of now, against one in the first batch."""
+        """Worth of a sample at the current batch; 1.0 is that of a sample in the first batch."""
         self.step = 0
         """Optimizer steps so far, over all attempts."""
 
     @property
     def trained(self) -> float:
-        """Samples' worth of this epoch that is done; below 0 while it makes up for what was lost before."""
+        """Progress in this epoch, in samples of the first batch.
+
+        It is below 0 while the epoch makes up for an earlier shortfall."""
         return self.position - self.lost
 
     @property
     def progress(self) -> float:
-        """Epochs done, with the part of this one: what a schedule of the learning rate should go by, since the number
-        of steps in an epoch changes with the batch."""
+        """Epochs done, including the finished part of the current one.
+
+        A learning rate schedule should depend on this: the number of steps in an epoch changes with the batch."""
         return self.epoch + (self.trained / self.samples if self.samples else 0.0)
 
     @property
     def fraction(self) -> float:
-        """Of all epochs that are done, 0 to 1."""
+        """Finished fraction of all epochs, 0 to 1."""
         return min(1.0, self.progress / self.total_epochs) if self.total_epochs else 0.0
 
     def is_trained(self, batch: int) -> bool:
@@ -56,28 +70,34 @@ class Place:
         return not is_last and 2 * left < batch * self.worth
 
     def epoch_end(self, batch: int) -> int:
-        """The position at which the epoch ends at the latest, if the worth of a sample stays what it is."""
+        """Return the position at which the epoch ends at the latest.
+
+        It assumes that the worth of a sample stays constant."""
         if self.lost == 0 and self.worth == 1:
             return self.samples
         left, each = round((self.samples - self.trained) / GRAIN), round(batch * self.worth / GRAIN)
         return self.position + batch * max(1, -(-left // each))
 
     def count_step(self, samples: int) -> None:
-        """A step of so many was done."""
+        """Record a step of `samples` samples."""
         self.position += samples
         self.lost += samples * (1.0 - self.worth)
         self.step += 1
 
     def tell_worth(self, worth: float) -> None:
-        """Of a sample from now on: the same value on all workers."""
+        """Set the worth of a sample from now on. The value must be the same on all workers."""
         self.worth = max(LEAST_WORTH, min(1.0, worth // GRAIN * GRAIN))
 
     def go_back(self, progress: float) -> None:
-        """The weights are those of `progress` again: what was trained since is to be made up for."""
+        """Record that the weights are those of `progress` again.
+
+        This epoch makes up for the training since then."""
         self.lost += round(max(0.0, self.progress - progress) * self.samples)
 
     def end_epoch(self, batch: int) -> None:
-        """Also where the script left the epoch in its middle; then nothing is made up for."""
+        """End the epoch, even if the script left it in the middle.
+
+        In that case nothing is made up for."""
         owed = max(0.0, self.samples - self.trained) if self.is_trained(batch) else 0.0
         self.epoch += 1
         self.position, self.lost = 0, owed

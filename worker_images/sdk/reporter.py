@@ -1,4 +1,7 @@
-"""Sends reports in a thread of its own: training never waits for the service, nor notices when it is away."""
+"""Thread that sends reports to the service.
+
+Training never waits for the service, and does not notice when it is unreachable.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ GOODBYE_S = 2.0  # for the last report, when the process ends
 
 
 class Reporter:
-    """Calls `collect` for the body of each report, and `failed` when that could not be delivered.
+    """Sender of reports, in a thread of its own.
 
-    At most one report an interval, the first at once: its answer brings what the service knows from before.
+    It calls `collect` for the body of each report, and `failed` if the report could not be delivered. It sends at most
+    one report per interval, and the first at once: the response brings what the service already knows.
     """
 
     def __init__(self, env: Environment, collect: Callable[[], dict[str, Any]], failed: Callable[[], None]) -> None:
@@ -29,10 +33,10 @@ class Reporter:
         self._collect = collect
         self._failed = failed
         self.answer: dict[str, Any] | None = None
-        """The newest one; another object for each report."""
+        """Newest response; a different object for each report."""
         self._refused = False
         self._rest_s = 0.0
-        """So long the service does not want to hear of us."""
+        """Seconds for which the service wants no reports, by its `Retry-After`."""
         self._closing = threading.Event()
         self._opener = opener_for(env)
         self._thread = threading.Thread(target=self._run, name="schedulearn-reports", daemon=True)
@@ -41,7 +45,7 @@ class Reporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Sends what is left, in GOODBYE_S at most. Idempotent."""
+        """Send what is left, in at most GOODBYE_S. Idempotent."""
         if not self._closing.is_set():
             self._closing.set()
             self._thread.join(timeout=GOODBYE_S)
@@ -68,13 +72,13 @@ class Reporter:
             return True
         except urllib.error.HTTPError as error:
             words = error.read(2000).decode(errors="replace")
-            if error.code in (401, 404, 409):  # not our service, or our job has ended: it won't be otherwise
+            if error.code in (401, 404, 409):  # another service, or our job has ended: this won't change
                 self._refused = True
             elif error.code == 429:
                 self._rest_s = _seconds(error.headers.get("Retry-After"))
             elif error.code == 422:
                 print("schedulearn: the service refuses this report: " + words, file=sys.stderr)  # noqa: T201
-                return True  # not again
+                return True  # don't send it again
         except (OSError, ValueError):
             pass
         self._failed()
@@ -82,13 +86,15 @@ class Reporter:
 
 
 def opener_for(env: Environment) -> urllib.request.OpenerDirector:
-    """How the service is asked. Not by a proxy of the environment: it is near, and its token is not for others."""
+    """Return the opener of URLs for the service.
+
+    It ignores proxies in the environment: the service is near, and its token is not for others."""
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if env.report_certificate is not None:
-        import ssl  # which an image need not have
+        import ssl  # an image need not have it
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False  # whatever its address: nobody else has the key of this one certificate
+        context.check_hostname = False  # at any address: nobody else has the key of this one certificate
         context.load_verify_locations(cadata=base64.b64decode(env.report_certificate))
         handlers.append(urllib.request.HTTPSHandler(context=context))
     return urllib.request.build_opener(*handlers)

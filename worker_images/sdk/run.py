@@ -1,4 +1,7 @@
-"""What the runs of all frameworks have in common: place, batch, measurements, reports, checkpoints, their end."""
+"""Base class of the runs of all frameworks.
+
+It handles place, batch, measurements, reports, checkpoints, and the end of a run.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,14 @@ from schedulearn.worker.reporter import Reporter
 from schedulearn.worker.workers import Alone
 
 WARM_UP = 2  # steps that are not measured, when workers or batch are new
-SAVING_SHARE = 20  # a checkpoint that takes t seconds is made every 20 t at most
+SAVING_SHARE = 20  # a checkpoint that takes t seconds is made at most every 20 t seconds
 
 
 class Run(Place):
-    """One training run, over all its attempts. What a framework has of its own is in the methods from `capture` on.
+    """One training run, over all its attempts.
 
-    Bounds of the batch and the number of epochs that the job itself was given win over those of the script."""
+    The methods from `capture` on are specific to a framework. Batch bounds and a number of epochs in the job itself
+    override those of the script."""
 
     adapts = True
     """Whether the batch may change while it trains."""
@@ -55,7 +59,7 @@ class Run(Place):
         self.guard = BatchGuard(bounds.init_batch)
         self.seed = seed
         self.scaling = scaling
-        """Of the learning rate with the batch; None: by the optimizer."""
+        """Rule by which the learning rate follows the batch; None: it depends on the optimizer."""
         self.current: Pass | None = None
         self.stopping = False
         self.instruments: Instruments | None = None
@@ -79,13 +83,13 @@ class Run(Place):
 
     @property
     def leads(self) -> bool:
-        """This worker speaks for all."""
+        """Whether this worker speaks for all."""
         return self.workers.rank == 0
 
-    # --- what a script calls ---
+    # --- called by scripts ---
 
     def loop(self, total: int) -> Iterator[int]:
-        """The numbers of the epochs that are left of `total`, from where the attempt before stopped."""
+        """Yield the numbers of the epochs left of `total`, from where the previous attempt stopped."""
         self.begin(total)
         try:
             while self.epoch < (self.total_epochs or 0):
@@ -96,13 +100,17 @@ class Run(Place):
 
     @property
     def is_last_pass(self) -> bool:
-        """Whether this pass ends a step. Where gradients accumulate, a step takes several passes, and `optimizer.step`
-        does nothing in the others."""
+        """Whether this micro-step ends a step.
+
+        With gradient accumulation a step takes several micro-steps, and `optimizer.step` does nothing before the last
+        one."""
         return self.current is None or self.current.last
 
     def log(self, **values: float) -> None:
-        """Log metrics for the page and the API. Rank 0's count, and those of a step's last pass. By one named `loss`, a
-        batch that does harm is noticed."""
+        """Log metrics for the page and the API.
+
+        Only rank 0's values of a step's last micro-step are kept. A metric named `loss` also serves to notice a batch
+        that does harm."""
         if self.env is None or not self.is_last_pass:
             return
         if "loss" in values:
@@ -114,12 +122,12 @@ class Run(Place):
                     self._measurements.add_metric(name, self.step, number)
 
     def learning_rate_factor(self) -> float:
-        """By what the script's learning rate is multiplied in this step."""
+        """Return the factor of the script's learning rate in this step."""
         if self.instruments is None or self.current is None:
             return 1.0
         return self._changes.learning_rate_factor(self.current.samples)
 
-    # --- what its parts call ---
+    # --- called by parts of the run ---
 
     def begin(self, total: int) -> None:
         self.total_epochs = (self.env.epochs if self.env is not None else None) or total
@@ -138,7 +146,9 @@ class Run(Place):
             self.instruments.begin_pass(this)
 
     def end_pass(self, this: Pass, seconds: float) -> None:
-        """After all that the script did with the pass. The only place where the run saves, changes or ends."""
+        """Finish a micro-step, after all that the script did with it.
+
+        The run saves, changes or ends only here."""
         if this.last:
             self.count_step(this.samples)
         if self.instruments is None:
@@ -147,11 +157,11 @@ class Run(Place):
             self.instruments.step_s += seconds
             return
         self._warm += 1
-        # The smaller step at the end of an epoch counts too: only by another batch can be told how time grows with it.
+        # The smaller step at the end of an epoch counts too: only other batches show how the time grows with the batch.
         kind = (self.batch.num_nodes, self.workers.size, len(this.indices)) if self._warm > WARM_UP else None
         for time_of in self.instruments.step_times(kind, this.passes, seconds):
             if time_of.kind is not None:
-                # Passes that only accumulate and the one that synchronises differ by the waiting.
+                # Micro-steps that only accumulate and the one that synchronizes differ by the waiting time.
                 per_pass = (time_of.step_s - time_of.sync_s) / time_of.passes
                 self._measurements.add_pass(time_of.kind, max(per_pass, 1e-6), max(per_pass + time_of.sync_s, 1e-6))
         told, save, change, *others = self.instruments.finish_step()
@@ -161,7 +171,8 @@ class Run(Place):
             self._tell_stall(time.time() - self._stopped_at)
         self._look_at_answer()
         # Not between the last step of an epoch and what the script does after it: an attempt that began there would
-        # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
+        # find an epoch without a step. The first step of the next epoch is soon enough, and at the very end none is
+        # needed.
         if not self.is_trained(self.batch.total):
             if told > 0 and self.all_are_to_stop(told):
                 self._preempt()
@@ -174,17 +185,19 @@ class Run(Place):
             self._change_batch()
 
     def flags(self) -> list[float]:
-        """What this worker tells all others with each step: whether it is to stop, to save, to change the batch."""
+        """Return what this worker tells the others in each step: whether to stop, to save, to change the batch."""
         due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
         save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
         return [float(self.stopping), float(save), float(self._changes.pending)]
 
     def told_worth(self) -> float:
-        """What this worker tells all others of the worth of a sample: rank 0's counts, so that all have the same."""
+        """Return what this worker tells the others of the worth of a sample.
+
+        Only rank 0's value counts, so that all workers have the same."""
         return self._changes.worth() if self.workers.rank == 0 else 0.0
 
     def save(self, stopping: bool = False) -> None:
-        """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
+        """Save a checkpoint; all workers call it at the same step. `stopping`: the run ends after it."""
         began = time.monotonic()
         random_states = self.workers.gather(self.random_state())
         if self.workers.rank == 0 and self._checkpoints is not None:
@@ -197,27 +210,28 @@ class Run(Place):
         self._saved_at = time.monotonic()
         self._saving_s = self._saved_at - began
 
-    # --- what differs for workers that come and go (in_place.py) ---
+    # --- hooks for workers that come and go (in_place.py) ---
 
     def assemble(self) -> None:
-        """Before anything is restored: all workers are there."""
+        """Wait for all workers, before anything is restored."""
 
     def has_trained(self) -> None:
-        """After each step."""
+        """Called after each step."""
 
     def all_are_to_stop(self, told: float) -> bool:
-        """So many workers were `told` to stop."""
+        """Return whether all workers are to stop, if `told` of them were told to."""
         return True
 
     def regroup(self) -> None:
-        """Goes on with other workers: asked for by a further value of `flags`."""
+        """Continue with other workers, as requested by an additional value of `flags`."""
         raise NotImplementedError
 
     # --- the rest ---
 
     def _whole(self, random_states: list[Any] | None, stopped_at: float | None) -> dict[str, Any]:
-        """All that a worker needs to go on from here. `random_states`: by rank; those that have none get a new one, and
-        all keep their own if it is None."""
+        """Return everything that a worker needs to continue from here.
+
+        `random_states`: by rank. Workers beyond the list get a new state; if it is None, all keep their own."""
         meter = self.instruments.meter if self.instruments is not None else None
         return {
             **self.capture(),
@@ -233,7 +247,9 @@ class Run(Place):
         }
 
     def _first_state(self) -> dict[str, Any] | None:
-        """What training begins with where there is no checkpoint; None: what the script has made on all workers."""
+        """Return the initial state where there is no checkpoint.
+
+        None: the state that the script has made on all workers."""
         return None
 
     def _restore(self) -> None:
@@ -257,7 +273,7 @@ class Run(Place):
         self._stopped_at = whole["stopped_at"]
         if self.instruments is not None and whole["noise"] is not None:
             self.instruments.meter.noise.restore(whole["noise"])
-        if "guard" in whole:  # else from a version that had none
+        if "guard" in whole:  # checkpoints of older versions have none
             self.guard.restore(whole["guard"])
         self._changes.rate.second_moment = whole.get("second_moment", 1.0)
         self.batch.choose(whole["batch"], whole["why"])
@@ -268,14 +284,16 @@ class Run(Place):
             pass
         elif self.workers.rank < len(whole["random"]):
             self.set_random_state(whole["random"][self.workers.rank])
-        else:  # a worker that was not there before begins with random numbers that nobody has
+        else:  # a new worker starts with random numbers that no other worker has
             self.seed_random((self.seed + self.step) * 4096 + self.workers.rank)
         if self.workers.rank == 0 and self.step:
             where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
             print(f"schedulearn: goes on at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
 
     def _tell_stall(self, seconds: float) -> None:
-        """How long training stood still between two attempts; over several hosts, as far as their clocks agree."""
+        """Report how long training stood still between two attempts.
+
+        Over several hosts this is as exact as their clocks agree."""
         self._stopped_at = None
         if self.workers.rank == 0:
             print(f"schedulearn: first step {seconds:.2f} s after the last one", flush=True)  # noqa: T201
@@ -297,9 +315,9 @@ class Run(Place):
             self._warm = 0
 
     def _preempt(self) -> None:
-        """Saves, and ends the process: the next attempt goes on from here."""
+        """Save a checkpoint and end the process: the next attempt continues from here."""
         if threading.current_thread() is threading.main_thread():
-            # A second request would find no handler any more while Python ends, and make this look like a failure.
+            # A second signal would find no handler while Python ends, and would make this look like a failure.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.save(stopping=True)
         if self._reporter is not None:
@@ -313,7 +331,7 @@ class Run(Place):
 
     def _report(self) -> dict[str, Any]:
         phi = self.instruments.meter.sure_phi if self.instruments is not None else None
-        # In samples of the first batch: what they are worth is what the service reckons with too.
+        # In samples of the first batch, by which the service counts progress too.
         done = max(0, int(self.trained))
         place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": done, "steps": self.step}
         assert self.env is not None
@@ -325,10 +343,10 @@ class Run(Place):
             **self._measurements.take(),
         }
 
-    # --- what a framework has of its own ---
+    # --- specific to a framework ---
 
     def capture(self) -> dict[str, Any]:
-        """What a checkpoint holds of the framework's: rank 0's, which is everybody's."""
+        """Return the framework's part of a checkpoint: rank 0's, which is valid for all workers."""
         raise NotImplementedError
 
     def apply(self, captured: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
-"""Starts `joining` in Python workers of a job, then runs the image's own sitecustomize, which this one hides.
+"""Start of `joining` in a job's Python workers, before the image's own sitecustomize.
 
-It is read by whatever Python a job runs, so it has the syntax of all of them.
+This module hides the image's sitecustomize, and therefore runs it. Any Python that a job runs reads this file, so its
+syntax is valid in all versions.
 """
 
 import os

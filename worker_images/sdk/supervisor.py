@@ -1,14 +1,15 @@
-"""Run a command as the first process of a container, and wait for all of it after SIGTERM.
+"""Supervisor that runs a command as a container's first process.
 
     python3 -I -S supervisor.py COMMAND...
 
-An init ends with its command, and the kernel then kills everything else in the container. A shell dies of SIGTERM at
-once, so a training that it started would never save. After SIGTERM this one ends with the last process; the engine
-kills what is left when the grace period is over. At a normal end it does not wait.
+After SIGTERM it waits for all processes of the container. An init ends with its command, and the kernel then kills
+everything else in the container. A shell dies of SIGTERM at once, so a training that it started would never save. After
+SIGTERM this supervisor ends with the last process; the engine kills what is left when the grace period is over. When
+the command ends without SIGTERM, the supervisor does not wait.
 
 It runs by its path, without site-packages, in images of any age: Python 3.6, standard library only. Each container
-waits for its start, so it imports little: `typing` would be a third of it. The keeper of local tasks and the launcher
-of elastic jobs import `Stop`.
+waits for its start, so it imports little: `typing` would take a third of the start. The supervisor of local tasks and
+the launcher of elastic jobs import `Stop`.
 """
 
 import os
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1
 READ_S = 1.0
-"""For which readers may read on when what they read has ended."""
+"""Seconds for which readers may go on reading after the process they read from has ended."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 JOINING = "SCHEDULEARN_JOINING"
 """Variable with the folder in which workers note whether they joined a process group (joining.py)."""
@@ -42,9 +43,9 @@ class Process:
 class Stop:
     """SIGTERM for a process group, and the wait for everything that it started.
 
-    Making the object sends the signal. Processes that read what another one writes get it last: with `train | tee log`
-    the training could print nothing more otherwise, and fail before it has saved. Processes outside of the group get it
-    when the group has ended: while it lives, its launchers tell their own workers.
+    Making the object sends the signal. Processes that read another one's output get it last. Otherwise, with `train |
+    tee log`, the training could print nothing more, and would fail before it has saved. Processes outside the group get
+    it when the group has ended: until then its launchers signal their own workers.
     """
 
     def __init__(self, group: int, find: "Callable[[], Iterable[Process]]") -> None:
@@ -64,7 +65,7 @@ class Stop:
             _send(os.killpg, group)
 
     def goes_on(self) -> bool:
-        """Whether a process is left. Call it again and again: it sends the signals that are due."""
+        """Return whether a process is left. Call it repeatedly: it sends the signals that are due."""
         left = list(self._find())
         if any(_exists(os.kill, pid) for pid in self._savers):
             self._saved_at = time.monotonic()
@@ -106,7 +107,7 @@ def processes() -> "List[Process]":
 
 
 def descendants(ancestor: int) -> "List[Process]":
-    """All live processes below one."""
+    """All live descendants of a process."""
     below: Dict[int, List[Process]] = {}
     for each in processes():
         below.setdefault(each.parent, []).append(each)
@@ -120,7 +121,7 @@ def descendants(ancestor: int) -> "List[Process]":
 
 
 def of_container() -> "List[Process]":
-    """All processes of this container but its init, this one, and what people run in it by `exec`."""
+    """All processes of this container except its init, this one, and those that people run by `exec`."""
     found = processes()
     entered = {each.session for each in found if each.parent == 0 and each.pid != 1 and each.pid == each.session}
     return [each for each in found if each.pid not in (1, os.getpid()) and each.session not in entered]
@@ -136,7 +137,7 @@ def _catches_sigterm(pid: int) -> bool:
 
 
 def _readers(savers: "Iterable[int]", members: "Iterable[int]") -> "Set[int]":
-    """Those of `members`, no savers themselves, whose input comes from a saver through pipes."""
+    """Return the `members` that read from a saver through pipes and are no savers themselves."""
     writing = {pid: {_pipe(pid, 1), _pipe(pid, 2)} for pid in members}
     reading = {pid: _pipe(pid, 0) for pid in members}
     known = set(savers)
@@ -166,7 +167,9 @@ def _send(send: "Callable[[int, int], None]", target: int) -> None:
 
 
 def _exists(send: "Callable[[int, int], None]", target: int) -> bool:
-    """By the kernel: a list of processes is made step by step, and may miss one that gets another parent meanwhile."""
+    """Ask the kernel whether `target` exists.
+
+    A list of processes is made step by step, and may miss one that gets another parent meanwhile."""
     try:
         send(target, 0)
     except ProcessLookupError:
@@ -186,7 +189,7 @@ def main(command: "List[str]") -> int:
         _become(command, signals)
     status: Optional[int] = None
     stop: Optional[Stop] = None
-    looks = 0  # in a row that found nothing
+    looks = 0  # consecutive checks that found nothing
     while True:
         received = signal.sigtimedwait(signals, LOOK_S if stop is not None else 3600.0)
         number = received.si_signo if received is not None else 0
@@ -220,7 +223,7 @@ def _folder_for_notes() -> "Optional[str]":
 
 
 def _become(command: "List[str]", signals: "Set[signal.Signals]") -> None:
-    """In the child: becomes the command. Never returns."""
+    """Replace the child process by the command. Never returns."""
     code, error = NOT_EXECUTABLE, ""
     try:
         os.setsid()

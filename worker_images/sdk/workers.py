@@ -1,4 +1,4 @@
-"""The workers of one job: what they tell each other besides gradients, whichever framework they use."""
+"""Communication between the workers of a job, besides gradients."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class Alone:
     rank, size, local_rank = 0, 1, 0
 
     def sum(self, values: list[float]) -> Finish:
-        """Starts adding up the workers' `values`, elementwise. The result waits for the sums."""
+        """Start adding up the workers' `values`, elementwise. The returned function waits for the sums."""
         return lambda: values
 
     def broadcast(self, value: Any) -> Any:
-        """Rank 0's `value`, everywhere. Small ones: it is pickled."""
+        """Return rank 0's `value` on all workers. It should be small: it is pickled."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """All workers' values, by rank, everywhere."""
+        """Return all workers' values, by rank, on all workers."""
         return [value]
 
 
 class HorovodWorkers(Alone):
-    """`hvd` is the framework's part of Horovod, initialised."""
+    """Workers that communicate by Horovod. `hvd` is the framework's Horovod module, initialized."""
 
     name = "horovod"
 

@@ -1,1 +1,1 @@
-"""The adaptive batch: what is measured for it, how it is chosen, changed, and kept from doing harm."""
+"""Adaptive batch: measurement, choice, changes, and a guard against harm."""

@@ -1,5 +1,7 @@
-"""How a run changes its batch: chosen by rank 0, made by all workers between two steps, and taken back with the weights
-where it did harm."""
+"""Changes of the batch during a run.
+
+Rank 0 chooses a batch, and all workers change to it between two steps. A batch that did harm is taken back together
+with the weights."""
 
 from __future__ import annotations
 
@@ -22,30 +24,32 @@ class BatchChanges:
         self._measured = 0
         """Gradients that the guard has seen."""
         self._before_growth = b""
-        """The framework's state from before the batch grew last, on rank 0; empty: long ago."""
+        """The framework's state from before the batch last grew, on rank 0; empty: that was long ago."""
 
     @property
     def pending(self) -> bool:
-        """Rank 0 has chosen another batch: the others hear of it with the next step."""
+        """Whether rank 0 has chosen another batch: the others hear of it in the next step."""
         return self._choice is not None
 
     def choose(self, answer: dict[str, Any]) -> None:
-        """By what the service has told. Rank 0 alone decides; what it chose before, the others are about to hear."""
+        """Choose a batch by the service's response, on rank 0 only.
+
+        An earlier choice stays if the others have not heard of it yet."""
         run = self._run
         if run.workers.rank != 0 or run.instruments is None or self.pending:
             return
         meter = run.instruments.meter
-        # No growth on the account of a guess.
+        # No growth because of a guess.
         grow = GROWTH if run.guard.may_grow and meter.noise.is_sure else 1
         safe = self.rate.largest(self._rule, run.batch.bounds.init_batch, meter.share > 0, run.samples)
         self._choice = run.batch.best(answer, meter.sure_phi, int(min(grow * run.batch.total, safe)))
 
     def learning_rate_factor(self, samples: int) -> float:
-        """For a step of so many: an epoch's last one may be small."""
+        """Return the factor for a step of `samples` samples: an epoch's last step may be small."""
         return min(self._run.guard.factor, self._target(samples))
 
     def worth(self) -> float:
-        """Of a sample in a step of the batch of now, against one in the first batch."""
+        """Return the worth of a sample at the current batch, against one in the first batch."""
         run = self._run
         first, batch = run.batch.bounds.init_batch, run.batch.total
         if run.instruments is None or not run.batch.may_change or batch <= first:
@@ -53,7 +57,7 @@ class BatchChanges:
         return self.rate.progress(self._rule, run.instruments.meter.noise, batch, run.guard.factor) * first / batch
 
     def watch(self) -> None:
-        """After a step: the learning rate goes on to where it should be, and the batch goes back if it does harm."""
+        """Update the learning rate after a step, and leave a batch that does harm."""
         run = self._run
         assert run.instruments is not None
         meter = run.instruments.meter
@@ -72,7 +76,7 @@ class BatchChanges:
             self._choice = Choice(retreat.total, retreat.why, retreat.severe)
 
     def apply(self) -> bool:
-        """Makes rank 0's choice, on all workers at the same step. False if there is none."""
+        """Apply rank 0's choice, on all workers at the same step. Returns False if there is none."""
         run = self._run
         choice = run.workers.broadcast(self._choice)
         self._choice = None
@@ -107,7 +111,9 @@ class BatchChanges:
         return self.rate.target(self._rule, run.instruments.meter.noise, batch)
 
     def _go_back(self) -> None:
-        """To the weights from before the batch grew, where they are still at hand; the data go on."""
+        """Restore the weights from before the batch grew, where they are still available.
+
+        The position in the data stays."""
         run = self._run
         before = run.workers.broadcast(self._before_growth)
         self._before_growth = b""

@@ -1,4 +1,7 @@
-"""The batch of a job: chosen by its goodput on the GPUs that it has, within the script's bounds."""
+"""Batch of a job, chosen by goodput.
+
+The choice is made for the GPUs that the job has, within the script's bounds.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from schedulearn.metrics.model.step_time import StepTimeModel
 
 
 class Batch:
-    """`total` samples a step over all workers: at most `atomic` a worker in one pass, with `accumulation` passes before
-    the one that updates, and `why`."""
+    """Current batch of a job, and `why` it was chosen.
+
+    `total`: samples of a step over all workers. `atomic`: maximum samples of a worker in one micro-step.
+    `accumulation`: micro-steps before the one that updates."""
 
     def __init__(self, bounds: BatchBounds, num_nodes: int, workers: int) -> None:
         self.bounds = bounds
@@ -30,23 +35,26 @@ class Batch:
 
     @property
     def shape(self) -> tuple[int, int, int | None]:
-        """(samples of a step, passes of a step, samples that fit in a pass), as `order.steps` takes them."""
+        """(samples of a step, micro-steps of a step, samples that fit in a micro-step), for `order.steps`."""
         return self.total, self.accumulation + 1, self.bounds.max_local if self.bounds.accumulate else None
 
     def choose(self, total: int, why: str) -> None:
-        """`total` samples a step, or the nearest that these workers can do; it is remembered for when others can."""
+        """Set the batch to `total` samples per step, or to the nearest that these workers can do.
+
+        `total` is remembered for another number of workers."""
         bounds = self.bounds
         self.chosen, self.why = max(bounds.init_batch, min(total, bounds.max_batch)), why
         self.total, self.atomic, self.accumulation = bounds.split(self.chosen, self.workers)
 
     def resize(self, workers: int) -> None:
-        """The same batch on another number of workers."""
+        """Keep the batch, on another number of workers."""
         self.workers = workers
         self.choose(self.chosen, self.why)
 
     def best(self, answer: dict[str, Any], phi: float | None, largest: int) -> Choice | None:
-        """A better batch of at most `largest` samples by what the service knows of the job's speed, `answer`, at a
-        noise scale of at least `phi`; None if there is none."""
+        """Return a better batch of at most `largest` samples; None if there is none.
+
+        `answer`: what the service knows of the job's speed. `phi`: lower bound of the noise scale."""
         if not self.may_change or phi is None or not answer.get("models"):
             return None
         models = {name: StepTimeModel(**model) for name, model in answer["models"].items()}
@@ -80,7 +88,7 @@ class Batch:
 
 
 class Choice:
-    """`restore`: with the weights from before the batch grew last."""
+    """A chosen batch. `restore`: with the weights from before the batch last grew."""
 
     def __init__(self, total: int, why: str, restore: bool = False) -> None:
         self.total = total

@@ -1,6 +1,7 @@
-"""Keeps an adaptive batch from making training worse (docs/adr/0017): when the batch may grow, how the learning rate
-follows it, and when both go back. All is reckoned in steps, and the same on all workers but for the logged loss, which
-the first one sees."""
+"""Guard that keeps an adaptive batch from making training worse (docs/adr/0017).
+
+It decides when the batch may grow, how the learning rate follows it, and when both go back. It counts in steps. Its
+state is the same on all workers, except for the logged loss, which the first worker sees."""
 
 from __future__ import annotations
 
@@ -10,16 +11,18 @@ from collections import deque
 from schedulearn.metrics.model.batch_rule import MIN_STEPS, RAMP_STEPS
 
 MIN_MEASURED = 8  # gradients measured at a batch, before it may grow again
-TRIAL_STEPS = 200  # after it grew: so long the weights from before are kept
-FIRST_PAUSE, LONGEST_PAUSE = 500, 32_000  # steps without growth after the batch went back; each time twice as many
+TRIAL_STEPS = 200  # steps after it grew for which the earlier weights are kept
+FIRST_PAUSE, LONGEST_PAUSE = 500, 32_000  # steps without growth after the batch went back; doubled each time
 USUAL, RECENT = 1 / 200, 1 / 8  # weights of a new measurement in the two averages that are compared
 LOUD = 9.0  # times the usual |g|^2: the batch goes back
-DEAFENING = 1000.0  # times: the weights too
-LOSSES = 8  # logged last, which a new one is compared with
+DEAFENING = 1000.0  # times the usual |g|^2: the weights go back too
+LOSSES = 8  # number of last logged losses that a new one is compared with
 
 
 class Retreat:
-    """`severe`: to the first batch, and to the weights from before the batch grew last."""
+    """Way back to a batch of `total` samples.
+
+    `severe`: to the first batch, and to the weights from before the batch last grew."""
 
     def __init__(self, total: int, why: str, severe: bool) -> None:
         self.total = total
@@ -31,26 +34,26 @@ class BatchGuard:
     def __init__(self, init_batch: int) -> None:
         self.init_batch = init_batch
         self.factor = 1.0
-        """By which the learning rate is multiplied now."""
+        """Current factor of the learning rate."""
         self.total = init_batch
         self._before = init_batch
         """The batch from which this one grew."""
         self._steps = self._measured = 0
-        """At this batch."""
+        """Steps and measured gradients at this batch."""
         self._pause = self._retreats = 0
-        """Steps until it may grow again; how often it went back."""
+        """Steps until the batch may grow again; number of times it went back."""
         self._usual = _LogAverage(USUAL)
         self._recent = _LogAverage(RECENT)
         self._broken = 0
-        """Gradients measured last, one after the other, that were not finite."""
+        """Consecutive gradients, up to the last measured one, that were not finite."""
         self._losses: deque[float] = deque(maxlen=LOSSES)
         self._first_loss: float | None = None
         self._bad_loss: float | None = None
 
-    # --- what it is told ---
+    # --- inputs ---
 
     def begin(self, total: int) -> None:
-        """The batch is `total` from now on."""
+        """Set the batch to `total` from now on."""
         if total != self.total:
             self._before = self.total if total > self.total else min(self._before, total)
             self.total = total
@@ -58,13 +61,13 @@ class BatchGuard:
             self._recent = _LogAverage(RECENT)
 
     def step(self, target: float) -> None:
-        """An optimizer step was made. `target`: the factor of the learning rate that the batch is worth."""
+        """Count an optimizer step. `target`: learning rate factor that suits the batch."""
         self._steps += 1
         self._pause = max(0, self._pause - 1)
         self.factor = min(target, self.factor * 2 ** (1 / RAMP_STEPS))
 
     def see_gradient(self, power: float) -> None:
-        """E|g|^2 of a gradient of the first batch, from one measurement."""
+        """Take E|g|^2 of a gradient of the first batch, from one measurement."""
         self._measured += 1
         if not math.isfinite(power):
             self._broken += 1
@@ -75,14 +78,14 @@ class BatchGuard:
         self._usual.add(level)
 
     def see_loss(self, value: float) -> None:
-        """One that the script logged."""
+        """Take a loss that the script logged."""
         if self.total > self.init_batch and self._is_bad(value):
             self._bad_loss = value
         elif math.isfinite(value):
             self._first_loss = value if self._first_loss is None else self._first_loss
             self._losses.append(value)
 
-    # --- what it says ---
+    # --- decisions ---
 
     @property
     def may_grow(self) -> bool:
@@ -93,7 +96,9 @@ class BatchGuard:
         return self.total > self._before and self._steps < TRIAL_STEPS
 
     def retreat(self) -> Retreat | None:
-        """What to go back to, if training has become worse since the batch grew. Asked once a step, and then obeyed."""
+        """Return what to go back to; None unless training got worse since the batch grew.
+
+        Call it once per step and do what it says: it resets the alarm."""
         if self.total <= self.init_batch:
             self._bad_loss = None
             return None
@@ -108,7 +113,7 @@ class BatchGuard:
         return Retreat(total, f"{why} at a batch of {self.total}: no larger one for {pause} steps", severe)
 
     def _alarm(self) -> tuple[str, bool]:
-        """What is wrong, empty if nothing is, and whether it is severe."""
+        """Return what is wrong (empty if nothing is) and whether it is severe."""
         if self._bad_loss is not None:
             return f"the loss went to {self._bad_loss:.4g}", True
         if self._broken >= 2:
@@ -122,7 +127,9 @@ class BatchGuard:
         return f"the gradient grew {math.exp(min(louder, 99) / 2):.3g} x", louder > max(math.log(DEAFENING), limit)
 
     def _is_bad(self, value: float) -> bool:
-        """Worse than all of the last ones, by much of what training had gained."""
+        """Return whether a loss is worse than all of the last ones.
+
+        It must be worse by much of what training had gained."""
         if not math.isfinite(value):
             return True
         if len(self._losses) < LOSSES // 2 or self._first_loss is None:

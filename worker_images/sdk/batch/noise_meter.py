@@ -1,4 +1,7 @@
-"""Measures the gradient noise while a job trains: norms before and after averaging, as seldom as keeps it cheap."""
+"""Meter of the gradient noise while a job trains.
+
+It takes norms before and after averaging, seldom enough to stay cheap.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +12,48 @@ from typing import Any, Iterable, Sequence
 from schedulearn.metrics.model.noise_scale import NoiseScale
 
 BUDGET = 0.005  # share of the training time that measuring may take
-LONGEST = 30  # steps between measurements, at most
-ENOUGH = 7.9  # measurements of equal weight that the average must stand for, before it is believed
-LARGEST = 1e6  # phi over the first batch: beyond, every batch is as good as any
+LONGEST = 30  # maximum steps between measurements
+ENOUGH = 7.9  # minimum measurements of equal weight in the average, before it is used
+LARGEST = 1e6  # maximum of phi over the first batch: beyond it, every batch is as good as any
 
 
 class NoiseMeter:
-    """`begin` before each step says whether it is measured; then `local` gets this worker's gradients, `total` the
-    averaged ones, and `finish` the sums over all workers. A single worker pairs the gradients of two steps.
+    """Meter of the gradient noise.
 
-    Gradients are arrays of the framework, of which a subclass knows how to take `norms` and `copies`."""
+    `begin`, called before each step, decides whether it is measured. Then `local` gets this worker's gradients, `total`
+    the averaged ones, and `finish` the sums over all workers. A single worker pairs the gradients of two steps.
+
+    Gradients are arrays of the framework. A subclass implements `norms` and `copies` for them."""
 
     def __init__(self, init_batch: int) -> None:
         self.noise = NoiseScale(init_batch)
         self.measuring = False
         self.off = False
-        """Gradients can't be looked at: the step is recorded, and runs again without us."""
+        """Whether gradients can't be read: the step is recorded, and is replayed without this code."""
         self.cost = 0.0
-        """Seconds that this worker spent on the last step that was measured to its end."""
+        """Seconds that this worker spent measuring the last step that was measured to its end."""
         self.local_sqr = 0.0
         """|g|^2 of this worker in this step, as far as it was measured."""
         self.total_sqr = 0.0
         self.spent = 0.0
-        """Seconds of this step so far."""
+        """Seconds spent measuring this step so far."""
         self._every = 1
         self._wait = 0
         self._steps = 0
-        """Optimizer steps since the last one that the average has."""
+        """Optimizer steps since the last one in the average."""
         self._previous: tuple[int, float, Sequence[Any]] | None = None
 
     def norms(self, gradients: Sequence[Any]) -> float:
-        """Sum of squares over all."""
+        """Return the sum of squares over all gradients."""
         raise NotImplementedError
 
     def copies(self, gradients: Sequence[Any]) -> Sequence[Any]:
-        """That stay as they are when the gradients are written to."""
+        """Return copies that stay as they are when the gradients are written to."""
         raise NotImplementedError
 
     @property
     def phi(self) -> float | None:
-        """Samples; None until enough was measured."""
+        """Noise scale in samples; None until enough was measured."""
         if self.noise.samples < ENOUGH:
             return None
         phi = self.noise.phi
@@ -56,14 +61,16 @@ class NoiseMeter:
 
     @property
     def sure_phi(self) -> float | None:
-        """Samples: phi is surely as large as that; None while the measurements can't tell."""
+        """Lower bound of phi, in samples; None while the measurements can't tell."""
         if self.noise.samples < ENOUGH:
             return None
         return min(self.noise.sure_phi, LARGEST * self.noise.init_batch) or None
 
     @property
     def share(self) -> float:
-        """Of the newest gradient in the optimizer's second moment, if it keeps one by which the noise is measured."""
+        """Share of the newest gradient in the optimizer's second moment.
+
+        0: the optimizer has none by which the noise is measured."""
         return 0.0
 
     @property
@@ -77,13 +84,13 @@ class NoiseMeter:
         self.local_sqr = self.total_sqr = self.spent = 0.0
 
     def local(self, gradients: Iterable[Any]) -> None:
-        """May be called for parts of the gradient, each once."""
+        """Measure this worker's gradient, or a part of it; each part once."""
         began = time.perf_counter()
         self.local_sqr += self.norms(list(gradients))
         self.spent += time.perf_counter() - began
 
     def total(self, gradients: Iterable[Any], batch: int, workers: int) -> None:
-        """The averaged ones, of `batch` samples in all."""
+        """Measure the averaged gradients, of `batch` samples in all."""
         began = time.perf_counter()
         averaged = list(gradients)
         self.total_sqr = float(self.norms(averaged))
@@ -92,23 +99,30 @@ class NoiseMeter:
         self.cost = self.spent + time.perf_counter() - began
 
     def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
-        """`local_sum` over the `measured` workers; `total_sqr` of the averaged gradient, which is the same for all."""
+        """Add a step's measurement to the average.
+
+        `local_sum`: sum of |g|^2 over the `measured` workers. `total_sqr`: |g|^2 of the averaged gradient, the same on
+        all workers."""
         if workers > 1 and round(measured) == workers:
             self._took(self.noise.update(local_sum / workers, total_sqr, workers, batch, self._steps))
 
     def pace(self, cost: float, step: float, workers: int) -> None:
-        """`cost` and `step` in seconds, the same on all workers: how long to pause."""
+        """Set how long to pause. `cost` and `step`: seconds, the same on all workers."""
         if self.measuring:
             self._every = max(1, min(LONGEST, math.ceil(cost / (BUDGET * max(step, 1e-9)))))
             self._wait = self._every if workers > 1 or self._every == 1 else 2 * self._every  # a pair is two steps
         self._wait -= 1
 
     def forget_pair(self) -> None:
-        """Before the batch or the weights change in another way than by a step."""
+        """Forget the first half of a pair.
+
+        Called before the batch or the weights change other than by a step."""
         self._previous = None
 
     def restart(self) -> None:
-        """Other workers train together from the next step on. All of them measure it, and count from there."""
+        """Start over with other workers, from the next step on.
+
+        All of them measure that step, and count from there."""
         self.forget_pair()
         self._every, self._wait, self._steps = 1, 0, 0
 

@@ -1,12 +1,14 @@
-"""For Keras scripts with Horovod: Keras 2 on TensorFlow, Keras 3 on PyTorch or TensorFlow. Four lines:
+"""SDK for Keras scripts with Horovod.
+
+It supports Keras 2 on TensorFlow, and Keras 3 on PyTorch or TensorFlow. A script needs four lines:
 
     import schedulearn.worker.keras as worker
 
     run = worker.Run(batch_size=64)                                        # after hvd.init()
-    model.compile(optimizer=run.optimizer(keras.optimizers.SGD(0.1)), loss=...)   # in place of hvd.DistributedOptimizer
-    run.fit(model, x_train, y_train, epochs=20, validation_data=...)       # in place of model.fit
+    model.compile(optimizer=run.optimizer(keras.optimizers.SGD(0.1)), loss=...)   # instead of hvd.DistributedOptimizer
+    run.fit(model, x_train, y_train, epochs=20, validation_data=...)       # instead of model.fit
 
-`batch_size` is that of all workers together, for which the learning rate was chosen. Outside Schedulearn nothing is
+`batch_size` is the total over all workers, for which the learning rate was chosen. Outside Schedulearn nothing is
 measured, reported or saved, and training is the same.
 """
 
@@ -37,9 +39,9 @@ warn_of_trap(keras.__version__, sys.modules)
 
 
 class Run(common.Run):
-    """One training run, over all its attempts. `batch_size`: of all workers together."""
+    """One training run, over all its attempts. `batch_size`: total over all workers."""
 
-    adapts = False  # fit wants to know the number of steps beforehand
+    adapts = False  # fit needs the number of steps beforehand
 
     def __init__(self, batch_size: int, *, seed: int = 0) -> None:
         warn_of_trap(keras.__version__, sys.modules)  # a script may have imported it since
@@ -53,7 +55,9 @@ class Run(common.Run):
         self._optimizer: Any = None
 
     def optimizer(self, optimizer: Any) -> Any:
-        """`optimizer`, made to average the workers' gradients. Raises TypeError for one of before Keras 2.11."""
+        """Return `optimizer`, made to average the workers' gradients.
+
+        Raises TypeError for an optimizer from before Keras 2.11."""
         average = self.averaging.average
         self._optimizer = optimizer
         if KERAS_3:
@@ -71,11 +75,11 @@ class Run(common.Run):
         return optimizer
 
     def fit(self, model: Any, x: Any, y: Any = None, *, epochs: int, callbacks: Any = (), **options: Any) -> Any:
-        """What `model.fit` does, on all workers together, for the epochs that are left of `epochs`.
+        """Run `model.fit` on all workers together, for the epochs that are left of `epochs`.
 
-        `x` and `y`: the whole data set, in arrays or tuples and dicts of them: each epoch gives each sample once to one
-        of the workers, in a new order. Anything else that fit takes (tf.data, Sequence) is this worker's part, in
-        batches of `run.batch.atomic`; then an epoch that was stopped in the middle begins again."""
+        `x` and `y`: the whole data set, as arrays or as tuples or dicts of arrays. Each epoch gives each sample once to
+        one of the workers, in a new order. Anything else that fit takes (tf.data, Sequence) is this worker's part, in
+        batches of `run.batch.atomic`. With such a part, an epoch that was stopped in the middle begins again."""
         self._model = model
         if getattr(model.optimizer, "inner_optimizer", model.optimizer) is not self._optimizer or not self._optimizer:
             raise ValueError("compile the model with optimizer=run.optimizer(...): else each worker trains for itself")
@@ -92,7 +96,7 @@ class Run(common.Run):
         history = None
         try:
             while self.epoch < (self.total_epochs or 0):
-                # An epoch of which something is done already has fewer steps, and fit wants them all of one length.
+                # An epoch that is partly done has fewer steps, and fit wants all epochs to have the same number.
                 last = self.epoch + 1 if self.position else self.total_epochs
                 history = model.fit(
                     x if batches is None else batches.begin(),
@@ -107,7 +111,7 @@ class Run(common.Run):
             self.close()
         return history
 
-    # --- what Keras has of its own ---
+    # --- specific to Keras ---
 
     def capture(self) -> dict[str, Any]:
         optimizer = [np.asarray(_numpy(v)) for v in _variables(self._model.optimizer)]
@@ -120,8 +124,10 @@ class Run(common.Run):
 
 
 class Callback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Between two steps of fit: where the run measures, saves and ends. The first of the callbacks: what the others see
-    at the end of an epoch is the mean over the workers, so that they all decide the same."""
+    """Callback in which the run measures, saves and ends, between two steps of fit.
+
+    It is the first of the callbacks. At the end of an epoch the others see the mean over the workers, so all workers
+    decide the same."""
 
     def __init__(self, run: Run, batches: Any) -> None:
         super().__init__()
@@ -149,7 +155,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         else:
             mine, whole = np.arange(run.batch.atomic), run.workers.size * run.batch.atomic
             self._this = Pass(mine, first=True, last=True, passes=1, weight=1.0, samples=whole)
-            if not self.params.get("steps"):  # fit can't tell before the first epoch's end
+            if not self.params.get("steps"):  # fit does not know it before the end of the first epoch
                 run.samples = run.position + 2 * whole
         run.begin_pass(self._this)
         run.averaging.begin(self._this.weight)
@@ -171,7 +177,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _batches(run: Run, data: tuple[Any, ...]) -> Any:
-    """This worker's batches of an epoch, as fit wants to have them."""
+    """Return this worker's batches of an epoch, as a sequence for fit."""
 
     class Batches(keras.utils.Sequence):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -225,7 +231,7 @@ def _length(data: Any) -> int:
 
 
 def _variables(optimizer: Any) -> list[Any]:
-    """All that it remembers: the number of steps, moments, the learning rate unless that is a schedule."""
+    """Return the optimizer's state: the number of steps, moments, and the learning rate unless it is a schedule."""
     found = list(optimizer.variables)
     rate = getattr(optimizer, "_learning_rate", None)
     if not KERAS_3 and hasattr(rate, "assign"):

@@ -1,4 +1,7 @@
-"""How the workers of a Keras job on TensorFlow average their gradients: in the graph, where the time is taken too."""
+"""Gradient averaging for Keras jobs on TensorFlow.
+
+Gradients are averaged in the graph, and the time is measured there too.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def find_workers() -> Alone:
-    """Horovod's, if the script has initialised it."""
+    """Return Horovod's workers if the script has initialized Horovod, else a single process."""
     hvd = sys.modules.get("horovod.tensorflow")
     return HorovodWorkers(hvd) if hvd is not None and hvd.is_initialized() else Alone()
 
 
 class Averaging:
-    """What a step needs to know and what it finds out pass through two variables, since its code runs only once, when
-    the graph is made."""
+    """Gradient averaging in the graph.
+
+    Inputs and results of a step pass through two variables: the step's code runs only once, when the graph is made."""
 
     def __init__(self, run: Run) -> None:
         self._workers = run.workers
@@ -33,12 +37,12 @@ class Averaging:
         self._weight = tf.Variable(1.0, trainable=False)
         self._known_weight = 1.0
         self._told = tf.Variable(tf.zeros(7, tf.float64), trainable=False)
-        """As `Instruments.message`, but with the time of the step's beginning in place of the seconds since."""
+        """`Instruments.message`, but with the start time of the step in place of the seconds since then."""
         self._found = tf.Variable(tf.zeros(11, tf.float64), trainable=False)
         """The eight sums over the workers, |g|^2 of the averaged gradients, seconds of waiting and of measuring."""
 
     def begin(self, weight: float) -> None:
-        """Before a step: by what this worker's gradient is multiplied."""
+        """Begin a step; this worker's gradient is multiplied by `weight`."""
         if weight != self._known_weight:
             self._weight.assign(weight)
             self._known_weight = weight
@@ -46,7 +50,7 @@ class Averaging:
             self._told.assign([*self.instruments.message()[:-1], time.time()])
 
     def end(self) -> None:
-        """After it."""
+        """End the step."""
         if self._measured:
             self.instruments.found(self._found.numpy().tolist())
 
@@ -86,7 +90,7 @@ class Averaging:
 
 class GraphInstruments(Instruments):
     def found(self, values: list[float]) -> None:
-        """What the last step left in the variable."""
+        """Take the values that the last step left in the variable."""
         self.told(lambda: values[:8])
         self.meter.total_sqr, self.sync_s = values[8], values[9]
         if self.meter.measuring:

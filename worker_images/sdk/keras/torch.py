@@ -1,4 +1,4 @@
-"""How the workers of a Keras job on PyTorch average their gradients."""
+"""Gradient averaging for Keras jobs on PyTorch."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Averaging:
         self._measured = run.env is not None
 
     def begin(self, weight: float) -> None:
-        """Before a step: by what this worker's gradient is multiplied."""
+        """Begin a step; this worker's gradient is multiplied by `weight`."""
         self._weight = weight
 
     def end(self) -> None:
-        """After it."""
+        """End the step."""
 
     def average(self, gradients: list[Any]) -> list[Any]:
         present = [g * self._weight if self._weight != 1.0 else g for g in gradients if g is not None]

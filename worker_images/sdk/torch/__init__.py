@@ -1,17 +1,19 @@
-"""For PyTorch scripts, with Horovod, with torchrun (DistributedDataParallel), or alone. About six lines:
+"""SDK for PyTorch scripts, with Horovod, with torchrun (DistributedDataParallel), or alone.
+
+A script needs about six lines:
 
     import schedulearn.worker.torch as worker
 
     run = worker.Run(batch_size=64)                       # after hvd.init() or init_process_group()
-    loader = run.loader(train_set)                        # in place of DataLoader and DistributedSampler
-    optimizer = run.optimizer(optimizer, model)           # in place of hvd.DistributedOptimizer
-    for epoch in run.epochs(20, model=model):             # goes on where the attempt before stopped
-        for x, y in loader: ...                           # as ever
+    loader = run.loader(train_set)                        # instead of DataLoader and DistributedSampler
+    optimizer = run.optimizer(optimizer, model)           # instead of hvd.DistributedOptimizer
+    for epoch in run.epochs(20, model=model):             # continues where the previous attempt stopped
+        for x, y in loader: ...                           # unchanged
         run.log(loss=loss, accuracy=accuracy)
 
-`batch_size` is that of all workers together, for which the learning rate was chosen. Outside Schedulearn the batch
-stays what it is, nothing is measured, reported or saved, and the optimizer is Horovod's own unless a step takes
-several passes.
+`batch_size` is the total over all workers, for which the learning rate was chosen. Outside Schedulearn the batch is
+fixed, and nothing is measured, reported or saved. The optimizer is then Horovod's own, unless a step takes several
+micro-steps.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ from schedulearn.worker.workers import Alone, HorovodWorkers
 
 
 def _place_of_this_worker() -> Membership | None:
-    """If it is one that comes and goes: it is alone until the script is ready to train."""
+    """Return the membership of this worker, if workers come and go; else None.
+
+    Such a worker is alone until the script is ready to train."""
     env = Environment.read()
     if env is None or env.member is None:
         return None
@@ -51,14 +55,16 @@ def _place_of_this_worker() -> Membership | None:
     return Membership(env)
 
 
-_MEMBERSHIP = _place_of_this_worker()  # when this is imported: the script asks Horovod for its rank soon after
+_MEMBERSHIP = _place_of_this_worker()  # at import: the script asks Horovod for its rank soon after
 
 
 class Run(InPlaceRun):
-    """One training run, over all its attempts. `batch_size`: of all workers together; `max_batch`: how large it may
-    become (None: it stays); `min_local`, `max_local`: bounds of one worker's pass; `scaling` of the learning rate with
-    the batch: adascale (None: for SGD), sqrt (None: for all others), linear, none. Raises ValueError for bounds that
-    hold no batch."""
+    """One training run, over all its attempts.
+
+    `batch_size`: total over all workers. `max_batch`: maximum batch size (None: the batch is fixed). `min_local`,
+    `max_local`: bounds of one worker's micro-step. `scaling` of the learning rate with the batch: adascale, sqrt,
+    linear or none. None means adascale for SGD, and sqrt for all others. Raises ValueError for bounds that hold no
+    batch."""
 
     def __init__(
         self,
@@ -81,17 +87,20 @@ class Run(InPlaceRun):
         self._optimizers: list[Any] = []
         self._states: dict[str, Any] = {}
         self._states_before: Any = None
-        """What the script's states and learning rates were before a step of several passes."""
+        """The script's states and learning rates from before a step of several micro-steps."""
 
     def loader(self, dataset: Any, **options: Any) -> Loader:
-        """Batches of `dataset`, which has a length, in a new order each epoch. `options` as for torch's DataLoader, of
-        which batch size, order and sampling are ours."""
+        """Return batches of `dataset`, which has a length, in a new order each epoch.
+
+        `options` are those of torch's DataLoader, except for batch size, order and sampling, which the run sets."""
         return Loader(self, dataset, options)
 
     def optimizer(self, optimizer: Any, model: Any = None, **options: Any) -> Any:
-        """`optimizer`, made to average gradients (under Horovod, with `options` for its DistributedOptimizer) and, in
-        Schedulearn, to measure. With torchrun `model` is the DistributedDataParallel. Call it for each of several
-        optimizers: the learning rate and the noise scale go by the first one."""
+        """Return `optimizer`, made to average gradients and, in Schedulearn, to measure.
+
+        Under Horovod, `options` are for its DistributedOptimizer. With torchrun, `model` is the
+        DistributedDataParallel. Call it for each of several optimizers: the learning rate and the noise scale follow
+        the first one."""
         if self.scaling is None:
             self.scaling = "adascale" if isinstance(optimizer, torch.optim.SGD) else "sqrt"
         if isinstance(self.workers, HorovodWorkers):
@@ -106,8 +115,10 @@ class Run(InPlaceRun):
         return optimizer
 
     def epochs(self, total: int, **states: Any) -> Iterator[int]:
-        """The numbers of the epochs that are left of `total`. `states`: what a checkpoint is to hold besides the
-        optimizer: the model, schedules, anything with state_dict and load_state_dict, by name."""
+        """Yield the numbers of the epochs left of `total`.
+
+        `states`: what a checkpoint holds besides the optimizer, by name. This may be the model, schedules, or anything
+        with state_dict and load_state_dict."""
         self._states = states
         return self.loop(total)
 
@@ -117,7 +128,9 @@ class Run(InPlaceRun):
             self._states_before = copy.deepcopy(self._changed_by_steps())
 
     def end_pass(self, this: Pass, seconds: float) -> None:
-        """Schedules and averages of weights move once a step, though the script may move them after each pass."""
+        """Finish a micro-step.
+
+        Schedules and averages of weights move once a step, though the script may move them after each micro-step."""
         if self.instruments is not None and not this.last:
             states, groups = copy.deepcopy(self._states_before)
             for name, state in states.items():
@@ -141,7 +154,7 @@ class Run(InPlaceRun):
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
-    # --- what PyTorch has of its own ---
+    # --- specific to PyTorch ---
 
     def join(self) -> Alone:
         pretend_no_more()
@@ -197,7 +210,7 @@ class Loader(common_loader.Loader):
             self.run.instruments.settle()
 
     def fetch(self, batches: common_loader.Batches) -> Iterable[Any]:
-        # Not the script's own random numbers. No other worker, and none of an epoch's other parts, has the same.
+        # Independent of the script's own random numbers. Each worker and each part of an epoch has others.
         run = self.run
         parts = [part % (1 << 64) for part in (run.seed, run.epoch, run.position, run.workers.rank)]
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0]))
@@ -205,8 +218,10 @@ class Loader(common_loader.Loader):
 
 
 class _Apart:
-    """At the start of each of a loader's own processes: what tells workers to stop goes to their whole process group,
-    and a worker whose loader died of it could not finish its step."""
+    """Hook that puts each process of a loader into a process group of its own.
+
+    The signal to stop goes to a worker's whole process group. A worker whose loader died of it could not finish its
+    step."""
 
     def __init__(self, then: Callable[[int], Any] | None) -> None:
         self._then = then
@@ -229,7 +244,9 @@ def _load(file: BinaryIO) -> Any:
 
 
 def _load_optimizer(optimizer: Any, state: Any) -> None:
-    """`load_state_dict` makes new groups; a schedule made before would go on turning the old ones."""
+    """Load `state`, and keep the parameter groups.
+
+    `load_state_dict` makes new groups; a schedule made before would go on changing the old ones."""
     groups: Iterable[dict[str, Any]] = list(optimizer.param_groups)
     optimizer.load_state_dict(state)
     for old, new in zip(groups, optimizer.param_groups):

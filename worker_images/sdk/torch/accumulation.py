@@ -1,4 +1,4 @@
-"""Gradients of a step that takes several passes: kept in a side buffer until its last pass."""
+"""Accumulation of gradients in a side buffer, until a step's last micro-step."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ SCALER: Any = next(each for each in torch.cuda.amp.GradScaler.__mro__ if "update
 
 
 class Accumulation:
-    """Gradients of this worker's passes, each weighted by its samples.
+    """Gradients of this worker's micro-steps, each weighted by its samples.
 
-    Hooks take each gradient before PyTorch adds it to `.grad`. After an earlier pass a script finds zeros there, and
-    what it does to them changes nothing. After the last pass `.grad` holds the whole step's gradient, so clipping,
-    GradScaler and norms see what they would see in a step of one pass.
+    Hooks take each gradient before PyTorch adds it to `.grad`. After an earlier micro-step a script finds zeros there,
+    and what it does to them changes nothing. After the last micro-step `.grad` holds the whole step's gradient.
+    Clipping, GradScaler and norms then see what they would see in a step of one micro-step.
 
-    `arrived` is called in the last pass, with a parameter and what is about to be added to its `.grad`."""
+    `arrived` is called in the last micro-step, with a parameter and what is about to be added to its `.grad`."""
 
     def __init__(self, arrived: Arrived) -> None:
         self._arrived = arrived
         self._this: Pass | None = None
         self._hooked: dict[Any, Any] = {}
-        """Parameter -> its AccumulateGrad node, which would be forgotten with its hook."""
+        """Parameter -> its AccumulateGrad node, which would otherwise be freed with its hook."""
         self._fresh: dict[Any, Any] = {}
-        """Gradients of this pass that no step has taken yet: `zero_grad` drops them."""
+        """Gradients of this micro-step that no step has taken yet: `zero_grad` drops them."""
         self._kept: dict[Any, Any] = {}
-        """Sums over the earlier passes, until the step is done."""
+        """Sums over the earlier micro-steps, until the step is done."""
         self._missing: set[Any] = set()
-        """Parameters whose `.grad` lacks what is kept."""
+        """Parameters whose `.grad` lacks the sum of earlier micro-steps."""
 
     def hook(self, parameters: Iterable[Any]) -> None:
         for parameter in parameters:
@@ -53,7 +53,9 @@ class Accumulation:
             self._missing.clear()
 
     def keep(self, parameters: Iterable[Any]) -> None:
-        """The optimizer of these would step, but the step goes on: take what this pass found."""
+        """Add the gradients of this micro-step to the sums.
+
+        It is called where the optimizer of these parameters would step, but the step goes on."""
         for parameter in parameters:
             gradient = self._fresh.pop(parameter, None)
             if gradient is not None:
@@ -61,14 +63,14 @@ class Accumulation:
                 self._missing.add(parameter)
 
     def forget(self, parameters: Iterable[Any]) -> None:
-        """Their `.grad` is zero again; the sums of earlier passes stay."""
+        """Note that the parameters' `.grad` is zero again; the sums of earlier micro-steps stay."""
         for parameter in parameters:
             self._fresh.pop(parameter, None)
             if parameter in self._kept:
                 self._missing.add(parameter)
 
     def free(self, parameters: Iterable[Any]) -> None:
-        """Their step is done."""
+        """Drop the sums of these parameters, whose step is done."""
         for parameter in parameters:
             self._kept.pop(parameter, None)
             self._missing.discard(parameter)
@@ -88,7 +90,7 @@ class Accumulation:
         if not this.last:
             self._fresh[parameter] = _sum(self._fresh.get(parameter), weighted.detach())
             return torch.zeros_like(gradient) if gradient.is_sparse else gradient.new_zeros(()).expand_as(gradient)
-        # All of them: this pass may leave some parameters without a gradient.
+        # All of them: this micro-step may leave some parameters without a gradient.
         for each in self._missing:
             each.grad = self._kept[each].clone() if each.grad is None else each.grad + self._kept[each]
         self._missing.clear()
@@ -97,14 +99,14 @@ class Accumulation:
 
 
 def hold_scalers(between_passes: Callable[[], bool]) -> None:
-    """`GradScaler.update` does nothing between two passes of a step, which must have one scale."""
+    """Make `GradScaler.update` do nothing between two micro-steps of a step, which must have one scale."""
     update = SCALER.update
 
     def update_once_a_step(self: Any, *arguments: Any, **options: Any) -> None:
         if not between_passes():
             update(self, *arguments, **options)
         elif self.is_enabled():
-            self._per_optimizer_states.clear()  # the next pass is unscaled and checked anew
+            self._per_optimizer_states.clear()  # the next micro-step is unscaled and checked anew
 
     SCALER.update = update_once_a_step
 

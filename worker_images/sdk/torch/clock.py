@@ -1,8 +1,8 @@
-"""How long steps take on a GPU, by the GPU's own clock.
+"""Step times on a GPU, by the GPU's own clock.
 
 A script launches kernels and goes on: when its step is over by the clock of the machine, the GPU may have hardly begun.
-Events are marks in the GPU's queue, and tell how long lay between two of them, idle times included. Nobody waits for
-them: a step's times are read when the GPU has passed its last mark, a few steps later.
+Events are marks in the GPU's queue. They tell how much time lay between two of them, including idle time. Nothing waits
+for them: a step's times are read when the GPU has passed its last mark, a few steps later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from schedulearn.worker.instruments import StepTime
 from schedulearn.worker.measurements import Kind
 
 MOST_PENDING = 64
-"""Steps whose marks the GPU has not reached. A GPU that is further behind is waited for by the script itself."""
+"""Maximum number of steps whose marks the GPU has not reached.
+
+If a GPU is further behind, the script itself waits for it."""
 
 
 class _Marks(NamedTuple):
@@ -27,7 +29,7 @@ class _Marks(NamedTuple):
 
 
 class GpuClock:
-    """Of one worker. `api` is torch.cuda."""
+    """GPU clock of one worker. `api` is torch.cuda."""
 
     def __init__(self, api: Any = torch.cuda) -> None:
         self._api = api
@@ -38,19 +40,21 @@ class GpuClock:
 
     @property
     def is_capturing(self) -> bool:
-        """A CUDA graph is being recorded: what runs now will run again without us."""
+        """Whether a CUDA graph is being recorded: what runs now is replayed later without this code."""
         return bool(self._api.is_current_stream_capturing())
 
     def begin(self, device: Any) -> None:
-        """A step begins, with fetching its data."""
+        """Mark the start of a step, before its data are fetched."""
         self._began, self._computed, self._averaged = self._mark(device), None, None
 
     def computed(self, device: Any) -> None:
-        """This worker's gradients, or a further part of them. Of several calls the last one counts."""
+        """Mark that this worker's gradients, or a further part of them, are computed.
+
+        If it is called several times, the last call counts."""
         self._computed = self._mark(device)
 
     def averaged(self, device: Any) -> None:
-        """They are averaged, and the step goes on with them."""
+        """Mark that the gradients are averaged, and the step goes on with them."""
         self._averaged = self._mark(device)
 
     def end(self, device: Any, kind: Kind | None, passes: int) -> None:
@@ -60,7 +64,7 @@ class GpuClock:
             self._began = None
 
     def known(self) -> Iterator[StepTime]:
-        """The steps that the GPU has done since the last call, in their order."""
+        """Yield the steps that the GPU has finished since the last call, in order."""
         while self._pending and self._pending[0][2].ended.query():
             kind, passes, marks = self._pending.popleft()
             sync = 0.0

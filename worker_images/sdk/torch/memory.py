@@ -1,4 +1,7 @@
-"""Memory of a worker's GPU: how much passes take, and what would fit, said when it runs out."""
+"""Memory of a worker's GPU: use by micro-steps, and what would fit.
+
+When the memory runs out, this module reports what would fit.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ import torch
 from schedulearn.metrics.model.memory import samples_that_fit
 
 LOOKS = 3
-"""So many passes of each size are looked at: asking PyTorch takes a tenth of a millisecond."""
+"""Micro-steps of each size that are measured: asking PyTorch takes a tenth of a millisecond."""
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)")
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _GB = 1e9
 
 
 class GpuMemory:
-    """Of one worker. `api` is torch.cuda."""
+    """GPU memory of one worker. `api` is torch.cuda."""
 
     def __init__(self, api: Any = torch.cuda) -> None:
         self._api = api
@@ -29,14 +32,16 @@ class GpuMemory:
         self._held = self._before = 0.0
 
     def begin(self, device: Any, samples: int) -> None:
-        """A pass of so many begins."""
+        """Begin a micro-step of `samples` samples."""
         self._device, self._samples = device, samples
         if self._looks.get(samples, 0) < LOOKS:
             self._held = float(self._api.memory_allocated(device))
             self._before = float(self._api.max_memory_allocated(device))
 
     def end(self) -> None:
-        """Its step is done. What a pass took is known where nothing before it took more."""
+        """End the micro-step, once its step is done.
+
+        Its memory is known where nothing before it took more."""
         looks = self._looks.get(self._samples, 0)
         if self._device is None or looks >= LOOKS:
             return
@@ -46,7 +51,7 @@ class GpuMemory:
             self._peaks[self._samples] = max(peak, self._peaks.get(self._samples, 0.0))
 
     def explain(self, error: BaseException) -> str:
-        """What to say of `error`, if memory of the GPU ran out; else nothing."""
+        """Return an explanation of `error` if the GPU's memory ran out, else an empty string."""
         if self._device is None or not is_out_of_memory(error):
             return ""
         said = f"out of memory on the GPU with {self._samples} samples a pass"
@@ -59,20 +64,20 @@ class GpuMemory:
         if fit.samples < 1:
             return f"{said}: not even one would fit ({of})"
         if not fit.measured:
-            # How far the pass had come is not known: so much less is sure to lead to one that fits in a few tries.
+            # How far the micro-step had come is not known: halving leads to one that fits in a few tries.
             most, half = fit.samples, max(1, fit.samples // 2)
             return f"{said}: at most {most} may fit (at least {of}), and none has yet; set max_local={half} to try half"
         return f"{said}: {fit.samples} would fit ({of}); set max_local={fit.samples} or a smaller batch"
 
     def explain_uncaught(self) -> None:
-        """Has what is said of errors follow the traceback of one that ends the script."""
+        """Print the explanation after the traceback of an error that ends the script."""
         before = sys.excepthook
 
         def hook(kind: Any, error: Any, trace: Any) -> None:
             before(kind, error, trace)
             try:
                 said = self.explain(error)
-            except Exception as trouble:  # the GPU may be in no state to be asked
+            except Exception as trouble:  # the GPU may be unable to answer
                 said = f"out of memory on the GPU ({trouble})"
             if said:
                 print(f"schedulearn: {said}", file=sys.stderr, flush=True)  # noqa: T201

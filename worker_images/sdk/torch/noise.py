@@ -1,4 +1,4 @@
-"""The gradient noise of PyTorch training."""
+"""Gradient noise of PyTorch training."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from schedulearn.worker.batch.noise_meter import NoiseMeter
 
 FIRST_STEPS = 10
 LEAST_MOMENT = 0.01
-"""Of the mean second moment of a tensor. A parameter that seldom has a gradient, as a rare word's embedding, has almost
-none by the time it comes: alone it would be all of the noise."""
+"""Minimum second moment, as a share of the tensor's mean second moment.
+
+A parameter may seldom have a gradient, like a rare word's embedding. It has almost no moment by the time a gradient
+comes. Without the minimum, it alone would be all of the noise."""
 
 
 class TorchNoiseMeter(NoiseMeter):
@@ -21,12 +23,14 @@ class TorchNoiseMeter(NoiseMeter):
 
     @property
     def due(self) -> bool:
-        """Not in Adam's first steps, which it scales by what it has hardly seen."""
+        """Whether the next step is measured: not in Adam's first steps, which it scales by few gradients."""
         return super().due and (self.optimizer is None or not self._begins())
 
     @property
     def share(self) -> float:
-        """Adam corrects its second moment for its start from nothing: at first each gradient weighs more."""
+        """Share of the newest gradient in Adam's second moment.
+
+        Adam corrects the moment for its start from nothing: at first each gradient weighs more."""
         if self.optimizer is None:
             return 0.0
         group, state = self._first_state()
@@ -44,13 +48,15 @@ class TorchNoiseMeter(NoiseMeter):
         return float(state.get("step", 0)) < FIRST_STEPS
 
     def _first_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A group of the optimizer, and what it remembers of a parameter that it has trained."""
+        """Return a group of the optimizer, and its state for a parameter that it has trained."""
         group = self.optimizer.param_groups[0]
         states = (self.optimizer.state.get(parameter) for parameter in group["params"])
         return group, next((state for state in states if state), {})
 
     def norms(self, gradients: Sequence[torch.Tensor]) -> Any:
-        """Of gradients on a GPU it stays there, so that nobody waits for it: `float` does."""
+        """Return the sum of squares over all gradients.
+
+        For gradients on a GPU the sum stays there, so that nothing waits for it; `float` does."""
         if not gradients:
             return 0.0
         if hasattr(torch, "_foreach_norm"):
@@ -66,7 +72,9 @@ class TorchNoiseMeter(NoiseMeter):
     def conditioned(
         self, parameters: Iterable[torch.Tensor], gradients: Iterable[torch.Tensor | None]
     ) -> Iterator[torch.Tensor]:
-        """The optimizer's dense gradients; for Adam and its like preconditioned, as its step follows them."""
+        """Yield the optimizer's dense gradients.
+
+        For Adam and its like they are preconditioned, as the optimizer's step follows them."""
         groups = {id(p): group for group in self.optimizer.param_groups for p in group["params"]}
         for parameter, gradient in zip(parameters, gradients):
             if gradient is None or gradient.is_sparse or id(parameter) not in groups:

@@ -1,4 +1,7 @@
-"""What an optimizer is made to do besides: weigh uneven shares, measure, scale its learning rate, accumulate."""
+"""Extensions of a PyTorch optimizer.
+
+They weigh uneven shares, measure, scale the learning rate and accumulate gradients.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ if TYPE_CHECKING:
     from schedulearn.worker.run import Run
 
 NEVER = 1 << 30
-"""Backward passes after which Horovod would average: in none of a step's earlier passes."""
+"""Backward passes after which Horovod averages, in a step's earlier micro-steps: it never does."""
 
 
 class Attached:
-    """One optimizer of the script, and its own methods."""
+    """One optimizer of the script, and its original methods."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
@@ -36,11 +39,13 @@ class Attached:
         self.synchronize: Any = getattr(optimizer, "synchronize", None)
         self.backward_passes: int = getattr(optimizer, "backward_passes_per_step", 1)
         self.is_averaged = False
-        """Horovod has averaged the gradients of this pass."""
+        """Whether Horovod has averaged the gradients of this micro-step."""
         self.parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
 
     def is_computed(self, whole: bool) -> bool:
-        """Horovod sends gradients, and expects no further backward pass for any. `whole`: those of all parameters."""
+        """Return whether Horovod sends gradients, and expects no further backward pass for any of them.
+
+        `whole`: the gradients must be those of all parameters."""
         handles = self.optimizer._handles
         sent = {p for key in handles for p in (key if isinstance(key, tuple) else (key,))}
         if not sent or (whole and self.optimizer._requires_update - sent):
@@ -49,7 +54,7 @@ class Attached:
 
 
 class TorchInstruments(Instruments):
-    """Of all optimizers of a run. Gradients of the first one are measured."""
+    """Instruments of all optimizers of a run. Gradients of the first one are measured."""
 
     meter: TorchNoiseMeter
 
@@ -58,13 +63,13 @@ class TorchInstruments(Instruments):
         self.meter.off = run.env is None
         self._attached: list[Attached] = []
         self._models: list[Any] = []
-        """Each a DistributedDataParallel."""
+        """DistributedDataParallel models."""
         self._accumulation = Accumulation(self._arrived)
         self._computed_at = 0.0
         self._averaged_sqr: list[Any] = []
-        """Of this step, by bucket: |g|^2 of what the workers averaged."""
+        """g|^2 of this step's averaged gradients, by bucket."""
         self._ends_backward = False
-        """This call of backward will call `_end_backward`."""
+        """Whether this call of backward will call `_end_backward`."""
         self.clock = GpuClock()
         self.memory = GpuMemory()
         self.memory.explain_uncaught()
@@ -73,7 +78,7 @@ class TorchInstruments(Instruments):
     def attach(self, optimizer: Any, model: Any) -> None:
         new = Attached(optimizer)
         self._attached.append(new)
-        # A method of the optimizer, not of ours: schedules bind it anew.
+        # Bound to the optimizer, not to this object: schedules bind it anew.
         optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(new, closure), optimizer)
         optimizer.zero_grad = partial(self._patched_zero_grad, new)
         if self._workers.name == "horovod":
@@ -87,12 +92,12 @@ class TorchInstruments(Instruments):
 
     @property
     def gpu(self) -> Any:
-        """The device that this worker trains on; None: it is no GPU."""
+        """GPU that this worker trains on; None: it trains on another device."""
         device = self._parameters[0].device if self._parameters else None
         return device if device is not None and device.type == "cuda" else None
 
     def settle(self) -> None:
-        """Before the data of the next pass are fetched."""
+        """Start the step's clock, before the data of the next micro-step are fetched."""
         if self.gpu is not None and (self.this is None or self.this.last):
             self.clock.begin(self.gpu)
 
@@ -109,8 +114,8 @@ class TorchInstruments(Instruments):
 
     def finish_step(self) -> list[float]:
         if self._message is None:
-            # The script's step was not ours to see: a CUDA graph, or a scaler that left it out. The others hear of this
-            # worker all the same.
+            # The script's step was not visible: a CUDA graph, or a scaler that left it out. The other workers need the
+            # message all the same.
             self.tell()
         return super().finish_step()
 
@@ -118,7 +123,7 @@ class TorchInstruments(Instruments):
         super().regroup()
         for each in self._attached:
             if self._workers.size > 1 and not each.optimizer._grad_accs:
-                each.optimizer._register_hooks()  # Horovod's own, which it makes only where there are others at first
+                each.optimizer._register_hooks()  # Horovod makes them only if there are other workers at first
 
     def begin_pass(self, this: Pass) -> None:
         super().begin_pass(this)
@@ -138,7 +143,7 @@ class TorchInstruments(Instruments):
             each.is_averaged = False
             backward_passes = each.backward_passes if this.last else NEVER
             if each.optimizer.backward_passes_per_step != backward_passes:
-                each.optimizer._handles.clear()  # of an earlier pass, which averaged nothing
+                each.optimizer._handles.clear()  # of an earlier micro-step, which averaged nothing
                 each.optimizer.set_backward_passes_per_step(backward_passes)
 
     @property
@@ -147,11 +152,13 @@ class TorchInstruments(Instruments):
 
     @property
     def _is_measured(self) -> bool:
-        """Gradients that come now are looked at: those after this worker's message are of another backward pass."""
+        """Whether gradients that come now are measured.
+
+        Those after this worker's message belong to another backward pass."""
         return self.meter.measuring and self._message is None and not self._is_recorded()
 
     def _arrived(self, parameter: Any, gradient: Any) -> None:
-        """This worker's gradient, or the last part of it, is computed, and Horovod sends it next."""
+        """Handle a gradient of this worker, or the last part of it, which Horovod sends next."""
         if self._workers.name != "horovod" or self._workers.size == 1:
             return
         if self._is_measured:
@@ -162,7 +169,9 @@ class TorchInstruments(Instruments):
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
 
     def _end_backward(self) -> None:
-        """Horovod sends all gradients of this call of backward, which checkpointing may have made inside of another."""
+        """Wait for Horovod's averages at the end of a call of backward.
+
+        Horovod sends all gradients of this call, which checkpointing may have made inside another one."""
         self._ends_backward = False
         inside = getattr(torch._C, "_current_autograd_node", lambda: None)() is not None
         for each in self._attached:
@@ -171,7 +180,9 @@ class TorchInstruments(Instruments):
                 each.optimizer.synchronize()
 
     def _on_bucket(self, model: Any, bucket: Any) -> Any:
-        """A part of the gradient is computed; DistributedDataParallel calls this instead of averaging by itself."""
+        """Average a part of the gradient, once it is computed.
+
+        DistributedDataParallel calls this instead of averaging by itself."""
         if self._is_recorded():
             return self._average(model, bucket)
         if self.gpu is not None:
@@ -184,7 +195,7 @@ class TorchInstruments(Instruments):
             return self._average(model, bucket)
 
         def keep() -> None:
-            # Here and not in the step: there a scaler has scaled the averages back, and the local ones it has not.
+            # Here and not in the step: by then a scaler has unscaled the averages, but not the local gradients.
             self._averaged_sqr.append(self.meter.norms(list(self._conditioned_bucket(bucket))))
 
         return self._average(model, bucket, keep)
@@ -197,7 +208,9 @@ class TorchInstruments(Instruments):
         return self.meter.conditioned(bucket.parameters(), bucket.gradients())
 
     def _is_recorded(self) -> bool:
-        """A CUDA graph is being recorded: nothing in it can be looked at, neither now nor when it runs again."""
+        """Return whether a CUDA graph is being recorded.
+
+        Nothing in it can be measured, neither now nor when it is replayed."""
         if self.gpu is None or not self.clock.is_capturing:
             return False
         if self.this is not None and self.this.passes > 1:
@@ -218,7 +231,7 @@ class TorchInstruments(Instruments):
         self._accumulation.forget(its.parameters)
 
     def _patched_synchronize(self, its: Attached) -> None:
-        """Horovod's waiting for the averages: at the end of backward, so that a script sees nothing else."""
+        """Wait for Horovod's averages at the end of backward, so that a script sees nothing else."""
         if its.is_averaged or (self.this is not None and not self.this.last):
             return
         its.is_averaged = True

@@ -1,4 +1,7 @@
-"""The workers of one PyTorch job, however they were launched: what they tell each other besides gradients."""
+"""Communication between the workers of a PyTorch job, besides gradients.
+
+It does not depend on how the workers were launched.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import torch
 
 from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
 
-SETTLE_S = 2.0  # for what is under way when the process ends: the others may be gone
+SETTLE_S = 2.0  # maximum wait for messages under way when the process ends: the others may be gone
 
 
 class TorchHorovodWorkers(HorovodWorkers):
@@ -32,7 +35,9 @@ class TorchHorovodWorkers(HorovodWorkers):
 
 
 def joined() -> TorchHorovodWorkers:
-    """Those that meet by the environment as it is now, in place of those of before. Takes a fraction of a second."""
+    """Join the workers that the current environment names, in place of the previous ones.
+
+    It takes a fraction of a second."""
     import horovod.torch as hvd
 
     hvd.shutdown()
@@ -41,14 +46,16 @@ def joined() -> TorchHorovodWorkers:
 
 
 def leave() -> None:
-    """The others go on without this worker; all of them call this or `joined` at the same step."""
+    """Leave the other workers, which go on without this one.
+
+    All of them call this or `joined` at the same step."""
     import horovod.torch as hvd
 
     hvd.shutdown()
 
 
 def pretend(rank: int, size: int) -> None:
-    """Makes Horovod tell a script that is yet alone what it will be when it has joined the others."""
+    """Make Horovod report the future rank and size to a script that has not joined the others yet."""
     import horovod.torch as hvd
 
     hvd.rank, hvd.size = (lambda: rank), (lambda: size)
@@ -61,7 +68,7 @@ def pretend_no_more() -> None:
 
 
 def end_when_others_are_lost(code: int) -> None:
-    """A worker without the others ends with `code`, which tells that from a failure of the script."""
+    """Exit with `code` if the other workers are lost, to tell that from a failure of the script."""
     from horovod.common.exceptions import HorovodInternalError
 
     before = sys.excepthook
@@ -84,17 +91,19 @@ class TorchWorkers(Alone):
 
         self.dist = dist
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        # A group apart: its messages are not in the way of gradients, and NCCL can't send what is in plain memory.
+        # A separate group: its messages don't delay gradients, and NCCL can't send what is in plain memory.
         self.group = dist.new_group(backend="gloo")
         self._message: Any = None
-        """The newest one, which may be under way."""
+        """Newest message, which may be under way."""
         self._callbacks: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Those that Gloo's threads hold."""
+        """Callbacks that Gloo's threads hold."""
         atexit.register(self.settle)
 
     def settle(self) -> None:
-        """Waits until no thread of Gloo needs Python any more. One that does while Python ends is made to leave, which
-        aborts the process: "terminate called without an active exception"."""
+        """Wait until no thread of Gloo needs Python any more.
+
+        A thread that needs Python while Python ends is made to exit. This aborts the process: "terminate called without
+        an active exception"."""
         until = time.monotonic() + SETTLE_S
         while self._callbacks or not (self._message is None or self._message.is_completed()):
             if time.monotonic() > until:
@@ -102,7 +111,9 @@ class TorchWorkers(Alone):
             time.sleep(0.001)
 
     def average(self, tensor: Any, group: Any, then: Callable[[], None] | None = None) -> Any:
-        """A future of the workers' mean of `tensor`, in its place. `then` is called before, by another thread."""
+        """Return a future of the workers' mean of `tensor`, in its place.
+
+        Another thread calls `then` before the future is done."""
 
         def averaged(future: Any) -> Any:
             if then is not None:
@@ -135,7 +146,7 @@ class TorchWorkers(Alone):
 
 
 def find_workers() -> Alone:
-    """By what the script has initialised before: Horovod, torch.distributed, or neither."""
+    """Return the workers by what the script has initialized: Horovod, torch.distributed, or neither."""
     hvd = sys.modules.get("horovod.torch")
     if hvd is not None and hvd.is_initialized():
         return TorchHorovodWorkers()

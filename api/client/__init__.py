@@ -1,1 +1,1 @@
-"""The API as methods."""
+"""Python clients of the API, plain and async."""

@@ -1,4 +1,4 @@
-"""The same as `Client`, for programs that await."""
+"""Asynchronous client of the API, with the methods of `Client`."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class AsyncClient(
         Coroutine[Any, Any, Json], Coroutine[Any, Any, list[Json]], Coroutine[Any, Any, None], Coroutine[Any, Any, str]
     ]
 ):
-    """One service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA: a file
-    with the certificate to trust, or its fingerprint. Tasks of one event loop may share it; what a method does,
-    `Client` tells of the one with the same name. What reads or writes files here does so in threads, which also call
-    `on_progress`.
+    """Asynchronous client of one service.
+
+    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA. `ca` is a file with the
+    certificate to trust, or its fingerprint. Tasks of one event loop may share a client. `Client` describes the methods
+    of the same names. Methods that read or write local files do so in threads, which also call `on_progress`.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """
@@ -75,20 +76,20 @@ class AsyncClient(
         env_from: str | Job | None = None,
         refuse_late: bool = False,
     ) -> Job:
-        """The job as stored."""
+        """Submit a job, and return it as stored."""
         return Job(await self._call(calls.submit(spec, idempotency_key, env_from, refuse_late)))
 
     async def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
-        """`{"items": [...]}`; all jobs or none."""
+        """Submit all jobs or none, and return `{"items": [...]}`."""
         return await self._call(calls.submit_batch(specs, idempotency_key))
 
     async def resubmit(self, job: str | Job, **changes: Any) -> Job:
-        """Submits a job again, with keys changed; None takes a key away."""
+        """Submit a job again, with keys changed; None removes a key."""
         made, hidden = resubmission(await self.spec(job), changes, datetime.now(UTC))
         return await self.submit(made, env_from=job if hidden else None)
 
     async def spec(self, job: str | Job) -> Json:
-        """The job as its user would write it."""
+        """Return the job as its user would write it."""
         return await self._call(calls.spec(job))
 
     async def jobs(
@@ -103,7 +104,7 @@ class AsyncClient(
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
-        """One page, newest first: `{"items", "next", "counts"}`."""
+        """Return one page, newest first: `{"items", "next", "counts"}`."""
         return await self._call(calls.jobs(states, user, q, labels, sweep, ended_since, cursor, limit))
 
     async def all_jobs(
@@ -117,7 +118,7 @@ class AsyncClient(
         ended_since: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[Job]:
-        """Each of them, or of the first `limit`, newest first; a page is fetched when it is needed."""
+        """Yield all jobs, or the first `limit`, newest first; pages are fetched as needed."""
         states, cursor, shown = list(states), None, 0
         while True:
             page = await self.jobs(
@@ -131,7 +132,7 @@ class AsyncClient(
                 return
 
     async def show(self, job: str | Job) -> Job:
-        """The job as it stands now, with its attempts."""
+        """Return the job as it is now, with its attempts."""
         return Job(await self._call(calls.job(job)))
 
     job = show
@@ -144,7 +145,9 @@ class AsyncClient(
         progress: bool = False,
         on_look: Callable[[Job], None] = lambda job: None,
     ) -> Job:
-        """The job once it has ended, however it did. Raises TimeoutError after `timeout_s`; the job goes on."""
+        """Wait until the job has ended, in whatever state, and return it.
+
+        Raises TimeoutError after `timeout_s`; the job goes on."""
         line = ProgressLine() if progress else None
         looks = Looks(timeout_s, self._reached)
         while True:
@@ -162,15 +165,17 @@ class AsyncClient(
             await asyncio.sleep(looks.after(found))
 
     async def cancel(self, job: str | Job) -> Job:
-        """Ends a job; a second call changes nothing."""
+        """Cancel a job; a second call changes nothing."""
         return Job(await self._call(calls.cancel(job)))
 
     async def purge(self, job: str | Job) -> Json:
-        """Deletes a job that has ended, with its log, checkpoints and measurements."""
+        """Delete a job that has ended, with its log, checkpoints and measurements."""
         return await self._call(calls.purge(job))
 
     async def logs(self, job: str | Job, offset: int = 0, *, timestamps: bool = False) -> AsyncIterator[str]:
-        """What there is now, in pieces. `timestamps`: each line begins with its time in UTC."""
+        """Yield the log as it is now, in pieces.
+
+        `timestamps`: each line begins with its time in UTC."""
         params = calls.logs_params(offset, timestamps)
         try:
             async with self._http.stream("GET", calls.logs_path(job), params=params) as response:
@@ -185,7 +190,9 @@ class AsyncClient(
     async def follow_logs(
         self, job: str | Job, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
     ) -> AsyncIterator[LogPiece]:
-        """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice."""
+        """Yield pieces of the log as they come, until the job has ended.
+
+        It survives restarts of the service, and repeats no byte."""
         async for event in self._follow(calls.logs_path(job), offset, on_gap):
             if event.name == "log":
                 yield LogPiece.of(event.id, event.data)
@@ -193,7 +200,7 @@ class AsyncClient(
                 return
 
     async def events(self, after: int | None = None, limit: int = 200) -> Json:
-        """The newest, or those after an id; oldest first."""
+        """Return the newest events, or those after an id; oldest first."""
         return await self._call(calls.events(after, limit))
 
     async def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
@@ -202,12 +209,12 @@ class AsyncClient(
     async def follow_events(
         self, after: int = 0, on_gap: Callable[[str], None] = lambda why: None
     ) -> AsyncIterator[Json]:
-        """Everything that happened after the event with this id, then what happens, without end."""
+        """Yield all events after the event with this id, then new ones as they come, without end."""
         async for event in self._follow("/api/v1/events", after, on_gap):
             yield event.data
 
     async def data(self) -> list[Json]:
-        """All data sets and models, each with its newest version."""
+        """Return all data sets and models, each with its newest version."""
         items: list[Json] = []
         after: str | None = ""
         while after is not None:
@@ -217,12 +224,12 @@ class AsyncClient(
         return items
 
     async def data_versions(self, name: str) -> list[Json]:
-        """The versions of one, the newest first."""
+        """Return the versions of a data set, newest first."""
         found: list[Json] = (await self._call(calls.data_versions(name)))["items"]
         return found
 
     async def remove_data(self, name: str, version: int | None = None) -> list[Json]:
-        """Removes one version, or all of them; what was removed."""
+        """Remove one version, or all of them, and return what was removed."""
         found: list[Json] = (await self._call(calls.remove_data(name, version)))["items"]
         return found
 
@@ -234,7 +241,7 @@ class AsyncClient(
         on_progress: PushProgress = lambda what, done, total: None,
         on_left_out: Callable[[str], None] = lambda name: None,
     ) -> Json:
-        """Makes a folder the newest version of a data set."""
+        """Make a folder the newest version of a data set, and return that version."""
 
         def push() -> Json:
             with self._in_threads() as client:
@@ -250,7 +257,7 @@ class AsyncClient(
         *,
         on_progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> Path:
-        """Brings a version, by default the newest one, into the folder `to`, which must not be there yet."""
+        """Download a version, by default the newest, into the folder `to`, which must not exist yet."""
 
         def get() -> Path:
             with self._in_threads() as client:
@@ -268,7 +275,9 @@ class AsyncClient(
         return True
 
     async def send_code(self, archive: IO[bytes], digest: str | None = None) -> Json:
-        """Stores a tar file: `{"digest", "bytes"}`. `digest`: that it has as the service packs it, if that is known."""
+        """Store a tar file, and return `{"digest", "bytes"}`.
+
+        `digest`: the digest of the archive as the service packs it, if known."""
 
         def send() -> Json:
             with self._in_threads() as client:
@@ -286,7 +295,9 @@ class AsyncClient(
         on_progress: Progress = lambda done, total: None,
         on_left_out: Callable[[str], None] = lambda name: None,
     ) -> Path:
-        """Brings a file or a folder of a job here, into the folder `to` or under that name; returns where it is."""
+        """Download a file or a folder of a job, and return its local path.
+
+        It is stored in the folder `to`, or under that name."""
 
         def get() -> Path:
             with self._in_threads() as client:

@@ -1,4 +1,7 @@
-"""The requests that both clients make, as values: `Client` sends them, `AsyncClient` awaits them."""
+"""Requests that both clients make, as values.
+
+`Client` sends them, `AsyncClient` awaits them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The API as methods, synchronous: what the command line is made of, and handy in a script.
+"""Synchronous client of the API, for scripts and the command line.
 
-Answers are the API's JSON as it is; `schedulearn.api.answers` describes it.
+It returns the API's JSON unchanged; `schedulearn.api.answers` describes it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ __all__ = ["ApiError", "Client", "ClientError", "Event", "Job", "Json", "LogPiec
 
 PAGE = 1000
 _CODE_PIECE = 1 << 18
-_CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
+_CODE_S = 300.0  # timeout between two pieces, and for the response: other uploads may come first
 
 
 class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
-    """One service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA: a file
-    with the certificate to trust, or its fingerprint. Threads may share it.
+    """Synchronous client of one service.
+
+    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA. `ca` is a file with the
+    certificate to trust, or its fingerprint. Threads may share a client.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """
@@ -59,23 +61,26 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         env_from: str | Job | None = None,
         refuse_late: bool = False,
     ) -> Job:
-        """The job as stored. A lost answer is asked for again; the key keeps that from making a second job.
-        `env_from`: a job that runs the same, whose values stand for masks. `refuse_late`: nothing is stored if it is
-        expected to end after its deadline."""
+        """Submit a job, and return it as stored.
+
+        A request whose response was lost is sent again. The key keeps that from creating a second job. `env_from`: a
+        job that runs the same, from which masked values are taken. `refuse_late`: store nothing if the job is expected
+        to end after its deadline."""
         return Job(self._call(calls.submit(spec, idempotency_key, env_from, refuse_late)))
 
     def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
-        """`{"items": [...]}`; all jobs or none."""
+        """Submit all jobs or none, and return `{"items": [...]}`."""
         return self._call(calls.submit_batch(specs, idempotency_key))
 
     def resubmit(self, job: str | Job, **changes: Any) -> Job:
-        """Submits a job again, with keys changed: `resubmit(job, priority=80)`; None takes a key away."""
+        """Submit a job again, with keys changed: `resubmit(job, priority=80)`; None removes a key."""
         made, hidden = resubmission(self.spec(job), changes, datetime.now(UTC))
         return self.submit(made, env_from=job if hidden else None)
 
     def spec(self, job: str | Job) -> Json:
-        """The job as its user would write it: the five keys, and what differs from the defaults; values of variables
-        are hidden."""
+        """Return the job as its user would write it: the five required keys, and what differs from the defaults.
+
+        Values of variables are hidden."""
         return self._call(calls.spec(job))
 
     def jobs(
@@ -90,9 +95,10 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
-        """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
-        must have. `sweep`: the id of the one that they are runs of. `ended_since`: leaves out jobs that had ended
-        before this instant."""
+        """Return one page, newest first: `{"items", "next", "counts"}`.
+
+        `q`: part of a name or id. `labels`: labels that a job must have. `sweep`: id of the sweep that the jobs are
+        runs of. `ended_since`: leave out jobs that had ended before this instant."""
         return self._call(calls.jobs(states, user, q, labels, sweep, ended_since, cursor, limit))
 
     def all_jobs(
@@ -106,7 +112,7 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         ended_since: str | None = None,
         limit: int | None = None,
     ) -> Json:
-        """The same, with the items of all pages, or the first `limit` of them."""
+        """Return the same as `jobs`, with the items of all pages, or the first `limit` of them."""
         items: list[Json] = []
         states, cursor = list(states), None
         while True:
@@ -120,7 +126,7 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
                 return {**page, "items": items}
 
     def show(self, job: str | Job) -> Job:
-        """The job as it stands now, with its attempts. Also known as `job`."""
+        """Return the job as it is now, with its attempts. Also known as `job`."""
         return Job(self._call(calls.job(job)))
 
     job = show
@@ -133,9 +139,10 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         progress: bool = False,
         on_look: Callable[[Job], None] = lambda job: None,
     ) -> Job:
-        """The job once it has ended, however it did. Survives restarts of the service. Raises TimeoutError after
-        `timeout_s`; the job goes on. `progress` shows a line that is kept up to date, in a notebook too; `on_look` gets
-        the job each time that it is looked at."""
+        """Wait until the job has ended, in whatever state, and return it.
+
+        It survives restarts of the service. Raises TimeoutError after `timeout_s`; the job goes on. `progress` shows a
+        line that is kept up to date, in a notebook too. `on_look` gets the job after each successful poll."""
         line = ProgressLine() if progress else None
         looks = Looks(timeout_s, self._reached)
         while True:
@@ -153,12 +160,13 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
             time.sleep(looks.after(found))
 
     def cancel(self, job: str | Job) -> Job:
-        """Ends a job; a second call changes nothing."""
+        """Cancel a job; a second call changes nothing."""
         return Job(self._call(calls.cancel(job)))
 
     def purge(self, job: str | Job) -> Json:
-        """Deletes a job that has ended, with its log, checkpoints and measurements: `{"id", "name"}`. What it used
-        stays counted."""
+        """Delete a job that has ended, with its log, checkpoints and measurements: `{"id", "name"}`.
+
+        Its usage stays counted."""
         return self._call(calls.purge(job))
 
     # --- code ---
@@ -173,7 +181,9 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         return True
 
     def send_code(self, archive: IO[bytes], digest: str | None = None) -> Json:
-        """Stores a tar file: `{"digest", "bytes"}`. `digest`: that it has as the service packs it, if that is known."""
+        """Store a tar file, and return `{"digest", "bytes"}`.
+
+        `digest`: the digest of the archive as the service packs it, if known."""
         query = {"digest": digest} if digest else {}
         pieces = iter(partial(archive.read, _CODE_PIECE), b"")
         headers = {"content-type": "application/x-tar"}
@@ -183,7 +193,9 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         return self._call(calls.job_events(job, after, limit))
 
     def logs(self, job: str | Job, offset: int = 0, *, timestamps: bool = False) -> Iterator[str]:
-        """What there is now, in pieces. `timestamps`: each line begins with its time in UTC."""
+        """Yield the log as it is now, in pieces.
+
+        `timestamps`: each line begins with its time in UTC."""
         params = calls.logs_params(offset, timestamps)
         import httpx
 
@@ -197,9 +209,10 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
     def follow_logs(
         self, job: str | Job, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
     ) -> Iterator[LogPiece]:
-        """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice.
+        """Yield pieces of the log as they come, until the job has ended.
 
-        `on_gap` is told when the service has gone for a while. Raises UnreachableError after `PATIENCE_S` of that.
+        It survives restarts of the service, and repeats no byte. `on_gap` is called when the service has been gone for
+        a while. Raises UnreachableError if it is gone for `PATIENCE_S`.
         """
         for event in self._follow(calls.logs_path(job), offset, on_gap):
             if event.name == "log":
@@ -208,17 +221,17 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
                 return
 
     def _has_ended(self, job: str | Job) -> bool:
-        """A service that stops ends its streams too: only the job's state tells."""
+        """Return whether the job has ended. A service that stops ends its streams too: only the state tells."""
         try:
             return self.show(job).ended
         except UnreachableError:
             return False
 
     def events(self, after: int | None = None, limit: int = 200) -> Json:
-        """The newest, or those after an id; oldest first."""
+        """Return the newest events, or those after an id; oldest first."""
         return self._call(calls.events(after, limit))
 
     def follow_events(self, after: int = 0, on_gap: Callable[[str], None] = lambda why: None) -> Iterator[Json]:
-        """Everything that happened after the event with this id, then what happens, without end."""
+        """Yield all events after the event with this id, then new ones as they come, without end."""
         for event in self._follow("/api/v1/events", after, on_gap):
             yield event.data

@@ -1,7 +1,7 @@
-"""The files of a folder that a job needs, packed to be sent: what is ignored stays, what is too much is told.
+"""Code folder of a job, packed to be sent.
 
-Which files go is said by `.schedulearnignore` in the folder, else by git. Where git is not there, or does not know the
-folder, the `.gitignore` files in it and below are read here.
+`.schedulearnignore` in the folder says which files are sent, else git does. Ignored files are skipped; exceeding a
+limit raises an error. Where git is missing, or does not know the folder, all `.gitignore` files in the folder are read.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ USUALLY = (
     "__pycache__/", "*.py[co]", ".ipynb_checkpoints/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".DS_Store",
     "node_modules/",
 )  # fmt: skip
-"""Left out unless an ignore file says `!` of it."""
-_MOST_SEEN = 500_000  # files that are looked at before the folder counts as the wrong one
+"""Skipped unless an ignore file has a `!` rule for it."""
+_MOST_SEEN = 500_000  # maximum files, before the folder counts as the wrong one
 _TOLD = 5
 _GIT_S = 10.0
-_LIST_S = 120.0  # a cold repository of many files takes its time
+_LIST_S = 120.0  # an uncached repository of many files takes long
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
-"""Set in hooks: of a repository that this folder need not be of."""
+"""Variables set in hooks, of a repository that need not be this folder's."""
 _BROUGHT = "# Brought by schedulearn: neither committed nor sent with your code, until you remove this file.\n*\n"
 
 
 @dataclass
 class Listing:
-    """What of a folder would be sent."""
+    """Files of a folder that would be sent, and those that would not."""
 
     entries: list[Entry] = field(default_factory=list)
     bytes: int = 0
     left_out: list[str] = field(default_factory=list)
-    """Things that no ignore file names, with the reason."""
+    """Entries that no ignore file names, each with the reason."""
     ignored: list[str] = field(default_factory=list)
-    """Files and whole folders that an ignore file names; without caches and the like."""
+    """Files and whole folders that an ignore file names, without caches and the like."""
     note: str = ""
-    """Why git was not asked, where it should have been."""
+    """Reason why git was not used, where it should have been."""
     sizes: Counter[str] = field(default_factory=Counter)
     """Folder or file of the first two levels -> bytes."""
 
@@ -76,7 +76,7 @@ class PackedCode:
 
 @contextmanager
 def packed_code(folder: Path, max_bytes: int, max_files: int) -> Iterator[PackedCode]:
-    """The archive of a folder, in a file that goes when it is left. Raises ClientError for one that can't be sent."""
+    """Pack a folder into a temporary file, deleted on exit. Raises ClientError if it can't be sent."""
     check_folder(folder)
     commit, dirty = git_state(folder)
     found = list_files(folder)
@@ -93,7 +93,7 @@ def packed_code(folder: Path, max_bytes: int, max_files: int) -> Iterator[Packed
 
 
 def check_folder(folder: Path) -> None:
-    """Raises ClientError for a folder that nobody means: a home, or one with homes in it."""
+    """Raise ClientError for a folder that is surely a mistake: a home, or one with homes in it."""
     if not folder.is_dir():
         raise ClientError(f"{folder} is not a folder")
     whole = folder.resolve()
@@ -117,11 +117,11 @@ def list_files(folder: Path) -> Listing:
 
 
 class _NoGit(Exception):
-    """git does not know the folder. The text says why, where it should."""
+    """git does not know the folder. The text says why, if git should know it."""
 
 
 def _by_git(folder: Path) -> Listing:
-    """What git tracks, and what it would offer to track. Raises _NoGit."""
+    """List what git tracks, and what it would offer to track. Raises _NoGit."""
     if _is_ignored(folder):
         raise _NoGit
     found = Listing()
@@ -130,11 +130,13 @@ def _by_git(folder: Path) -> Listing:
 
 
 def _take_repository(folder: Path, prefix: str, found: Listing) -> None:
-    """The files of a folder in a repository. Submodules and repositories inside it are asked for their own."""
+    """Add the files of a folder in a repository.
+
+    Submodules and repositories inside it are listed by themselves."""
     with tempfile.TemporaryDirectory(prefix="schedulearn-git-") as place:
         usually = Path(place, "usually")
         usually.write_text("\n".join(USUALLY))
-        # git gives way to the rules that stand in the repository, and these come last.
+        # Rules in the repository take precedence over these, which are the weakest.
         rules = (f"--exclude-from={usually}", "--exclude-standard")
         tracked = _git_paths(folder, "ls-files", "-z", "--cached")
         others = _git_paths(folder, "ls-files", "-z", "--others", *rules)
@@ -144,18 +146,18 @@ def _take_repository(folder: Path, prefix: str, found: Listing) -> None:
     usual = _spec(USUALLY)
     found.ignored += [f"{prefix}{path}" for path in _outermost(ignored) if not usual.match_file(path)]
     others = [path for path in others if not any(path.startswith(each) for each in environments)]
-    for path in dict.fromkeys((*tracked, *others)):  # one in a conflict is tracked three times
+    for path in dict.fromkeys((*tracked, *others)):  # a file in a conflict is tracked three times
         whole, name = folder / path, f"{prefix}{path.removesuffix('/')}"
         if len(found.entries) > _MOST_SEEN:
             raise ClientError(f"there are more than {_MOST_SEEN} files: is this the folder of your code?")
-        if whole.is_dir() and not whole.is_symlink():  # git lists only repositories so
+        if whole.is_dir() and not whole.is_symlink():  # git lists a folder only if it is a repository
             _take_inner(whole, name, found)
-        elif os.path.lexists(whole):  # else it was deleted and is tracked still
+        elif os.path.lexists(whole):  # else it was deleted and is still tracked
             _take_file(os.fspath(whole), PurePosixPath(name), found)
 
 
 def _outermost(paths: Sequence[str]) -> Iterator[str]:
-    """Without what is in a folder that is among them."""
+    """Yield the paths that are not in a folder among them."""
     folder = None
     for path in sorted(paths):
         if folder is None or not path.startswith(folder):
@@ -171,7 +173,7 @@ def _take_inner(folder: Path, name: str, found: Listing) -> None:
 
 
 def _is_ignored(folder: Path) -> bool:
-    """Whether the folder as a whole is ignored, as one for results would be. Raises _NoGit."""
+    """Return whether the folder as a whole is ignored, like one for results. Raises _NoGit."""
     return _ask_git(folder, "check-ignore", "--quiet", ".").returncode == 0
 
 
@@ -181,7 +183,7 @@ def _git_paths(folder: Path, *words: str) -> list[str]:
 
 
 def _ask_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """Raises _NoGit for a folder that git does not know, or does not want to look into."""
+    """Run git. Raises _NoGit for a folder that git does not know, or refuses to read."""
     env = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
     command = ["git", "--no-optional-locks", *words]
     try:
@@ -199,14 +201,14 @@ def _ask_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 class _Rules:
-    """Which paths are ignored: the rules of the folder, and those of the `.gitignore` files below it."""
+    """Rules about ignored paths: those of the folder, and those of the `.gitignore` files below it."""
 
     def __init__(self, lines: Sequence[str], *, nested: bool) -> None:
         self._nested = nested
         self._specs: tuple[tuple[str, GitIgnoreSpec], ...] = (("", _spec(lines)),)
 
     def below(self, folder: Path, path: PurePosixPath) -> _Rules:
-        """With those that stand in this folder itself."""
+        """Return these rules with those in the folder's own `.gitignore`."""
         lines = _lines(folder / GIT_IGNORE) if self._nested else []
         if not lines:
             return self
@@ -216,7 +218,9 @@ class _Rules:
         return made
 
     def ignore(self, path: str) -> bool:
-        """`path` ends with a slash if it is a folder. The deepest file that says something is right."""
+        """Return whether to ignore `path`, which ends with a slash if it is a folder.
+
+        The deepest file with a rule for it decides."""
         for base, spec in reversed(self._specs):
             said = spec.check_file(path.removeprefix(base)).include
             if said is not None:
@@ -271,7 +275,7 @@ def _take(entry: os.DirEntry[str], path: PurePosixPath, rules: _Rules, found: Li
 
 
 def _take_file(where: str, path: PurePosixPath, found: Listing) -> None:
-    """A file or a link."""
+    """Add a file or a link."""
     status = os.lstat(where)
     if not _is_text(str(path)):
         found.left_out.append(f"{path} (its name is not UTF-8)")
@@ -299,12 +303,12 @@ def _is_text(path: str) -> bool:
 
 
 def mark_brought(folder: Path) -> None:
-    """Keeps a folder that came from a job out of commits, and out of what is sent next."""
+    """Keep a folder that came from a job out of commits, and out of the code sent next."""
     try:
         with (folder / GIT_IGNORE).open("x", encoding="utf-8") as file:
             file.write(_BROUGHT)
     except FileExistsError:
-        pass  # the job's own
+        pass  # the job has its own
 
 
 def is_brought(folder: Path) -> bool:
@@ -325,7 +329,7 @@ def _too_much(folder: Path, found: Listing, max_bytes: int, max_files: int) -> s
 
 
 def git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether something in the folder differs from it); None where it is in no repository."""
+    """Return (commit, whether the folder differs from it); None for both outside a repository."""
     try:
         commit = _git(folder, "rev-parse", "--verify", "HEAD")
         return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=normal", "--", "."))

@@ -1,6 +1,6 @@
-"""Commands in running jobs: the socket of `WS /api/v1/jobs/{id}/exec`, as a client sees it.
+"""Client side of commands in running jobs, `WS /api/v1/jobs/{id}/exec`.
 
-websockets is imported when one is opened, not before: few commands need it.
+websockets is imported when a socket is opened, not before: few commands need it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE = 32 << 10
 
 
 class RemoteCommand:
-    """A command that runs in a job until this is closed. Reading and writing may come from two threads."""
+    """A command that runs in a job until this is closed. Two threads may read and write."""
 
     def __init__(
         self,
@@ -78,7 +78,9 @@ class RemoteCommand:
         self.close()
 
     def output(self) -> Iterator[tuple[int, bytes]]:
-        """What it writes, and whether to OUT or ERR, until it ends. Raises ClientError where that is not seen."""
+        """Yield the command's output, each piece with OUT or ERR, until it ends.
+
+        Raises ClientError if the end is not seen."""
         while True:
             message = self._receive()
             if isinstance(message, bytes):
@@ -91,7 +93,7 @@ class RemoteCommand:
 
     @property
     def exit_code(self) -> int:
-        """Of a command whose output has ended."""
+        """Exit code of a command whose output has ended."""
         if self._code is None:
             raise ClientError("the command has not ended yet")
         return self._code
@@ -107,7 +109,7 @@ class RemoteCommand:
         self._send(json.dumps({"resize": {"columns": columns, "rows": rows}}))
 
     def close(self) -> None:
-        """Ends the command, if it runs."""
+        """End the command, if it runs."""
         self._socket.close()
 
     def _first(self) -> Json:
@@ -127,7 +129,7 @@ class RemoteCommand:
             ) from error
 
     def _send(self, message: str | bytes) -> None:
-        """Nothing happens once the connection has ended: `output` tells why."""
+        """Send a message; do nothing once the connection has ended: `output` says why."""
         from websockets.exceptions import ConnectionClosed
 
         try:

@@ -1,4 +1,7 @@
-"""Errors of the client, in a module that imports nothing: `schedulearn --help` needs them too."""
+"""Errors of the client.
+
+This module imports nothing: `schedulearn --help` needs it too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 
 class ClientError(Exception):
-    """No answer that can be used. `str(error)` says what is wrong and what to do."""
+    """No usable response. `str(error)` says what is wrong and what to do."""
 
 
 class UnreachableError(ClientError):

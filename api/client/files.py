@@ -1,4 +1,4 @@
-"""A job's files as methods: listed, and brought here whole or not at all."""
+"""Files of a job as methods: downloads that are complete or absent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import httpx
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that have come, and how many there will be (None: nobody knows)."""
+"""Called with the number of bytes received, and the total (None: unknown)."""
 
-_TRIES = 4  # without a byte in between
-_REST_S = 0.5  # longer with each try
-_READ_S = 120.0  # of silence: an engine takes its time to find the beginning of a part
+_TRIES = 4  # consecutive tries without a new byte
+_REST_S = 0.5  # multiplied by the number of tries
+_READ_S = 120.0  # maximum silence: an engine may need long to find the beginning of a part
 
 
 class FilesClient(Transport):
-    """What a client can do with the files of jobs. A path begins with `outputs` or `checkpoints`."""
+    """Part of the client for the files of jobs. A path begins with `outputs` or `checkpoints`."""
 
     def download(
         self,
@@ -41,11 +41,12 @@ class FilesClient(Transport):
         on_progress: Progress = lambda done, total: None,
         on_left_out: Callable[[str], None] = lambda name: None,
     ) -> Path:
-        """Brings a file or a folder here, into the folder `to` or under that name, and returns where it is.
+        """Download a file or a folder of a job, and return its local path.
 
-        Nothing half-sent ever has that name. A file that is cut goes on by itself, or in the next call. A file
-        that is there is replaced; a folder that is there is not: ClientError. `on_left_out` is told of links that lead
-        out of a folder.
+        It is stored in the folder `to`, or under that name. That name never holds an incomplete file or folder. An
+        interrupted download of a file continues by itself, or in the next call. An existing file is replaced; for an
+        existing folder, ClientError is raised. `on_left_out` is called with the name of each link that leads out of a
+        folder.
         """
         path = path.strip("/")
         if not path:
@@ -83,7 +84,7 @@ class FilesClient(Transport):
                 where = error.where if isinstance(error, _Cut) else unfinished
                 tries = 0 if where == unfinished and _size(where) > before else tries + 1
                 if where != unfinished and unfinished is not None:
-                    unfinished.unlink(missing_ok=True)  # of the file as it was before
+                    unfinished.unlink(missing_ok=True)  # it belongs to an earlier version of the file
                 unfinished = where
                 if tries == _TRIES:
                     words = f"{path} was cut after {_size(unfinished):,} bytes ({error})"
@@ -91,7 +92,9 @@ class FilesClient(Transport):
             time.sleep(_REST_S * tries)
 
     def _receive(self, job_id: str, path: str, target: Path, host: str, on_progress: Progress) -> Path:
-        """One connection's worth; the name that the file had until it was whole. Raises _Cut if it ends too early."""
+        """Receive what one connection gives, and return the name that the file had until it was complete.
+
+        Raises _Cut if the connection ends too early."""
         import httpx
 
         with self._opened(job_id, path, host) as answer:
@@ -144,7 +147,7 @@ class FilesClient(Transport):
         unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
         done = 0
         try:
-            for host in reversed(hosts):  # the first one's files win
+            for host in reversed(hosts):  # files of the first host win
                 with self._opened(job_id, path, host) as answer:
 
                     def counted(answer: httpx.Response = answer) -> Iterator[bytes]:
@@ -178,7 +181,7 @@ class FilesClient(Transport):
 
 
 class _Cut(Exception):
-    """A file did not come whole. What has come is at `where`."""
+    """A file that did not come whole. Its received part is at `where`."""
 
     def __init__(self, why: str, where: Path) -> None:
         super().__init__(why)
@@ -186,21 +189,23 @@ class _Cut(Exception):
 
 
 def _target(path: str, to: str) -> Path:
-    """The name of a folder that is there, or of one that `to/` asks for, is not the file's own."""
+    """Return the path of the download.
+
+    It is inside `to` if that is a folder or ends with "/", else it is `to` itself."""
     name = path.rpartition("/")[2]
     return Path(to, name) if os.path.isdir(to) or to.endswith("/") else Path(to)
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[BinaryIO]:
-    """A file to go on with. Raises ClientError while another process writes it."""
+    """Open a file to continue it. Raises ClientError while another process writes it."""
     with path.open("ab") as file:
         try:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except ImportError:
-            pass  # no Unix
+            pass  # not Unix
         except OSError as error:
             raise ClientError(f"another process downloads the same file: {path} is its unfinished part") from error
         yield file

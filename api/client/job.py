@@ -1,4 +1,4 @@
-"""A job as the API shows it: its JSON, with what is asked for most by name."""
+"""Jobs as the API shows them: JSON, with common keys as attributes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from schedulearn.api.client.transport import Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 MASK = "********"
-"""What answers show in place of a value that may be secret."""
+"""Placeholder in responses for a value that may be secret."""
 
 
 class Job(Json):
-    """The API's JSON, a plain dict. `job["priority"]` and every other key are described by docs/jobs.md and by
-    `GET /api/v1/openapi.json`."""
+    """The API's JSON, a plain dict.
+
+    docs/jobs.md and `GET /api/v1/openapi.json` describe `job["priority"]` and every other key."""
 
     @property
     def id(self) -> str:
@@ -33,12 +34,12 @@ class Job(Json):
 
     @property
     def message(self) -> str:
-        """Why it is in this state, as a sentence."""
+        """Reason for its state, as a sentence."""
         return str(self["message"])
 
     @property
     def told(self) -> str:
-        """Its message, with names in place of the ids of other jobs."""
+        """The message, with names in place of the ids of other jobs."""
         text = self.message
         for job_id, name in self.get("names", {}).items():
             text = text.replace(job_id, name)
@@ -46,7 +47,7 @@ class Job(Json):
 
     @property
     def why(self) -> str:
-        """Its message with names; of a job that failed also the line of its log that says most about the fault."""
+        """The message with names; for a failed job also the log line that says most about the fault."""
         line = str((self.get("failure") or {}).get("line") or "")
         if self.state is not JobStatus.FAILED or line.removeprefix("schedulearn: ") in self.message:
             return self.told
@@ -54,7 +55,7 @@ class Job(Json):
 
     @property
     def exit_code(self) -> int | None:
-        """Of the command; None while it has not ended, or if it never ran."""
+        """Exit code of the command; None while it has not ended, or if it never ran."""
         code = self["exit_code"]
         return code if isinstance(code, int) else None
 
@@ -67,7 +68,7 @@ class Job(Json):
         return self.state is JobStatus.SUCCEEDED
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it."""
+        """Return the job as HTML for a notebook."""
         facts = {"id": self.id, "name": self.name, "state": self.state, "why": self.why}
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in facts.items())
         return f"<table>{rows}</table>"
@@ -75,9 +76,11 @@ class Job(Json):
 
 @dataclass(frozen=True)
 class LogPiece:
-    """`offset`: of the byte after `text` in the whole log; following resumes from there. `rank`: which container of the
-    attempt wrote it. `times`: (line, second) from which line of the text on lines began in which second since the
-    epoch, 0 where that is not known; a text may begin within a line."""
+    """Piece of a job's log.
+
+    `offset`: position of the byte after `text` in the whole log; following resumes from there. `rank`: rank of the
+    container in the attempt that wrote it. `times`: pairs (line, second). From that line of the text on, lines began in
+    that second since the epoch, 0 if unknown. A text may begin within a line."""
 
     offset: int
     text: str
@@ -87,7 +90,7 @@ class LogPiece:
 
     @classmethod
     def of(cls, offset: int | None, data: Mapping[str, Any]) -> LogPiece:
-        """As an event of the stream has it; an older service tells less."""
+        """Return the piece of an event of the stream; events of an older service have fewer keys."""
         times = tuple((line, second) for line, second in data.get("times", ()))
         return cls(offset or 0, data["text"], data.get("attempt", 0), data.get("rank", 0), times)
 
@@ -97,8 +100,10 @@ def id_of(job: str | Job) -> str:
 
 
 def resubmission(spec: Json, changes: Mapping[str, Any], now: datetime) -> tuple[Json, bool]:
-    """What to submit for the `spec` of a stored job with `changes` (None takes a key away), and whether the service is
-    to fill in hidden values from that job. A deadline that has passed was that of the earlier job, and is left out."""
+    """Return what to submit for a stored job with `changes`, and whether hidden values are needed.
+
+    `spec` is that of the stored job; None in `changes` removes a key. The service fills in hidden values from that job.
+    A deadline that has passed was that of the earlier job, and is left out."""
     deadline = spec.get("deadline")
     late = isinstance(deadline, str) and datetime.fromisoformat(deadline) <= now
     kept = {key: value for key, value in spec.items() if key != "deadline" or not late}

@@ -1,4 +1,4 @@
-"""How a job is waited for: when to look again, and the line that shows how far it is."""
+"""Polling of a job while waiting for it, and its progress line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MESSAGE = 60
 
 
 class Looks:
-    """Seconds until the next look at a job, of one wait."""
+    """Poll intervals of one wait for a job, in seconds."""
 
     def __init__(self, timeout_s: float | None, reached: bool) -> None:
         """`reached`: the service has answered before."""
@@ -29,14 +29,16 @@ class Looks:
         self._pause = _FIRST_S
 
     def after(self, job: Job) -> float:
-        """After a look that was answered. Raises TimeoutError."""
+        """Return the pause after a poll that was answered. Raises TimeoutError."""
         self._reached = True
         if self._lost_at is not None:
             self._lost_at, self._pause = None, _FIRST_S
         return self._next(f"job {job.id} is still {job.state}")
 
     def after_loss(self, error: UnreachableError) -> float:
-        """After one that was not. Raises `error` where nothing ever answered, or not for PATIENCE_S."""
+        """Return the pause after a poll that was not answered.
+
+        Raises `error` if nothing ever answered, or nothing for PATIENCE_S."""
         now = time.monotonic()
         self._lost_at = self._lost_at or now
         if not self._reached or now - self._lost_at > PATIENCE_S:
@@ -54,7 +56,9 @@ class Looks:
 
 
 class ProgressLine:
-    """One line that is written over on a terminal and in a notebook; elsewhere a line for each change of state."""
+    """Progress line that is overwritten on a terminal and in a notebook.
+
+    Elsewhere it prints a line for each change of state."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -74,7 +78,7 @@ class ProgressLine:
 
 
 def told(job: Job, now: datetime) -> str:
-    """A bar by what is predicted of it, how long it ran, how long it is to run, and its state."""
+    """Return a bar by the predicted run time, the seconds run so far, the state and the message."""
     share = share_done(job, now)
     filled = round(_WIDTH * share)
     bar = "#" * filled + "." * (_WIDTH - filled)
@@ -82,7 +86,9 @@ def told(job: Job, now: datetime) -> str:
 
 
 def share_done(job: Job, now: datetime) -> float:
-    """Seconds that it ran, of all that it is expected to run; 0 where nobody knows, 1 once it has ended."""
+    """Return the share of the expected run time that has passed.
+
+    It is 0 if that is unknown, and 1 once the job has ended."""
     if job.ended:
         return 1.0
     ran, eta = float(job["run_seconds"]), job["eta"]

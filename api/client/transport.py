@@ -1,7 +1,7 @@
-"""How the client speaks to the service: addresses, requests that are tried again where that is safe, streams that
-resume, errors that say what to do.
+"""Transport of the client: addresses, requests, streams and errors.
 
-httpx is imported when one is made, not before, so that `schedulearn serve` never pays for it.
+Requests are tried again where that is safe, and streams resume. Errors say what to do. httpx is imported when a client
+is made, not before, so `schedulearn serve` never loads it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Json = dict[str, Any]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 PATIENCE_S = 300.0
-"""How long a stream tries to get back to a service that has gone."""
-_SILENCE_S = 60.0  # of a stream, then it is opened anew from where it was: the service may have gone without a word
+"""Seconds for which a stream tries to reach a service that has gone."""
+_SILENCE_S = 60.0  # maximum silence of a stream; then it is resumed: the service may have gone without closing it
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -40,8 +40,9 @@ class Event:
 
 
 class Transport:
-    """Requests to one service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and
-    SCHEDULEARN_CA."""
+    """Requests to one service.
+
+    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA."""
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0, ca: str | None = None
@@ -76,7 +77,7 @@ class Transport:
     def _request(
         self, method: str, path: str, *, key: str | None = None, again: bool = False, **options: Any
     ) -> httpx.Response:
-        """`again`: to send it twice does what once does, as for GET and whatever has a `key`."""
+        """Send a request. `again`: sending it twice has the same effect as once, as for GET or with a `key`."""
         import httpx
 
         headers = {**options.pop("headers", {}), **({"idempotency-key": key} if key else {})}
@@ -86,12 +87,12 @@ class Transport:
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
                 if method != "GET" and not key and not again:
                     raise
-                return self._http.request(method, path, headers=headers, **options)  # it hung up: once more is safe
+                return self._http.request(method, path, headers=headers, **options)  # it hung up: a retry is safe
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
 
     def _follow(self, path: str, last_id: int, on_gap: Callable[[str], None]) -> Iterator[Event]:
-        """Server-sent events without end, resumed by id whenever the connection ends."""
+        """Yield server-sent events without end, resumed by id whenever the connection ends."""
         import httpx
 
         held = ResumedStream(self.url, last_id, on_gap)
@@ -112,14 +113,14 @@ class Transport:
 
 
 def connection(url: str | None, token: str | None, timeout_s: float, ca: str | None = None) -> tuple[str, Json]:
-    """The address of a service, and the options of a client of httpx for it. Raises ClientError."""
+    """Return the address of a service, and the options of an httpx client for it. Raises ClientError."""
     address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
     token = token or os.environ.get("SCHEDULEARN_TOKEN")
     if token and not (token.isascii() and token.isprintable()):
         raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
     parts = urlsplit(address)
     try:
-        # Without TLS certificates are of no use.
+        # Without TLS, certificates are not needed.
         context = trusted_context(ca) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     except ValueError as error:
         raise ClientError(f"{error}: check --ca or {VARIABLE}") from error
@@ -127,7 +128,7 @@ def connection(url: str | None, token: str | None, timeout_s: float, ca: str | N
         "base_url": address,
         "headers": {"authorization": f"Bearer {token}"} if token else {},
         "timeout": timeout_s,
-        # A proxy is of no use on the way to this machine itself.
+        # Connections to this machine itself need no proxy.
         "trust_env": parts.hostname not in ("127.0.0.1", "localhost", "::1"),
         "verify": context,
     }
@@ -146,18 +147,18 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
 
 
 def limits() -> httpx.Timeout:
-    """Of a stream."""
+    """Return the timeouts of a stream."""
     import httpx
 
     return httpx.Timeout(10.0, read=_SILENCE_S)
 
 
 class ResumedStream:
-    """A stream of events that should never end: what was read last, and how it is got back when it breaks."""
+    """Endless stream of events that is resumed after the last event read when it breaks."""
 
     def __init__(self, url: str, last_id: int, on_gap: Callable[[str], None]) -> None:
         self.connected = False
-        """It was open once."""
+        """Whether it was open once."""
         self._url = url
         self._last_id = last_id
         self._on_gap = on_gap
@@ -171,7 +172,7 @@ class ResumedStream:
         return {"accept": "text/event-stream", "last-event-id": str(self._last_id)}
 
     def opens(self, response: httpx.Response) -> bool:
-        """Whether there are events to come. Raises ApiError where the service refuses."""
+        """Return whether events will come. Raises ApiError if the service refuses."""
         self._parser = EventParser()
         self._why = f"{self._url} closed the connection"
         if self.connected and response.status_code in (502, 503, 504):
@@ -195,7 +196,7 @@ class ResumedStream:
             self._tries = 0
 
     def pause(self) -> float:
-        """Seconds until the next try. Raises UnreachableError after PATIENCE_S."""
+        """Return the seconds until the next try. Raises UnreachableError after PATIENCE_S."""
         self._lost_at = self._lost_at or time.monotonic()
         if time.monotonic() - self._lost_at > PATIENCE_S:
             raise UnreachableError(
@@ -221,12 +222,12 @@ def base_url(url: str) -> str:
 
 
 def part(name: str) -> str:
-    """`name` as one part of a path, whatever is in it."""
+    """Return `name` as one part of a path, whatever characters it has."""
     return quote(name, safe="") if name.strip(".") else quote(name, safe="").replace(".", "%2E")
 
 
 def check(response: httpx.Response, url: str) -> None:
-    """Raises ApiError for anything but success."""
+    """Raise ApiError for anything but success."""
     if response.is_success:
         return
     response.read()
@@ -250,7 +251,7 @@ def checked_json(response: httpx.Response, url: str) -> Any:
 
 
 def below_api(path: str) -> str:
-    """A path of the API, unless it begins with "/"."""
+    """Return a path of the API, unless `path` begins with "/"."""
     return path if path.startswith("/") else f"/api/v1/{path}"
 
 
@@ -282,7 +283,7 @@ def _words(error: Exception | str) -> str:
 
 
 class EventParser:
-    """The events in a `text/event-stream`; comments and what is cut off at the end are left out."""
+    """Parser of a `text/event-stream`; it leaves out comments and an incomplete event at the end."""
 
     def __init__(self) -> None:
         self._buffer = b""

@@ -1,5 +1,6 @@
-"""Whose certificate the client trusts: that of a service whose fingerprint it was told, of those in a file, or of any
-that the authorities of this machine vouch for."""
+"""Certificates that the client trusts.
+
+It trusts the one with a given fingerprint, those in a file, or those that this machine's authorities vouch for."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ _FINGERPRINT = re.compile(r"sha-?256[:=]?", re.IGNORECASE)
 
 
 def trusted_context(ca: str | None) -> ssl.SSLContext:
-    """`ca`: a file in PEM, or `sha256:...`; None: what SCHEDULEARN_CA says. Raises ValueError."""
+    """Return the TLS context for `ca`: a PEM file, or `sha256:...`; None: the value of SCHEDULEARN_CA.
+
+    Raises ValueError."""
     given = ca or os.environ.get(VARIABLE)
     if not given:
         return ssl.create_default_context()
@@ -22,16 +25,16 @@ def trusted_context(ca: str | None) -> ssl.SSLContext:
         return _Pinned.to(given[prefix.end() :])
     try:
         context = ssl.create_default_context(cafile=given)
-    except OSError as error:  # also what ssl raises
+    except OSError as error:  # ssl's errors included
         raise ValueError(f"the certificate {given!r} can't be read: {error.strerror or error}") from error
-    if not context.get_ca_certs():  # it holds the service's own certificate: whatever the name, nobody else has its key
+    if not context.get_ca_certs():  # it holds the service's own certificate: under any name, nobody else has its key
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
 def is_distrust(error: BaseException | None) -> bool:
-    """Whether a connection came to nothing because of the certificate."""
+    """Return whether a connection failed because of the certificate."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
@@ -40,7 +43,7 @@ def is_distrust(error: BaseException | None) -> bool:
 
 
 class _Pinned(ssl.SSLContext):
-    """Trusts one certificate, whoever signed it and whatever the name: nobody else has its key."""
+    """TLS context that trusts one certificate, for any issuer and name: nobody else has its key."""
 
     digest: bytes
 
@@ -56,7 +59,7 @@ class _Pinned(ssl.SSLContext):
             )
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # the handshake ends with our own look at it
+        context.verify_mode = ssl.CERT_NONE  # the handshake ends with our own check
         context.digest = digest
         context.sslsocket_class = _PinnedSocket
         context.sslobject_class = _PinnedObject

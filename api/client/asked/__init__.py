@@ -1,1 +1,4 @@
-"""What both clients ask of a service, written once: `Client` gets answers, `AsyncClient` what is awaited."""
+"""Endpoints that both clients share.
+
+`Client` returns responses, `AsyncClient` awaitables.
+"""

@@ -1,4 +1,4 @@
-"""The seam between what is asked and how it is sent."""
+"""Interface between the endpoints and the transport."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from schedulearn.api.client.calls import Call
 from schedulearn.api.client.transport import Json
 
 J = TypeVar("J")
-"""An object of JSON: of `AsyncClient` one that is awaited, as are the others."""
+"""A JSON object; for `AsyncClient` an awaitable of one, as for the others."""
 L = TypeVar("L")
-"""A list of such objects."""
+"""A list of JSON objects."""
 N = TypeVar("N")
-"""Nothing: the call is done."""
+"""No result, once the call is done."""
 T = TypeVar("T")
 """Text."""
 
 Steps = Generator[Call, Json, Json]
-"""Requests of which each may depend on the answer to the one before, and what they come to."""
+"""Requests, each of which may depend on the response to the previous one, and their result."""
 
 
 class Asked(Generic[J, L, N, T]):
-    """What a client has for the calls. A path is below /api/v1, unless it begins with "/"."""
+    """Requests that a client must provide for the endpoints.
+
+    A path is below /api/v1, unless it begins with "/"."""
 
     def _object(self, method: str, path: str, **options: Any) -> J:
         raise NotImplementedError
@@ -41,13 +43,13 @@ class Asked(Generic[J, L, N, T]):
 
 
 def page_options(states: Iterable[str], user: str | None, cursor: str | None, limit: int) -> Json:
-    """Of a list that comes newest first."""
+    """Return the query of a list that comes newest first."""
     given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
     return {key: value for key, value in given.items() if value}
 
 
 def every_page(path: str, asked: Json) -> Generator[Call, Json, list[Json]]:
-    """The answers of a list that comes in pages."""
+    """Request all pages of a list, and return their responses."""
     pages = [(yield Call("GET", path, asked))]
     while after := pages[-1]["next"]:
         pages.append((yield Call("GET", path, {**asked, "after": after})))

@@ -1,4 +1,4 @@
-"""The calls for hosts, GPUs, policies, and the service itself."""
+"""Endpoints for hosts, GPUs, policies, and the service itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulearn.api.client.asked.base import Asked, J, L, N, T
 from schedulearn.api.client.transport import part
 
 RESET_S = 180.0
-"""The service gives `nvidia-smi` two minutes."""
+"""Timeout of a GPU reset: the service gives `nvidia-smi` two minutes."""
 
 
 class ClusterCalls(Asked[J, L, N, T]):
@@ -32,30 +32,30 @@ class ClusterCalls(Asked[J, L, N, T]):
         return self._object("POST", f"hosts/{part(host_id)}/uncordon")
 
     def cordon_gpu(self, host_id: str, gpu: str) -> J:
-        """Closes a GPU, by index or UUID, to new jobs."""
+        """Cordon a GPU, by index or UUID: no new jobs start on it."""
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/cordon")
 
     def drain_gpu(self, host_id: str, gpu: str, deadline_s: float) -> J:
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/drain", json={"deadline_s": deadline_s})
 
     def reset_gpu(self, host_id: str, gpu: str) -> J:
-        """Resets an idle GPU, by index or UUID, and waits for it."""
+        """Reset an idle GPU, by index or UUID, and wait for it."""
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/reset", timeout=RESET_S)
 
     def return_gpu(self, host_id: str, gpu: str) -> J:
-        """Gives a cordoned or unhealthy GPU, by index or UUID, back to service."""
+        """Return a cordoned or unhealthy GPU, by index or UUID, to service."""
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/return")
 
     def data_sets(self) -> L:
-        """What jobs may name in `mounts`."""
+        """Return the operator's folders that jobs may name in `mounts`."""
         return self._list("GET", "data-sets")
 
     def disk(self, host_id: str) -> J:
-        """What takes room on a host."""
+        """Return what uses disk space on a host."""
         return self._object("GET", f"hosts/{part(host_id)}/disk")
 
     def fetch_image(self, host_id: str, image: str) -> N:
-        """Begins to fetch an image there."""
+        """Start to fetch an image on a host."""
         return self._nothing("POST", f"hosts/{part(host_id)}/images", json={"image": image})
 
     def add_host(self, spec: Mapping[str, Any]) -> J:
@@ -71,7 +71,7 @@ class ClusterCalls(Asked[J, L, N, T]):
         return self._list("GET", "gpus")
 
     def cluster(self) -> J:
-        """Totals, and the cluster's utility."""
+        """Return totals, and the cluster's utility."""
         return self._object("GET", "cluster")
 
     def policy(self) -> J:
@@ -82,20 +82,22 @@ class ClusterCalls(Asked[J, L, N, T]):
         return self._object("PUT", "policy", json=body)
 
     def expect(self, spec: Mapping[str, Any]) -> J:
-        """When such a job would start and end if it were submitted now; stores nothing."""
+        """Predict when such a job would start and end if it were submitted now. Stores nothing."""
         return self._object("POST", "jobs:preview", json=dict(spec))
 
     def preview(
         self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None, hours: int = 24
     ) -> J:
-        """What another policy would do at once and within the next `hours`; changes nothing."""
+        """Predict what another policy would do now and within the next `hours`. Changes nothing."""
         query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {})), "hours": hours}
         return self._object("GET", "policy/preview", params=query)
 
     def compare_policies(self, hours: int = 24) -> J:
-        """What every policy would make of the jobs that there are within the next `hours`; changes nothing."""
+        """Predict the results of every policy with the present jobs, within the next `hours`.
+
+        Changes nothing."""
         return self._object("GET", "policy/comparison", params={"hours": hours})
 
     def metrics(self) -> T:
-        """In Prometheus' format."""
+        """Return the metrics in Prometheus format."""
         return self._text("/metrics")

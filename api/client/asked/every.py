@@ -1,4 +1,4 @@
-"""All calls of the core that both clients have in common."""
+"""All calls of the core that both clients share."""
 
 from __future__ import annotations
 

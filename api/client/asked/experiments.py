@@ -1,4 +1,4 @@
-"""The calls for experiments and advice."""
+"""Endpoints for experiments and advice."""
 
 from __future__ import annotations
 
@@ -16,56 +16,61 @@ class ExperimentCalls(Asked[J, L, N, T]):
     """Part of both clients. An experiment is a sweep: `cancel_sweep` and `retry_sweep` take its id."""
 
     def start_experiment(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
-        """The experiment as stored. A lost answer is asked for again; the key keeps that from making a second one."""
+        """Submit an experiment, and return it as stored.
+
+        A request whose response was lost is sent again. The key keeps that from creating a second experiment."""
         return self._object("POST", "experiments", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
 
     def experiments(
         self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
     ) -> J:
-        """One page, newest first: `{"items", "next"}`."""
+        """Return one page, newest first: `{"items", "next"}`."""
         return self._object("GET", "experiments", params=page_options(states, user, cursor, limit))
 
     def experiment(self, sweep_id: str) -> J:
-        """An experiment, or any sweep, with its whole `table`: the results of each run."""
+        """Return an experiment, or any sweep, with its whole `table`: the results of each run."""
         return self._steps(_whole_experiment(sweep_id))
 
     def analysis(self, sweep_id: str, response: str = "run_time", confidence: float = 0.95) -> J:
-        """Which factors change a response, and by how much."""
+        """Return which factors change a response, and by how much."""
         given = {"response": response, "confidence": confidence}
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
 
     def predictions(self, family: str | None = None, *, limit: int = 50, window: int | None = None) -> J:
-        """How long jobs were predicted to take, and took, and what to reach, and reached: the newest `limit`, and how
-        often the intervals held, of the newest `window`."""
+        """Return the newest `limit` predictions of run times and metrics, with the actual values.
+
+        It also returns how often the intervals held, for the newest `window` predictions."""
         given = {"family": family, "limit": limit, "window": window}
         return self._object("GET", "predictions", params={key: value for key, value in given.items() if value})
 
     def calibrations(self, *, window: int = 100) -> J:
-        """How far the predictions of each family were off lately."""
+        """Return the recent prediction errors of each family."""
         return self._object("GET", "predictions/families", params={"window": window})
 
     def model_versions(self, family: str) -> J:
-        """What the predictions of a family rest on, and rested on before."""
+        """Return the model versions that predictions of a family use and used before."""
         return self._object("GET", "predictions/versions", params={"family": family})
 
     def use_model_version(self, family: str, version: int | None) -> J:
-        """Pins a version; None: the newest is used again."""
+        """Pin a model version of a family; None uses the newest version again."""
         return self._object("PUT", "predictions/versions", json={"family": family, "version": version})
 
     def start_search(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
-        """The search as stored: for the best number of GPUs and batch size of a job."""
+        """Start a search for a job's best number of GPUs and batch size, and return it as stored."""
         return self._object("POST", "searches", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
 
     def search(self, sweep_id: str) -> J:
-        """How far a search is, the curve of its trials, and what it found."""
+        """Return the progress of a search, the curve of its trials, and its result."""
         return self._object("GET", f"searches/{part(sweep_id)}")
 
     def found_for(self, family: str) -> J:
-        """The configuration that the newest search for jobs of a family found. Raises NotFound."""
+        """Return the configuration that the newest search for jobs of a family found. Raises NotFound."""
         return self._object("GET", "searches/default", params={"family": family})
 
     def advise(self, spec: Mapping[str, Any]) -> J:
-        """With which batch size and how many GPUs a job meets its objective; stores nothing. Takes seconds."""
+        """Return the batch size and number of GPUs with which a job meets its objective.
+
+        Stores nothing. It takes seconds."""
         return self._object("POST", "advise", json=dict(spec), timeout=_ADVICE_S)
 
 

@@ -1,4 +1,4 @@
-"""The calls for single jobs and what they bring along."""
+"""Endpoints for single jobs, their code and their files."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ class JobCalls(Asked[J, L, N, T]):
         return self._object("PATCH", f"jobs/{part(job_id)}", json={"priority": priority})
 
     def profile(self, job_id: str) -> J:
-        """What was measured of a job, and what follows from it."""
+        """Return a job's measurements, and what follows from them."""
         return self._object("GET", f"jobs/{part(job_id)}/profile")
 
     def processes(self, job_id: str, rank: int | None = None) -> J:
-        """What runs in a container of a job, the first one if no rank is given."""
+        """Return the processes in a container of a job; without a rank, in the first container."""
         return self._object("GET", f"jobs/{part(job_id)}/processes", params={} if rank is None else {"rank": rank})
 
     def port_link(self, job_id: str, name: str) -> J:
-        """A link that opens a port of a job in a browser, once."""
+        """Return a link that opens a port of a job in a browser, once."""
         return self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")
 
     def code_limits(self) -> J:
-        """What may be sent, and the image for those who name none."""
+        """Return the limits of code that may be sent, and the image for jobs that name none."""
         return self._object("GET", "code")
 
     def files(self, job_id: str, path: str = "", *, host: str | None = None) -> J:
-        """`{"path", "items", "hosts", "away"}`: all that is directly in a folder. Without a path: the job's folders."""
+        """Return all that is directly in a folder: `{"path", "items", "hosts", "away"}`.
+
+        Without a path: the job's folders."""
         only = {"host": host} if host else {}
         return self._steps(_whole_folder(job_id, {"path": path.strip("/"), "limit": _PAGE, **only}))
 

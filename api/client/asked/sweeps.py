@@ -1,4 +1,4 @@
-"""The calls for sweeps."""
+"""Endpoints for sweeps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ class SweepCalls(Asked[J, L, N, T]):
     """Part of both clients."""
 
     def start_sweep(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
-        """The sweep as stored. A lost answer is asked for again; the key keeps that from making a second sweep."""
+        """Submit a sweep, and return it as stored.
+
+        A request whose response was lost is sent again. The key keeps that from creating a second sweep."""
         return self._object("POST", "sweeps", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
 
     def sweeps(
         self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
     ) -> J:
-        """One page, newest first: `{"items", "next"}`."""
+        """Return one page, newest first: `{"items", "next"}`."""
         return self._object("GET", "sweeps", params=page_options(states, user, cursor, limit))
 
     def sweep(self, sweep_id: str, *, metric: str | None = None, goal: str | None = None) -> J:
-        """One sweep with its whole `table`. `metric` and `goal`: by what runs are compared, if not by its own."""
+        """Return one sweep with its whole `table`.
+
+        `metric` and `goal`: criteria to compare runs by, instead of the sweep's own."""
         given = {"metric": metric, "goal": goal}
         asked = {key: value for key, value in given.items() if value}
         return self._steps(_whole_sweep(sweep_id, asked))
@@ -33,7 +37,7 @@ class SweepCalls(Asked[J, L, N, T]):
         return self._object("POST", f"sweeps/{part(sweep_id)}/cancel")
 
     def retry_sweep(self, sweep_id: str) -> J:
-        """Runs that did not succeed start again."""
+        """Start the runs again that did not succeed."""
         return self._object("POST", f"sweeps/{part(sweep_id)}/retry")
 
 

@@ -1,1 +1,1 @@
-"""Data sets and models: pushed, listed, brought here, removed."""
+"""Client part for data sets and models: push, list, download, remove."""

@@ -1,4 +1,4 @@
-"""The calls for data sets, and a push that goes on where it was cut."""
+"""Calls for data sets, and resumable pushes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _BATCH_BYTES, _BATCH_FILES = 16 << 20, 1000
 _PIECE = 1 << 18
 _AT_ONCE = 4
 _ANSWER_S = 300.0
-_TRIES = 5  # without a byte in between
-_REST_S = 0.5  # longer with each try
+_TRIES = 5  # consecutive tries without a new byte
+_REST_S = 0.5  # multiplied by the number of tries
 
 
 class DataClient(Transport):
-    """What a client can do with data sets and models."""
+    """Part of the client for data sets and models."""
 
     def data(self) -> list[Json]:
-        """All of them, each with its newest version."""
+        """Return all data sets and models, each with its newest version."""
         items: list[Json] = []
         after: str | None = ""
         while after is not None:
@@ -46,13 +46,15 @@ class DataClient(Transport):
         return items
 
     def data_versions(self, name: str) -> list[Json]:
-        """The versions of one, the newest first."""
+        """Return the versions of a data set, newest first."""
         call = calls.data_versions(name)
         found: list[Json] = self._object(call.method, call.path)["items"]
         return found
 
     def remove_data(self, name: str, version: int | None = None) -> list[Json]:
-        """Removes one version, or all of them; what was removed. A job that has not ended keeps what it needs."""
+        """Remove one version, or all of them, and return what was removed.
+
+        A job that has not ended keeps the data it needs."""
         call = calls.remove_data(name, version)
         found: list[Json] = self._object(call.method, call.path, params=call.params)["items"]
         return found
@@ -65,9 +67,11 @@ class DataClient(Transport):
         on_progress: PushProgress = lambda what, done, total: None,
         on_left_out: Callable[[str], None] = lambda name: None,
     ) -> Json:
-        """Makes a folder, or one file, the newest version of a data set, and returns that. Only files that the service
-        lacks are sent, and a push that was cut goes on in the next call. The same content makes no new version.
-        `on_left_out` is told of links that lead outside, and of what is no file."""
+        """Make a folder, or one file, the newest version of a data set, and return that version.
+
+        Only files that the service lacks are sent, and an interrupted push continues in the next call. The same content
+        makes no new version. `on_left_out` is called for each link that leads outside, and each entry that is not a
+        plain file."""
         from schedulearn.api.client.data.folder import digests_of, list_folder, manifest_json
 
         limits = self._object("GET", "data-limits")
@@ -100,7 +104,7 @@ class DataClient(Transport):
         *,
         on_progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> Path:
-        """Brings a version, by default the newest one, into the folder `to`, which must not be there yet."""
+        """Download a version, by default the newest, into the folder `to`, which must not exist yet."""
         found = self.data_versions(name)
         wanted = [each for each in found if version in (None, each["version"])]
         if not wanted:
@@ -144,7 +148,7 @@ class DataClient(Transport):
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _send_missing(self, missing: Sequence[Json], paths: dict[str, Path], sending: _Sending) -> None:
-        """As far as it goes: what is still missing then is told by the next offer."""
+        """Send the missing files as far as possible; the next offer tells what is still missing."""
         from concurrent.futures import ThreadPoolExecutor
 
         small = [each for each in missing if each["size"] <= _SMALL and not each["received"]]
@@ -188,7 +192,7 @@ class DataClient(Transport):
 
 
 class _Sending:
-    """How much was sent, by several threads."""
+    """Count of the bytes sent by several threads."""
 
     def __init__(self, total: int, on_progress: PushProgress) -> None:
         self._lock = threading.Lock()

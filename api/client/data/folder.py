@@ -1,4 +1,7 @@
-"""What of a folder makes a version of a data set: all of it, named by content."""
+"""Contents of a folder as a version of a data set.
+
+A version holds the whole folder; files are named by their content.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,22 @@ from schedulearn.scheduler.code.archive import link_stays_inside, show_bytes
 from schedulearn.scheduler.data.store import blob_of
 
 PushProgress = Callable[[str, int, int], None]
-"""Called with `reading` or `sending`, the bytes that are done, and how many there are."""
+"""Called with `reading` or `sending`, the number of bytes done, and their total."""
 _READERS = 4
 
 
 @dataclass
 class Listing:
-    """Files by their path in the data set."""
+    """Files of a folder, by their path in the data set."""
 
     files: dict[str, Path] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     executable: set[str] = field(default_factory=set)
     folders: list[str] = field(default_factory=list)
-    """Empty ones."""
+    """Empty folders."""
     links: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    """With the reason."""
+    """Paths, each with the reason."""
 
     @property
     def bytes(self) -> int:
@@ -38,7 +41,9 @@ class Listing:
 
 
 def list_folder(folder: Path, max_bytes: int, max_files: int) -> Listing:
-    """A file counts as a folder with only itself. Raises ClientError for what can't be read, or is too much."""
+    """List a folder; a single file counts as a folder with only that file.
+
+    Raises ClientError for what can't be read, and above the limits."""
     whole = folder.resolve()
     if whole == Path(whole.anchor) or Path.home().resolve().is_relative_to(whole):
         raise ClientError(f"{whole} is a home folder or has one in it: name the folder of the data")
@@ -106,7 +111,7 @@ def _digest(path: Path) -> str:
 
 
 def manifest_json(found: Listing, digests: dict[str, str]) -> Json:
-    """The body that offers a version."""
+    """Return the request body that offers a version."""
     files = [
         {"path": inner, "size": found.sizes[inner], "sha256": digests[inner], "executable": inner in found.executable}
         for inner in found.files

@@ -1,1 +1,1 @@
-"""What stands between the network and the application."""
+"""Middleware and protocols between the network and the application."""

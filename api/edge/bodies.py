@@ -1,4 +1,7 @@
-"""Bounds of request bodies, checked before anything is parsed: bytes, and the number of JSON values."""
+"""Limits of request bodies: bytes, and the number of JSON values.
+
+They are checked before anything is parsed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from schedulearn.api.problems import problem_response
 from schedulearn.scheduler.errors import InvalidError, TooLargeError
 
 _FEW = 8 << 10
-"""Bytes of a body that is within all bounds."""
+"""Bytes of a body that is certainly within all limits."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
@@ -22,10 +25,10 @@ class Bound:
     size: int
     """Bytes."""
     values: int
-    """Of objects and lists together, whatever their depth."""
+    """Values of objects and lists together, at any depth."""
 
     def check(self, body: bytes) -> None:
-        """Raises TooLargeError, InvalidError."""
+        """Raise TooLargeError or InvalidError for a body above the limits."""
         if len(body) > self.size:
             raise TooLargeError(f"the body has {len(body)} bytes; this route takes at most {self.size >> 10} KiB")
         if _separators(body) > self.values and _separators(_STRING.sub(b"", body)) > self.values:
@@ -33,7 +36,7 @@ class Bound:
 
 
 ONE = Bound(1 << 20, 5_000)
-"""What every route takes that says nothing else: one job has at most some 2,600 values."""
+"""Limit of every route that declares no other: one job has at most some 2,600 values."""
 
 
 def _separators(body: bytes) -> int:
@@ -41,7 +44,9 @@ def _separators(body: bytes) -> int:
 
 
 class Bodies:
-    """Around the application. Routes of the paths in `own` have bounds of their own: see `api/large_bodies.py`."""
+    """Middleware that limits request bodies.
+
+    Routes of the paths in `own` have their own limits: see `api/large_bodies.py`."""
 
     def __init__(self, app: ASGIApp, own: Iterable[re.Pattern[str]]) -> None:
         self.app = app
@@ -74,7 +79,7 @@ class Bodies:
 
 
 async def _body_of(receive: Receive) -> tuple[bytes, Message | None]:
-    """The body, up to where it is too large, and how it was cut off."""
+    """Return the body, up to where it is too large, and the message that cut it off."""
     pieces, size = [], 0
     while size <= ONE.size:
         message = await receive()

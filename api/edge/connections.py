@@ -1,7 +1,8 @@
-"""Bounds of connections: how many, how many of a peer, and how long and large a request may be before it is complete.
+"""Limits of connections, and of requests while they are incomplete.
 
-Nobody needs a token to connect. So many connections wait for the rest of a request that files of the process never run
-out: where there are too many, the one that has waited longest is cut, not the newcomer refused.
+The number of connections is limited, in total and per peer. The time and size of an incomplete request are limited too.
+Connecting needs no token. Still, connections that wait for the rest of a request never use up the files of the process.
+At the limit, the connection that has waited longest is cut; the newcomer is not refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from schedulearn.api.edge.joined_writes import JoinedWrites
 from schedulearn.api.problems import ProblemResponse, problem_response
 
 _FILES = 65_536
-"""As many files the process may open as it is allowed to, up to this."""
+"""Maximum number of open files that the process asks for, within what it is allowed."""
 _SWEEP_S = 1.0
 
 
@@ -32,13 +33,13 @@ class ConnectionLimits:
     connections: int
     of_a_peer: int
     head_bytes: int = 64 << 10
-    """Of the request line and all headers."""
+    """Bytes of the request line and all headers."""
     receive_s: float = 20.0
-    """In which the head of a request must be complete, and after which more of its body must come."""
+    """Seconds in which the head of a request must be complete, and more of its body must come."""
 
 
 def raise_file_limit() -> int:
-    """Lets the process open as many files as it may. Returns how many that is."""
+    """Raise the limit of open files as far as allowed, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -48,14 +49,16 @@ def raise_file_limit() -> int:
 
 
 def limits_for(files: int) -> ConnectionLimits:
-    """Half of the files for connections: the rest is for the database, engines, logs and jobs. One peer gets half of
-    those, so that nobody shuts out all others."""
+    """Return limits that use half of the files for connections.
+
+    The rest is for the database, engines, logs and jobs. One peer gets half of the connections, so that nobody shuts
+    out all others."""
     connections = max(8, min(files // 2, 10_000))
     return ConnectionLimits(connections, connections // 2)
 
 
 class Bounded(Protocol):
-    """What is counted: transports, and what becomes one."""
+    """Interface of what is counted: transports, and connections that become one."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any: ...
     def write(self, data: bytes) -> None: ...
@@ -64,19 +67,20 @@ class Bounded(Protocol):
 
 
 class Connections:
-    """Those of a server that are open. All calls are from its event loop."""
+    """Open connections of a server. All calls are from its event loop."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._peers: dict[Bounded, str] = {}
         self._counts: Counter[str] = Counter()
         self._waiting: dict[Bounded, float] = {}
-        """Without a complete request -> since when, longest first."""
+        """Connection without a complete request -> time since when, longest first."""
         self._sweeper: asyncio.TimerHandle | None = None
 
     def enter(self, transport: Bounded) -> int:
-        """Takes a new connection, if need be in the room of one which only waits. 0, or the status with which it is
-        refused: 429 where this peer has too many, 503 where all together have."""
+        """Admit a new connection, if need be in place of one that only waits.
+
+        Returns 0, or the status of the refusal: 429 if this peer has too many connections, 503 if all together have."""
         peername = transport.get_extra_info("peername")
         peer = str(peername[0]) if peername else ""
         own_limit = self._counts[peer] >= self.limits.of_a_peer
@@ -90,7 +94,7 @@ class Connections:
         return 0
 
     def waits(self, transport: Bounded) -> None:
-        """It has no complete request, and has just sent something of one."""
+        """Note that a connection has no complete request, and has just sent something of one."""
         if transport not in self._peers:
             return
         loop = asyncio.get_running_loop()
@@ -100,7 +104,7 @@ class Connections:
             self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
 
     def works(self, transport: Bounded) -> None:
-        """Its request is complete."""
+        """Note that a connection's request is complete."""
         self._waiting.pop(transport, None)
 
     def leave(self, transport: Bounded) -> None:
@@ -113,7 +117,7 @@ class Connections:
             del self._counts[peer]
 
     def _cut_one(self, peer: str | None) -> bool:
-        """Ends the connection, of this peer or any, that has waited longest. False if there is none."""
+        """End the connection, of this peer or any, that has waited longest. False if there is none."""
         found = next((each for each in self._waiting if peer is None or self._peers[each] == peer), None)
         if found is None:
             return False
@@ -131,7 +135,7 @@ class Connections:
 
 
 def refuse(transport: Bounded, response: ProblemResponse) -> None:
-    """Answers before, or without, a complete request, and ends the connection."""
+    """Answer before, or without, a complete request, and end the connection."""
     headers = MutableHeaders(raw=response.raw_headers)
     headers["connection"] = "close"
     lines = [f"HTTP/1.1 {response.status_code} ".encode(), *(b"\r\n" + b": ".join(pair) for pair in headers.raw)]
@@ -144,11 +148,11 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._bounds = bounds
         self._head: int | None = 0
-        """Bytes of a head that is not complete; None: no head is being read."""
+        """Bytes of an incomplete head; None: no head is being read."""
         self._came = False
-        """A part of a request that is not complete has just come, and the rest may take its time again."""
+        """Whether a part of an incomplete request has just come: the time limit starts again."""
         self.before_open: Callable[[], None] | None = None
-        """Gives up the place of what has become this connection."""
+        """Gives up the place of the connection that has become this one."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -183,7 +187,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._bounds.waits(self.transport)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if cycle.scope["method"] != "HEAD":  # its answers tell the length of a body that never comes
+        if cycle.scope["method"] != "HEAD":  # its responses give the length of a body that never comes
             cycle.transport = cast(asyncio.Transport, JoinedWrites(self.transport))
         super()._start_asgi_task(cycle, app)
 
@@ -231,9 +235,9 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
 
 def bounded(config: Config, bounds: Connections) -> Config:
-    """The same configuration of a server, whose connections have these bounds."""
+    """Return the same configuration of a server, whose connections have these limits."""
     config.http = cast(Any, partial(BoundedHttp, bounds))
     config.ws = cast(Any, partial(BoundedSocket, bounds))
-    # Those that nobody has accepted yet come in at once, each with a file.
+    # All connections of the backlog are accepted at once, each with a file.
     config.backlog = max(8, min(2048, bounds.limits.connections // 2))
     return config

@@ -1,4 +1,4 @@
-"""Headers of a request, for those that look at several of each."""
+"""Headers of a request, for code that reads several of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from starlette.types import Scope
 
 
 def first_values(scope: Scope) -> dict[str, str]:
-    """Name -> value, each by its first occurrence, as `starlette.datastructures.Headers` has it: that takes a
-    microsecond for each header that is not there, and most are not."""
+    """Return name -> value of the first occurrence, as in `starlette.datastructures.Headers`.
+
+    That class takes a microsecond for each header that is absent, and most are."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}

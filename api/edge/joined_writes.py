@@ -1,16 +1,17 @@
-"""How answers are written to connections."""
+"""Transport that joins the head of a response with its body."""
 
 from __future__ import annotations
 
 import asyncio
 
 _CONTINUE = b"HTTP/1.1 100 "
-"""Begins what is sent before the head of an answer."""
+"""Start of what is sent before the head of a response."""
 
 
 class JoinedWrites:
-    """In place of the transport of one answer: a head that tells the length of its body waits for the first of it. Two
-    writes are two system calls, and wake the client twice."""
+    """Transport of one response that delays the head until the body starts.
+
+    It does so if the head gives the length of the body. Two writes are two system calls, and wake the client twice."""
 
     __slots__ = ("_awaits_head", "_head", "_transport")
 

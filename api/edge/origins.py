@@ -1,8 +1,10 @@
-"""Which requests are answered at all, whoever sends them: none that a page of another site made a browser send, and
-none that came through a proxy which the settings do not know of.
+"""Middleware that refuses requests from other sites and unknown proxies.
 
-A pure ASGI layer before the guard, so that no route and no socket can be forgotten. It does not rest on Origin alone,
-which a browser leaves out now and then.
+It refuses what a page of another site made a browser send. It also refuses what came through a proxy that the settings
+do not name. Both rules apply whoever sends the request.
+
+It is a pure ASGI layer before the guard, so that no route and no socket can be forgotten. It does not rely on Origin
+alone, which a browser leaves out now and then.
 """
 
 from __future__ import annotations
@@ -20,19 +22,23 @@ _FORWARDING = frozenset(
     {"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-original-url"}
 )
 _OURS = "/api/"
-"""Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
+"""Prefix below which a body must be declared as JSON, which no form of a page can do.
+
+The original's routes never required that."""
 _ARCHIVES = ("/api/v1/code", "/api/v1/content")
 _CONTENT = "/api/v1/content/"
 _TAR = ("application/x-tar", "application/gzip", "application/octet-stream")
-"""Kinds of an archive, or of one file, none of which a form of a page can send either."""
+"""Content types of an archive, or of one file. A form of a page can't send these either."""
 
 Refusal = tuple[int, str, str]
 """Status, code and detail of a problem."""
 
 
 class Origins:
-    """`behind_proxy`: a proxy may stand before the service, which asks everybody for a token. `pages`: origins of other
-    pages that may use it, without the session of its own page."""
+    """Middleware that checks where requests come from.
+
+    `behind_proxy`: a proxy may be in front of the service, which requires a token from everybody. `pages`: origins of
+    other pages that may use it, without the session of its own page."""
 
     def __init__(self, app: ASGIApp, *, behind_proxy: bool, pages: Collection[str] = ()) -> None:
         self.app = app
@@ -62,12 +68,14 @@ class Origins:
         return None
 
     def _is_known(self, headers: Mapping[str, str]) -> bool:
-        """A page that may use the service. With a cookie it would act as whoever is logged in."""
+        """Return whether the request is from a page that may use the service.
+
+        With a cookie it would act as the user who is logged in."""
         return headers.get("origin", "") in self.pages and "cookie" not in headers
 
 
 def forwarding_header(headers: Mapping[str, str]) -> str | None:
-    """The header by which a proxy says that it passed the request on."""
+    """Return the header by which a proxy says that it passed the request on; None if there is none."""
     return None if _FORWARDING.isdisjoint(headers) else min(_FORWARDING.intersection(headers))
 
 

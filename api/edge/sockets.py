@@ -1,4 +1,4 @@
-"""What all WebSockets that pass bytes on have in common."""
+"""Helper for all WebSockets that pass bytes on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 
 async def until_one_ends(*parts: Coroutine[Any, Any, None]) -> None:
-    """Runs the parts of a conversation side by side; when one ends, so do the others. Raises what that one raised."""
+    """Run the parts of a conversation concurrently; when one ends, cancel the others.
+
+    Raises what the first one raised."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

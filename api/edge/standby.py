@@ -1,4 +1,7 @@
-"""A service whose database another one uses: it refuses requests, and waits until it is its turn."""
+"""Standby mode of a service whose database another instance uses.
+
+It refuses requests, and waits until it can take over.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,20 @@ from schedulearn.scheduler.errors import InUseError, StoreError
 log = logging.getLogger(__name__)
 
 TRY_S = 1.0
-_TRY_LATER = 1013  # the code that ends a socket
+_TRY_LATER = 1013  # close code of a socket
 
 
 class Standby:
-    """Around the whole application, which starts once the database is free. `on_turn` is called then; `on_failure` if
-    it can't start."""
+    """Middleware around the whole application, which starts once the database is free.
+
+    `on_turn` is called then, and `on_failure` if it can't start."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.on_turn: Callable[[], None] = lambda: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.waits_for: str | None = None
-        """Why it waits; None: it does not."""
+        """Reason why it waits; None: it does not wait."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -64,7 +68,7 @@ class Standby:
     async def _try(self, inner: _Lifespan) -> None:
         try:
             await inner.start()
-        except StoreError as error:  # in use, or the database's server is away
+        except StoreError as error:  # in use, or the database server is unreachable
             self._wait_for(error)
         except Exception as error:
             self.on_failure(error)
@@ -80,7 +84,7 @@ class Standby:
 
 
 class _Lifespan:
-    """One life of an application, from its start to its end."""
+    """Lifespan of an application, from its start to its end."""
 
     def __init__(self, app: ASGIApp, scope: Scope) -> None:
         self._asked: asyncio.Queue[Message] = asyncio.Queue()
@@ -95,7 +99,7 @@ class _Lifespan:
         await app(scope, self._asked.get, told)
 
     async def start(self) -> None:
-        """Raises what the application raises."""
+        """Start the application. Raises what it raises."""
         self._asked.put_nowait({"type": "lifespan.startup"})
         await asyncio.wait([self._ended, self._started], return_when=asyncio.FIRST_COMPLETED)
         if not self._started.done():

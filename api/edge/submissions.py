@@ -1,5 +1,6 @@
-"""Serves submissions without FastAPI's machinery, which costs more than all the rest of them: scripts submit thousands
-in a row."""
+"""Fast path for submissions, without FastAPI's machinery.
+
+That machinery costs more than all the rest of a submission, and scripts submit thousands in a row."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ _PATHS = ("/api/v1/jobs", "/jobs")
 
 
 class Submissions:
-    """Around `app`, whose routes of the same paths document these, and whose handlers answer their errors. It must know
-    all of its handlers already."""
+    """Middleware around `app`, which serves submissions itself.
+
+    The routes of the same paths in `app` document them, and its handlers answer their errors. All handlers must be
+    registered before."""
 
     def __init__(self, app: FastAPI) -> None:
         self.app = app

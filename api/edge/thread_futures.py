@@ -1,4 +1,4 @@
-"""Futures that other threads settle, for coroutines."""
+"""Futures that other threads complete, for coroutines."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ T = TypeVar("T")
 
 
 class ThreadFutures:
-    """Those that are settled together, as submissions of one commit are, wake the event loop once;
-    `asyncio.wrap_future` wakes it for each."""
+    """Adapter that lets coroutines await futures of other threads.
+
+    Futures that are completed together, like submissions of one commit, wake the event loop once. `asyncio.wrap_future`
+    wakes it for each."""
 
     def __init__(self) -> None:
         self._settled: deque[asyncio.Future[None]] = deque()
         self._woken = False
-        """The loop is about to look."""
+        """Whether the event loop is already scheduled to handle them."""
 
     async def result(self, future: Future[T]) -> T:
-        """What it comes to. Raises what it raises."""
+        """Return the future's result, or raise its exception."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         future.add_done_callback(partial(self._note, loop, waiter))
@@ -35,8 +37,8 @@ class ThreadFutures:
             loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        self._woken = False  # first: what is noted from now on wakes the loop again
+        self._woken = False  # first: futures noted from now on wake the loop again
         while self._settled:
             waiter = self._settled.popleft()
-            if not waiter.done():  # who waited may have been cancelled
+            if not waiter.done():  # the waiting coroutine may have been cancelled
                 waiter.set_result(None)

@@ -1,1 +1,1 @@
-"""TLS: the certificate of the service, and connections with it and without."""
+"""TLS: the certificate of the service, and connections with and without it."""

@@ -1,7 +1,7 @@
-"""The certificate that the service is known by: the operator's, or one that it makes itself and keeps.
+"""Certificate of the service: the operator's, or a self-signed one.
 
-Clients know the own one by its fingerprint, so that it stays the same whatever the machine is called: it is made once,
-for ten years.
+Clients know the self-signed one by its fingerprint, so it stays the same whatever the machine is called. It is made
+once, for ten years.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from schedulearn.scheduler.errors import InvalidError
 log = logging.getLogger(__name__)
 
 FOLDER, CERT, KEY = "tls", "cert.pem", "key.pem"
-"""In the data folder."""
+"""Folder and files in the data folder."""
 _YEARS = 10
 _AGAIN = timedelta(days=30)
-"""So long before the end of the own one the next start makes another."""
+"""Time before the end of the self-signed certificate from which a start makes another."""
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Certificate:
-    """A certificate with its key, read again when the files change: those of certificate authorities are renewed every
-    few weeks. All calls are from one thread. Raises InvalidError for files that hold no such pair."""
+    """Certificate with its key, read again when the files change.
+
+    Certificate authorities renew certificates every few weeks. All calls are from one thread. Raises InvalidError for
+    files that hold no such pair."""
 
     def __init__(self, cert: Path, key: Path | None, *, own: bool) -> None:
-        """`key`: None where `cert` holds it too. `own`: the service made it, so that no authority vouches for it."""
+        """`key`: None if `cert` holds it too. `own`: self-signed, so that no authority vouches for it."""
         self.own = own
         self._files = (cert,) if key is None else (cert, key)
         self._stamp = self._look()
@@ -51,22 +53,24 @@ class Certificate:
 
     @property
     def for_workers(self) -> str | None:
-        """As the reports of jobs take it: base64 of its DER, in one line. None: they ask authorities about it."""
+        """Certificate for the reports of jobs: base64 of its DER, in one line.
+
+        None: the workers rely on certificate authorities."""
         return base64.b64encode(self._der()).decode() if self.own else None
 
     @property
     def fingerprint(self) -> str:
-        """As clients take it in place of a file."""
+        """Fingerprint, which clients take in place of a file."""
         return fingerprint_of(self._der())
 
     @property
     def name(self) -> str | None:
-        """The first host name that it is for."""
+        """First host name of the certificate."""
         names = _names_of(self._leaf)
         return next((name for name in names if not name.startswith("*")), None)
 
     def context(self) -> ssl.SSLContext:
-        """For one more connection."""
+        """Return the TLS context for one more connection."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -95,7 +99,7 @@ class Certificate:
         try:
             leaf = x509.load_pem_x509_certificates(self._files[0].read_bytes())[0]
             context.load_cert_chain(self._files[0], self._files[-1], password=_no_password)
-        except OSError as error:  # also what ssl raises
+        except OSError as error:  # ssl's errors included
             what = error.strerror or str(error)
             raise InvalidError(f"the certificate {self._shown} can't be used: {what}", field="tls_cert") from error
         except ValueError as error:
@@ -108,7 +112,7 @@ class Certificate:
 
 
 def certificate_for(settings: Settings) -> Certificate | None:
-    """None: the service speaks plain HTTP. Raises InvalidError."""
+    """Return the certificate to use; None: plain HTTP. Raises InvalidError."""
     if settings.tls_key is not None and settings.tls_cert is None:
         raise InvalidError("tls_key needs tls_cert, the certificate that it belongs to", field="tls_key")
     if settings.tls_cert is not None:
@@ -119,7 +123,7 @@ def certificate_for(settings: Settings) -> Certificate | None:
 
 
 def _own(settings: Settings) -> Certificate:
-    """Made at the first call, and near its end."""
+    """Return the self-signed certificate, made at the first call, and again near its end."""
     folder = settings.data / FOLDER
     cert, key = folder / CERT, folder / KEY
     if not (cert.exists() and key.exists()) or _ends_soon(cert):
@@ -146,7 +150,7 @@ def make_own(folder: Path, names: Iterable[str], now: datetime) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))  # clocks differ
         .not_valid_after(now + timedelta(days=365 * _YEARS))
-        # Whoever trusts it trusts this service, and no certificate that it could sign for others.
+        # Trust in it covers this service only, and no certificate that it could sign for others.
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(each) for each in dict.fromkeys(names)]), critical=False)
@@ -171,7 +175,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def _names(settings: Settings) -> list[str]:
-    """By which browsers may know this machine. Clients that know the fingerprint ask for none of them."""
+    """Names by which browsers may know this machine. Clients with the fingerprint check none of them."""
     machine = socket.gethostname()
     names = ["localhost", "127.0.0.1", "::1", machine, socket.getfqdn(), *_addresses(machine)]
     if not settings.everywhere:
@@ -186,7 +190,7 @@ def _addresses(machine: str) -> list[str]:
     try:
         found = [str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(machine, None)]
     except (OSError, UnicodeError):
-        pass  # a name that nobody resolves
+        pass  # the name can't be resolved
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing: the kernel chooses the address that leads out
@@ -213,5 +217,5 @@ def _names_of(leaf: x509.Certificate) -> list[str]:
 
 
 def _no_password() -> NoReturn:
-    """Else OpenSSL asks at the terminal, which a service has not."""
+    """Raise InvalidError; otherwise OpenSSL asks at the terminal, which a service does not have."""
     raise InvalidError("the key of the certificate has a password: store it without one", field="tls_key")

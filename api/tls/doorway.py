@@ -1,7 +1,7 @@
-"""Listens, and tells by the first byte of each connection whether it begins with TLS.
+"""Listener that detects TLS by the first byte of each connection.
 
-Both kinds come to one port: links, and reports of jobs that began before there was TLS, lead to the same address. Who
-has not said the first byte, or has not finished the handshake, is counted and bounded as any connection that waits.
+Both kinds of connections come to one port: links, and reports of jobs from before TLS was on, use the same address. A
+connection that has not sent its first byte, or not finished the handshake, counts as waiting: the same limits apply.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE = b"\x16"
 _AT_ONCE = 100
-"""Connections that are accepted before others have their turn."""
+"""Maximum connections accepted before other tasks have their turn."""
 _REST_S = 1.0
-"""After a failure to accept, as where files of the process run out."""
+"""Pause after a failure to accept, for example if the process runs out of files."""
 _SHUTDOWN_S = 5.0
-"""In which the other side must agree to the end of a connection."""
+"""Seconds in which the other side must agree to the end of a connection."""
 
 
 def open_doorways(
     server: uvicorn.Server, listeners: Iterable[socket.socket], certificate: Certificate, bounds: Connections
 ) -> None:
-    """In place of the listeners that uvicorn would have. `server` has started, without any of its own."""
+    """Open listeners in place of uvicorn's.
+
+    `server` has started, without any listeners of its own."""
     make = cast(Callable[..., BoundedHttp], server.config.http_protocol_class)
 
     def make_protocol() -> BoundedHttp:
@@ -46,7 +48,9 @@ def open_doorways(
 
 
 class Doorway:
-    """One listening socket. It has what uvicorn asks of its servers. All calls are from the event loop."""
+    """One listening socket, with the interface of uvicorn's servers.
+
+    All calls are from the event loop."""
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ class Doorway:
 
 
 class Knock:
-    """A connection that is no HTTP yet. To its bounds it is a transport that can only be ended."""
+    """Connection that is not yet HTTP. The connection limits see it as a transport that can only be ended."""
 
     def __init__(self, doorway: Doorway, connection: socket.socket, address: tuple[Any, ...]) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -111,7 +115,7 @@ class Knock:
     def begin(self) -> None:
         self._connection.setblocking(False)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._doorway.bounds.enter(self):  # no room; nothing can be told before the handshake
+        if self._doorway.bounds.enter(self):  # refused; no response is possible before the handshake
             self._connection.close()
             return
         self._doorway.knocks.add(self)
@@ -141,24 +145,24 @@ class Knock:
             tls = {"ssl": context, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": _SHUTDOWN_S}
         try:
             await self._doorway.loop.connect_accepted_socket(lambda: protocol, self._connection, **tls)
-        except (OSError, asyncio.CancelledError) as error:  # it left, speaks no TLS that we do, or was cut
+        except (OSError, asyncio.CancelledError) as error:  # it left, has no TLS version in common, or was cut
             log.debug("no connection came of %s: %s", self._address, error)
         finally:
             self._leave()
 
     def _leave(self) -> None:
-        """It is open, or gone."""
+        """Note that the connection is open, or gone."""
         self._ended = True
         self._doorway.bounds.leave(self)
         self._doorway.knocks.discard(self)
 
-    # --- what bounds ask of a transport ---
+    # --- transport interface for the connection limits ---
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._address if name == "peername" else default
 
     def write(self, data: bytes) -> None:
-        """It would be no TLS, so nobody could read it."""
+        """Write nothing: before TLS nobody could read it."""
 
     def close(self) -> None:
         self.abort()
@@ -168,7 +172,7 @@ class Knock:
             return
         if self.task is not None:
             self.task.cancel()
-            if self._opening:  # then it lets go of the connection itself; a task that never ran can't
+            if self._opening:  # then the task closes the connection; a task that never ran can't
                 return
         self._leave()
         self._doorway.loop.remove_reader(self._connection.fileno())

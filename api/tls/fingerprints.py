@@ -1,4 +1,7 @@
-"""Fingerprints by which clients know a certificate. Apart from `certificates`, which loads cryptography."""
+"""Fingerprints by which clients know a certificate.
+
+They are separate from `certificates`, which loads cryptography.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import hashlib
 
 
 def fingerprint_of(der: bytes) -> str:
-    """Return what clients take in place of a file: what `openssl x509 -fingerprint -sha256` shows."""
+    """Return the fingerprint as `openssl x509 -fingerprint -sha256` shows it; clients take it in place of a file."""
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 def fingerprint_for_workers(certificate: str) -> str:
-    """Return that of a certificate as `Certificate.for_workers` gives it."""
+    """Return the fingerprint of a certificate in the format of `Certificate.for_workers`."""
     return fingerprint_of(base64.b64decode(certificate))

@@ -1,7 +1,7 @@
-"""Requests without TLS to a service that has it: only reports of jobs, and the question whether the service lives.
+"""Requests without TLS: only reports of jobs and the health check.
 
-A job's container knows no authority that vouches for the service. Its reports go over Docker's bridge within one
-machine, by a token that is good for nothing else.
+This applies to a service that has TLS. A job's container knows no authority that vouches for the service. Its reports
+go over Docker's bridge within one machine, with a token that is good for nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECURE = ("https", "wss")
 
 
 class OnlyReports:
-    """A layer around the whole application."""
+    """Middleware around the whole application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -42,7 +42,7 @@ class OnlyReports:
         if address != "https" and scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", ""):
             query = scope["query_string"].decode("latin-1")
             target = address + scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
-            # Not for ever: a browser would keep to that when the service has no TLS any more.
+            # Temporary: a browser would keep a permanent one when the service has no TLS any more.
             await RedirectResponse(target, 307, {"cache-control": "no-store"})(scope, receive, send)
             return
         await problem_response(403, "needs_tls", detail)(scope, receive, send)

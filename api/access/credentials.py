@@ -1,4 +1,4 @@
-"""By what somebody is known: the service's own token, a named one, or the session of a browser that has logged in."""
+"""Credentials: the service's own token, named tokens, and browser sessions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 PREFIX = "sl_"
 SESSION_S = 7 * 86400.0
 LINK_S = 3600.0
-"""How long the link that the service prints at its start is good for, once."""
-_USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
+"""Seconds for which the login link that the service prints at its start is valid, once."""
+_USE_EVERY_S = 60.0  # minimum seconds between writes of `last_used_at`
 
 
 @dataclass(frozen=True)
 class Grant:
-    """Whom something makes known, and the hash of it, by which it may end."""
+    """Identity that a credential proves, and the credential's hash, by which it may end."""
 
     actor: Actor
     digest: str
@@ -37,11 +37,11 @@ class Grant:
 
 @dataclass(frozen=True)
 class _Known:
-    """All that is in the database, as of the last change."""
+    """Contents of the database, as of the last change."""
 
     roles: Mapping[str, Role] = field(default_factory=dict)
     tokens: Mapping[str, Token] = field(default_factory=dict)
-    """By hash."""
+    """Tokens by hash."""
     sessions: Mapping[str, Session] = field(default_factory=dict)
 
     def by_id(self, token_id: int | None) -> Token | None:
@@ -49,8 +49,9 @@ class _Known:
 
 
 class Credentials:
-    """Those of one database, in memory too: every request is checked. But for the service's own token none is known
-    before `open`."""
+    """Credentials of one database, also in memory: every request is checked.
+
+    Before `open` only the service's own token is known."""
 
     def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
         """`token`: the service's own; None: it has none."""
@@ -75,7 +76,9 @@ class Credentials:
             )
 
     def find(self, given: str) -> Grant | None:
-        """Whom a token makes known; None: it is none of ours, or not any more. Notes that it was used."""
+        """Return the identity that a token proves; None if it is unknown or no longer valid.
+
+        Records that the token was used."""
         digest = digest_of(given)
         grant = self._grant(digest)
         if grant is not None and grant.actor.token_id is not None:
@@ -83,11 +86,11 @@ class Credentials:
         return grant
 
     def find_session(self, cookie: str) -> Grant | None:
-        """The same for a session's cookie."""
+        """Return the identity that a session's cookie proves; None if it is unknown or no longer valid."""
         return self._session_grant(digest_of(cookie))
 
     def holds(self, grant: Grant) -> bool:
-        """Whether what made somebody known is still good, and lets them do as much."""
+        """Return whether a grant's credential is still valid, with at least the same role."""
         now = self._grant(grant.digest) or self._session_grant(grant.digest)
         return now is not None and now.actor.role.includes(grant.actor.role)
 
@@ -124,7 +127,7 @@ class Credentials:
             self._db.submit(lambda db: tokens.note_use(db, token_id, now))
 
     def change(self, db: Database, change: Callable[[Connection], T]) -> T:
-        """A change of accounts, tokens or sessions: in force once it is durable."""
+        """Change accounts, tokens or sessions. The change is in force once it is durable."""
         changed = db.write(change)
         self._load(db)
         return changed
@@ -140,8 +143,10 @@ class Credentials:
         role: Role,
         expires_at: float | None,
     ) -> T:
-        """The `answer` to its row and the token itself, which can't be shown again: if it fails, there is no token.
-        Raises ConflictError for a name that is taken."""
+        """Create a token, and return the `answer` to its row and the token itself.
+
+        The token can't be shown again; if `answer` fails, there is no token. Raises ConflictError for a name that is
+        taken."""
         token = PREFIX + secrets.token_urlsafe(32)
 
         def change(conn: Connection) -> T:
@@ -160,14 +165,17 @@ class Credentials:
         return self.change(db, change)
 
     def login_link(self) -> str:
-        """What opens one session of the service's own account within an hour; a new one replaces it."""
+        """Return a code that opens one session of the service's own account within an hour.
+
+        A new code replaces it."""
         code = secrets.token_urlsafe(24)
         self._link = (digest_of(code), self._clock() + LINK_S)
         return code
 
     def log_in(self, db: Database, given: str) -> tuple[str, float] | None:
-        """A session for the holder of a token or of the login link: its cookie, and for how many seconds it is good.
-        None: they are no holder."""
+        """Open a session for the holder of a token or of the login link.
+
+        Returns its cookie, and for how many seconds it is valid; None if `given` is neither."""
         grant = self.find(given) or self._use_link(digest_of(given))
         if grant is None:
             return None

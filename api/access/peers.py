@@ -1,7 +1,8 @@
-"""Whose process is at the other end of a connection from this machine. The kernel knows, and can't be lied to.
+"""Identity of the process at the other end of a local connection.
 
-The account is not enough: a container with the network of this machine reaches its loopback addresses, and a process in
-it may have any uid. So a process outside of all containers must hold the connection.
+The kernel knows it, and can't be lied to. The account is not enough: a container with the network of this machine
+reaches its loopback addresses, and a process in it may have any uid. Therefore a process outside of all containers must
+hold the connection.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _HEADER = struct.Struct("=IHHII")  # of netlink: length, type, flags, sequence, 
 _END_AT = _HEADER.size + 64  # behind `inet_diag_msg`: four bytes, the addresses, three numbers
 _TABLES = {socket.AF_INET: "net/tcp", socket.AF_INET6: "net/tcp6"}  # of a process, below its folder in /proc
 _PROC = Path("/proc")
-_ALL_PROCESSES = "pid:[4026531836]"  # the kernel's first name space of process numbers: all have a number in it
+_ALL_PROCESSES = "pid:[4026531836]"  # the kernel's initial PID namespace: every process has a number in it
 _NUMBERS, _UIDS = (re.compile(rb"^%s:(.*)$" % name, re.MULTILINE) for name in (b"NSpid", b"Uid"))
 _REMEMBERED = 4096  # connections
 
@@ -40,28 +41,32 @@ class End(NamedTuple):
     uid: int
     """The account that made it."""
     inode: int
-    """Of its socket."""
+    """Inode of its socket."""
 
 
 class Peers:
-    """Remembers each connection's peer: the server gives all requests of one connection the same tuple as `client`."""
+    """Cache of each connection's peer.
+
+    The server gives all requests of one connection the same tuple as `client`."""
 
     def __init__(self, containers_reach_us: Callable[[], bool]) -> None:
-        """`containers_reach_us`: one may have the network of this machine, now or from now on. Otherwise the account is
-        enough, and nobody is looked for."""
+        """`containers_reach_us`: a container may have the network of this machine, now or from now on.
+
+        Otherwise the account is enough, and no process is searched for."""
         self._containers_reach_us = containers_reach_us
         self._known: OrderedDict[int, tuple[Address, bool]] = OrderedDict()
         self._own = os.geteuid()
 
     def knows(self, client: Address) -> bool:
-        """Whether that connection has been looked at."""
+        """Return whether that connection has been checked."""
         known = self._known.get(id(client))
         return known is not None and known[0] is client
 
     def is_own_account(self, client: Address, server: Address) -> bool:
-        """Whether a process of the account that runs this service made the connection, outside of containers. The
-        first time, it may take milliseconds."""
-        key = id(client)  # of an object that we hold on to, so that no other can have it
+        """Return whether a process of this service's account, outside of containers, made the connection.
+
+        The first call for a connection may take milliseconds."""
+        key = id(client)  # of an object that is kept, so that no other can have it
         known = self._known.get(key)
         if known is None or known[0] is not client:
             known = self._known[key] = (client, self._is_own(client, server))
@@ -77,13 +82,15 @@ class Peers:
 
 
 def is_made_by(uid: int, client: Address, server: Address) -> bool:
-    """Whether a process of that account, outside of containers, is at `client`. False where it can't be told."""
+    """Return whether a process of that account, outside of containers, is at `client`.
+
+    False if that can't be determined."""
     end = end_of(client, server)
     if end is None or end.uid != uid:
         return False
     try:
         is_held = _is_held_beside_us(end)
-        if is_held is None:  # it may be one that nobody may look into, such as sshd: then no container may be in reach
+        if is_held is None:  # it may be unreadable, such as sshd: then no container may be in reach
             return not _a_container_sees(client, server) and end_of(client, server) == end
     except (OSError, ValueError) as error:
         log.warning("nobody can be known by their connection: %s", error)
@@ -92,8 +99,9 @@ def is_made_by(uid: int, client: Address, server: Address) -> bool:
 
 
 def end_of(client: Address, server: Address) -> End | None:
-    """The end at `client` of its connection to `server`, both on this machine; None if it can't be told: then it is
-    nobody whom we trust."""
+    """Return the end at `client` of its connection to `server`, both on this machine.
+
+    None if it can't be determined: then the peer is not trusted."""
     try:
         return _ask_kernel(client, server)
     except (OSError, ValueError, struct.error) as error:
@@ -106,7 +114,7 @@ def end_of(client: Address, server: Address) -> End | None:
 
 
 def _ask_kernel(client: Address, server: Address) -> End | None:
-    """By sock_diag(7): it finds one connection at once, however many there are."""
+    """Find the end by sock_diag(7): it finds one connection at once, among any number."""
     family = _family(client)
     wanted = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, _ANY)
     wanted += struct.pack(">HH", client[1], server[1])
@@ -126,7 +134,7 @@ def _ask_kernel(client: Address, server: Address) -> End | None:
 
 
 def _look_in_proc(client: Address, server: Address, process: str = "self") -> End | None:
-    """The same where netlink is not to be had, as `process` sees it in its network."""
+    """Find the end without netlink, as `process` sees it in its network."""
     family = _family(client)
     ends = [_as_in_proc(family, address) for address in (client, server)]
     for line in (_PROC / process / _TABLES[family]).read_text().splitlines()[1:]:
@@ -137,8 +145,9 @@ def _look_in_proc(client: Address, server: Address, process: str = "self") -> En
 
 
 def _is_held_beside_us(end: End) -> bool | None:
-    """Whether a process that is in no container holds that end. None: none is known to, but some of the same account
-    may not be looked into."""
+    """Return whether a process outside of containers holds that end.
+
+    None: no such process is known, but some of the same account can't be read."""
     link, hidden = f"socket:[{end.inode}]", False
     for number in _processes():
         try:
@@ -158,8 +167,9 @@ def _is_held_beside_us(end: End) -> bool | None:
 
 
 def _a_container_sees(client: Address, server: Address) -> bool:
-    """Whether a container is in the network of that connection, or may be. Its first process has the number 1 in it,
-    and stays for as long as any other process of it."""
+    """Return whether a container is in the network of that connection, or may be.
+
+    A container's first process has the number 1 in it, and lives as long as any other process of the container."""
     processes = _processes()
     if os.readlink(_PROC / "self/ns/pid") != _ALL_PROCESSES or "1" not in processes:
         return True
@@ -182,12 +192,12 @@ def _leads_to(link: str, name: str, folder: int) -> bool:
 
 
 def _processes() -> list[str]:
-    """Those that have begun last come first: often it is one of them that connects."""
+    """Return all process numbers, newest first: often one of the newest connects."""
     return sorted(filter(str.isdecimal, os.listdir(_PROC)), key=int, reverse=True)
 
 
 def _numbers(status: bytes) -> list[bytes]:
-    """Of a process: ours, and one in each name space of process numbers below ours that it is in."""
+    """Return a process's number in our PID namespace, and in each one below ours that it is in."""
     return _field(_NUMBERS, status)
 
 
@@ -210,7 +220,7 @@ def _read(name: str, folder: int) -> bytes:
 
 @contextmanager
 def _opened(name: str, folder: Path | int) -> Iterator[int]:
-    """A folder, for as long as it is looked into."""
+    """Open a folder, for as long as it is read."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     handle = os.open(folder / name, flags) if isinstance(folder, Path) else os.open(name, flags, dir_fd=folder)
     try:

@@ -1,4 +1,4 @@
-"""What each route asks of its caller: a role, or to be the user of a job or sweep."""
+"""Permissions that routes require: a role, or a job or sweep of one's own."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from schedulearn.scheduler.core.people import Actor, Role
 
 
 class Need(StrEnum):
-    """What a route asks for."""
+    """Requirement of a route."""
 
     NOTHING = "nothing"
     """No data behind it: liveness, the page's own files, and the exchange of a token for a session."""
     JOB_TOKEN = "job token"  # noqa: S105
-    """It checks the token of a job itself, which is good for nothing else."""
+    """The route itself checks the token of a job, which is good for nothing else."""
     VIEWER = "viewer"
     USER = "user"
     OWN = "own"
-    """As user, the job or sweep of its path must be one's own."""
+    """As USER, and the job or sweep of the path must be one's own."""
     ADMIN = "admin"
 
     @cached_property
     def role(self) -> Role | None:
-        """The least that somebody must be; None: anybody may."""
+        """Minimum role; None: anybody may."""
         if self in (Need.NOTHING, Need.JOB_TOKEN):
             return None
         return Role.USER if self is Need.OWN else Role(self.value)
@@ -38,14 +38,16 @@ class Need(StrEnum):
 class Rule(NamedTuple):
     need: Need
     what: tuple[str, str] | None = None
-    """What the path names: `job` or `sweep`, and its id."""
+    """The object that the path names: `job` or `sweep`, and its id."""
 
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def needs(need: Need) -> Callable[[F], F]:
-    """Declare what a route asks for, in place of what others with its method do. Stands below the route's decorator."""
+    """Declare the requirement of a route, in place of its method's default.
+
+    Place it below the route's decorator."""
 
     def declare(endpoint: F) -> F:
         endpoint.need = need  # type: ignore[attr-defined]
@@ -60,9 +62,9 @@ class Permission(StrEnum):
     SUBMIT = "submit"
     CHANGE_OWN_JOBS = "change_own_jobs"
     CHANGE_ALL_JOBS = "change_all_jobs"
-    """Also those of others."""
+    """Also jobs of others."""
     MANAGE_TOKENS = "manage_tokens"
-    """One's own; those of others with `manage_people`."""
+    """One's own tokens; those of others with `manage_people`."""
     MANAGE_PEOPLE = "manage_people"
     MANAGE_WEBHOOKS = "manage_webhooks"
     CHANGE_HOSTS = "change_hosts"
@@ -82,7 +84,7 @@ ASKED: dict[Permission, str] = {
 
 
 def refused_to(actor: Actor, rules: Rules) -> dict[Permission, str]:
-    """Return why an actor lacks each permission that they lack."""
+    """Return the permissions that an actor lacks, each with the reason."""
     needed = {permission: rules.of(*asked.split(" ", 1)).need.role for permission, asked in ASKED.items()}
     needed[Permission.CHANGE_ALL_JOBS] = Role.ADMIN
     return {each: lacking(actor, role) for each, role in needed.items() if role and not actor.role.includes(role)}
@@ -99,12 +101,14 @@ _METHODS = frozenset({*_READS, "POST", "PUT", "PATCH", "DELETE", "WS"})
 
 
 class Rules:
-    """What every route asks for. A route that declares nothing asks for what its method does: reading for a viewer,
-    changing a job or sweep for its user, changing anything else for an admin."""
+    """Requirements of all routes.
+
+    A route that declares none has its method's default. Reading needs a viewer, changing a job or sweep needs its user,
+    and changing anything else needs an admin."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._declared: list[tuple[Collection[str], re.Pattern[str], Need]] = []
-        """Methods, path and need. WS: a socket, which goes both ways, so that it asks for what a change does."""
+        """Methods, path and need. WS: a socket, which goes both ways, so it requires what a change requires."""
         for route in routes:
             if isinstance(route, APIRoute | APIWebSocketRoute) and hasattr(route.endpoint, "need"):
                 methods = (route.methods or set()) if isinstance(route, APIRoute) else {"WS"}
@@ -112,9 +116,10 @@ class Rules:
         self.of = lru_cache(1024)(self._of)
 
     def _of(self, method: str, path: str) -> Rule:
-        """What `method` on `path` asks for; a path that is no route asks for what one with its method would. A method
-        that no route has, or none of a path that is for everybody, asks for nothing: there is nothing behind it, and
-        the router says so."""
+        """Return what `method` on `path` requires.
+
+        A path without a route has the default of the method. A method that no route has requires nothing, nor does a
+        method that is missing on a path for everybody. Nothing is behind these, and the router says so."""
         if method not in _METHODS:
             return Rule(Need.NOTHING)
         path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`

@@ -1,1 +1,1 @@
-"""A job's log as it goes out: pieces as they come, and when each line was written."""
+"""Output of a job's log: pieces as they come, and times of lines."""

@@ -1,4 +1,4 @@
-"""The log of a job while it grows, as text, as events or over a socket."""
+"""Stream of a job's log while it grows, as text, events or over a socket."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CHUNK = 64 * 1024
 
 
 class Piece(NamedTuple):
-    """Text of one container. An empty one says only that the stream is alive."""
+    """Text of one container. An empty text only shows that the stream is alive."""
 
     position: int
-    """The offset after it, in the job's whole log."""
+    """Offset after the text, in the job's whole log."""
     text: str
     attempt: int = 0
     rank: int = 0
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
 
 def line_times(data: bytes, start: int, times: Sequence[Written]) -> list[tuple[int, int]]:
-    """`times` of `data`, which begins at the offset `start`, by lines instead of bytes. Pure."""
+    """Convert `times` of `data` from bytes to lines. `data` begins at the offset `start`. Pure."""
     found: list[tuple[int, int]] = []
     line, counted = 0, 0
     for written in times:
@@ -37,7 +37,7 @@ def line_times(data: bytes, start: int, times: Sequence[Written]) -> list[tuple[
         if at >= len(data):
             break
         line, counted = line + data.count(b"\n", counted, at), at
-        # The line in which it begins was begun before.
+        # The line that it is in began before.
         first = line if at <= 0 or data[at - 1] == ord("\n") else line + 1
         if found and found[-1][0] == first:
             found.pop()
@@ -46,7 +46,7 @@ def line_times(data: bytes, start: int, times: Sequence[Written]) -> list[tuple[
 
 
 class _Reader:
-    """How far a job's log was read: the logs of its tasks one after the other."""
+    """Reader of a job's log: the logs of its tasks one after the other."""
 
     def __init__(self, logs: LogStore, offset: int, hidden: Sequence[bytes]) -> None:
         self.logs = logs
@@ -60,31 +60,33 @@ class _Reader:
 
     @property
     def position(self) -> int:
-        """The offset after all text that was given out."""
+        """Offset after all text returned so far."""
         return self._base + self._position - len(self._decoder.getstate()[0])
 
     async def read(self) -> Piece | None:
-        """The next text, which may be empty though more follows at once; None: there is none for now."""
+        """Return the next text; None if there is none for now.
+
+        The text may be empty though more follows at once."""
         if not self.task:
             return None
         start, data = await asyncio.to_thread(self.logs.read, self.task, self._position, _CHUNK)
         is_last = self.logs.ended(self.task) and start + len(data) >= self.logs.size(self.task)
         data = hide(data, self.hidden)
-        if not is_last:  # what may be the beginning of a value waits until it is known
+        if not is_last:  # a possible beginning of a hidden value waits until it is known
             data = data[: len(data) - unsure(data, self.hidden)]
         if data:
             self._position = start + len(data)
             skipped = max(0, self.offset - self._base - start)
             return await self._piece(data[skipped:], start + skipped)
         if start > self._position:
-            self._position = start  # what was there is not kept
+            self._position = start  # the log before it is not kept
             return Piece(self.position, "")
         if self.logs.ended(self.task) and self.logs.size(self.task) > self._position:
-            return Piece(self.position, "")  # written between the two looks
+            return Piece(self.position, "")  # written between the two checks
         return None
 
     async def _piece(self, data: bytes, start: int) -> Piece:
-        """`start`: where it begins in the present task's log."""
+        """Return `data` as a piece. `start`: its offset in the present task's log."""
         text = self._decoder.decode(data)
         if not (self.task and text):
             return Piece(self.position, "")
@@ -101,7 +103,7 @@ class _Reader:
         _, self._attempt, self._rank = parse_task_id(task) or ("", 0, 0)
 
     def rest(self) -> Piece:
-        """What stands for a character that was never completed."""
+        """Return the replacement of a character that was never completed."""
         return Piece(self.position, self._decoder.decode(b"", True), self._attempt, self._rank)
 
 
@@ -113,12 +115,12 @@ async def log_chunks(
     follow: bool,
     hidden: Sequence[bytes] = (),
 ) -> AsyncIterator[Piece]:
-    """A job's log in pieces: the containers of its attempts one after the other.
+    """Yield a job's log in pieces: the containers of its attempts one after the other.
 
-    Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD; a character that is cut by a
+    Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD. A character that is cut by a
     chunk's end waits for its rest, and is not counted in the offset until then. An empty text every 15 s of silence
-    shows that the stream is alive. `next_task` gives the task after one (None: the first), None if there is none yet,
-    and "" once there will be none. `hidden`: what stands in no log.
+    shows that the stream is alive. `next_task` returns the task after one (None: the first), None if there is none yet,
+    and "" once there will be none. `hidden`: values that are masked.
     """
     reader = _Reader(logs, offset, hidden)
     silent = 0.0

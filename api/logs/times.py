@@ -1,4 +1,7 @@
-"""When the lines of a log were written, before each line. Pure; the service and the command line use it."""
+"""Time stamps before the lines of a log.
+
+Pure; the service and the command line use it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ from collections.abc import Sequence
 
 
 class LineStamps:
-    """For the pieces of one log, which may end within a line."""
+    """Time stamps for the pieces of one log, which may end within a line."""
 
     def __init__(self) -> None:
         self._second = 0
         self._within_line = False
 
     def stamp(self, text: str, times: Sequence[tuple[int, int]]) -> str:
-        """`times`: (line, second), as the stream of a log has them. A line whose time is not known begins with "-"."""
+        """Return `text` with a time stamp before each line.
+
+        `times`: (line, second), as the stream of a log has them. A line whose time is not known begins with "-"."""
         seconds = dict(times)
         stamped: list[str] = []
         for number, line in enumerate(_lines(text)):
@@ -28,7 +33,7 @@ class LineStamps:
 
 
 def _lines(text: str) -> list[str]:
-    """With their newlines, and by nothing else: `splitlines` knows a dozen more ends of lines."""
+    """Split at newlines only, and keep them: `splitlines` knows a dozen more ends of lines."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines

@@ -1,4 +1,7 @@
-"""Which bytes of a file a request asks for (RFC 9110), so that a download that was cut goes on where it ended."""
+"""Byte range of a file that a request asks for (RFC 9110).
+
+With it, an interrupted download continues where it ended.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ class NoSuchPart(Exception):
 
 
 def asked_part(header: str | None, size: int) -> Part | None:
-    """None: all of it, also for what is no range and for several ranges, as the RFC allows. Raises NoSuchPart."""
+    """Return the part that the header asks for; None: the whole file.
+
+    It is also None for an invalid range and for several ranges, as the RFC allows. Raises NoSuchPart."""
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or match[0] == "bytes=-":
         return None

@@ -1,4 +1,4 @@
-"""A job's files: what it wrote to its outputs, and its checkpoints, while it runs and after."""
+"""Routes for a job's files: outputs and checkpoints, while it runs and after."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from schedulearn.scheduler.runtimes.contract import FileKind
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}/files", tags=["jobs"])
 
-# What a job wrote is somebody's, and is shown by a page that may do everything: a browser never runs it from here.
+# Files of a job are a user's, and the page that shows them may do everything: a browser never runs them from here.
 _INERT = {"content-security-policy": "sandbox; default-src 'none'", "cache-control": "private, no-cache"}
 
-# What the page shows in place. No SVG: it may hold scripts.
+# Types that the page shows inline. No SVG: it may hold scripts.
 _PICTURES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -105,7 +105,7 @@ def _file(file: OpenFile, request: Request) -> Response:
 
 
 class _Pieces:
-    """What is read of a file, in threads: one at a time, and closed only when none reads."""
+    """Pieces of a file, read in threads: one at a time, and closed only when none reads."""
 
     def __init__(self, file: OpenFile, chunks: Iterator[bytes]) -> None:
         self._file = file
@@ -124,7 +124,9 @@ class _Pieces:
 
 
 def _stream(file: OpenFile, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The first piece is read before the answer begins: what can't be read at all is told as an error."""
+    """Return the pieces as a stream.
+
+    The first piece is read before the response begins: a file that can't be read at all gives an error."""
     pieces = _Pieces(file, chunks)
     first = pieces.next()
 
@@ -135,7 +137,7 @@ def _stream(file: OpenFile, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
                 yield piece
                 piece = await asyncio.to_thread(pieces.next)
         finally:
-            # Not awaited: a client that has gone cancels all that is, also while a thread still reads.
+            # Not awaited: a client that has gone cancels everything awaited, even while a thread still reads.
             asyncio.get_running_loop().run_in_executor(None, pieces.close)
 
     return stream()

@@ -1,1 +1,4 @@
-"""Ports of jobs at addresses of the service: an origin for each, a login of its own, HTTP and WebSockets passed on."""
+"""Ports of jobs, each at an origin of its own, with a login.
+
+HTTP and WebSockets are passed on.
+"""

@@ -1,5 +1,7 @@
-"""What of a request the job gets to see, and what of its answer the browser: the job is spoken to as on its own
-machine, no cookie or token of the service goes to it, and nothing in an answer reaches beyond the port's origin."""
+"""Filter of headers between browsers and ports of jobs.
+
+The job is addressed as on its own machine. No cookie or token of the service goes to it. Nothing in its response
+reaches beyond the port's origin."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from schedulearn.api.auth import COOKIE, SECURE_COOKIE
 Header = tuple[bytes, bytes]
 
 PORT_COOKIES = ("__Host-schedulearn_port", "schedulearn_port")
-"""Over https, and over http. The first one no other host can set."""
+"""Cookie names over https, and over http. No other host can set the first one."""
 _OURS = (*PORT_COOKIES, SECURE_COOKIE, COOKIE)
 
 _HOP = frozenset(
@@ -22,11 +24,11 @@ _HOP = frozenset(
 _OF_SOCKETS = b"sec-websocket-"
 _FORWARDING = (b"forwarded", b"x-forwarded-", b"x-real-ip", b"x-original-url")
 _BEYOND = frozenset({b"clear-site-data", b"alt-svc", b"strict-transport-security"})
-"""Of an answer: they change more than its own origin, or where that is found."""
+"""Response headers that change more than their own origin, or where that is found."""
 
 
 class Origin(NamedTuple):
-    """How the browser names a port, and how the job does."""
+    """Origin of a port, as the browser names it and as the job does."""
 
     outside: str
     port: int
@@ -37,8 +39,9 @@ class Origin(NamedTuple):
 
 
 def to_job(given: Iterable[Header], origin: Origin, token: str, is_ours: Callable[[str], bool]) -> list[Header]:
-    """The headers of a request as the job gets them. `token`: what the job knows the service by; `is_ours`: whether a
-    bearer token is one of the service."""
+    """Return the headers of a request as the job gets them.
+
+    `token`: identifies the service to the job. `is_ours`: whether a bearer token is one of the service."""
     headers = list(given)
     dropped = _HOP | _named_in_connection(headers)
     found: list[Header] = [(b"host", origin.inside.removeprefix("http://").encode())]
@@ -64,7 +67,7 @@ def to_job(given: Iterable[Header], origin: Origin, token: str, is_ours: Callabl
 
 
 def to_browser(given: Iterable[Header], origin: Origin) -> list[Header]:
-    """The headers of the job's answer as the browser gets them."""
+    """Return the headers of the job's response as the browser gets them."""
     headers = [(name.lower(), value) for name, value in given]
     dropped = _HOP | _BEYOND | _named_in_connection(headers)
     found: list[Header] = []
@@ -84,7 +87,7 @@ def to_browser(given: Iterable[Header], origin: Origin) -> list[Header]:
 
 
 def cookies_in(headers: Sequence[Header], name: str) -> list[str]:
-    """All values: a page of another host below the same domain can add one of its own."""
+    """Return all values of a cookie: a page of another host below the same domain can add its own."""
     found = []
     for key, value in headers:
         if key == b"cookie":
@@ -101,7 +104,9 @@ def without_ours(cookies: bytes) -> bytes:
 
 
 def _of_this_host(cookie: bytes) -> bytes | None:
-    """A cookie that a job sets, for its own host alone; None: it is one of ours, or none at all."""
+    """Return a cookie that a job sets, for its own host alone.
+
+    None: it has the name of one of ours, or is not a valid cookie."""
     parts = [part.strip() for part in cookie.split(b";")]
     if parts[0].partition(b"=")[0].strip().decode("latin-1") in _OURS:
         return None
@@ -119,7 +124,7 @@ def _named_in_connection(headers: Iterable[Header]) -> frozenset[bytes]:
 
 
 def _replaced(value: bytes, origin: str, by: str) -> bytes:
-    """An address of one origin as that of another."""
+    """Return an address of one origin as one of another."""
     old = origin.encode()
     if value == old or value.startswith(old + b"/"):
         return by.encode() + value[len(old) :]

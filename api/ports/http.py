@@ -1,4 +1,7 @@
-"""HTTP requests passed on to a job's port, bodies as they come, over connections that are used again for a moment."""
+"""Forwarding of HTTP requests to a job's port.
+
+Bodies are streamed. Connections are used again for a moment.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from schedulearn.api.ports.relay import Connect, JobNetwork
 log = logging.getLogger(__name__)
 
 CONNECTIONS = 20
-"""To one port for requests: a job has some left for sockets and `forward`."""
+"""Maximum connections to one port for requests: a job has some left for sockets and `forward`."""
 _KEEP_S = 5.0
 _POOL_S = 60.0
 
@@ -26,7 +29,7 @@ StillKnown = Callable[[], bool]
 
 
 class JobGone(Exception):
-    """The job answers no more, or not as HTTP has it."""
+    """The job does not answer any more, or not in valid HTTP."""
 
 
 @dataclass
@@ -87,8 +90,9 @@ async def pass_on(
     idle_s: float | None,
     known: StillKnown,
 ) -> None:
-    """One request, and its answer. Raises JobGone before the answer has begun, ClientDisconnect, and what connecting
-    to a job does."""
+    """Pass on one request, and its response.
+
+    Raises JobGone before the response has begun, ClientDisconnect, and what connecting to a job raises."""
     body = _Body(receive)
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
@@ -133,7 +137,7 @@ async def _exchange(
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         async for piece in response.aiter_stream():
             if not known():
-                raise ClientDisconnect  # the answer has no end, so that nobody takes it for whole
+                raise ClientDisconnect  # the response gets no end, so that no client takes it for complete
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
@@ -166,12 +170,12 @@ class _Body:
                 yield data
 
     async def skip(self) -> None:
-        """Of a request that has none."""
+        """Skip the body of a request that has none."""
         async for _ in self:
             pass
 
     async def gone(self) -> None:
-        """Returns when nobody waits for the answer any more."""
+        """Return when the client no longer waits for the response."""
         await self._read.wait()
         while not self._gone:
             self._gone = (await self._receive())["type"] == "http.disconnect"

@@ -1,5 +1,7 @@
-"""The origin of a job's port: a host name of its own, so that what a job serves shares no cookie with the service or
-with another job, and its scripts can't act with the session of the page."""
+"""Origins of jobs' ports, each with a host name of its own.
+
+Therefore the pages of a job share no cookie with the service or with another job. Their scripts can't act with the
+session of the service's page."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from urllib.parse import urlsplit
 from schedulearn.api.settings import LOOPBACK
 
 LOCAL = "localhost"
-"""Browsers take each name below it for this machine, and each for a site of its own."""
+"""Browsers resolve each name below it to this machine, and take each for a site of its own."""
 _LABEL = re.compile(r"([a-z](?:[a-z0-9-]*[a-z0-9])?)-([0-9a-hjkmnp-tv-z]{10})")
 
 
@@ -26,7 +28,9 @@ class PortKey(NamedTuple):
 
 
 def port_of(host: str, domain: str | None) -> PortKey | None:
-    """Which port the header Host names; None: it is the service's own. Raises ValueError for what is no address."""
+    """Return the port that the header Host names; None: it is the service's own.
+
+    Raises ValueError for an invalid address."""
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     for parent in (LOCAL, domain):
         label, dot, rest = name.partition(".")
@@ -36,7 +40,9 @@ def port_of(host: str, domain: str | None) -> PortKey | None:
 
 
 def origin_of(key: PortKey, *, service: str, scheme: str, domain: str | None) -> str | None:
-    """Where a browser finds a port that finds the service at the host `service`; None: there is no name for it."""
+    """Return the origin of a port, for a browser that reaches the service at the host `service`.
+
+    None: there is no name for it."""
     asked = urlsplit(f"//{service}")
     parent = LOCAL if asked.hostname in LOOPBACK else domain
     if parent is None:

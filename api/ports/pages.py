@@ -1,4 +1,4 @@
-"""What a browser sees at a port's address where the job has nothing to say."""
+"""Pages of the service at a port's address, in place of the job's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _STYLE = (
 def told(
     headers: Headers, status: int, code: str, detail: str, *, link: tuple[str, str] | None = None, again: bool = False
 ) -> Response:
-    """A page for who can show one, else a problem document. `link`: address and text; `again`: it tries again by
-    itself."""
+    """Return a page for clients that can show one, else a problem document.
+
+    `link`: address and text. `again`: the page tries again by itself."""
     if "text/html" not in headers.get("accept", ""):
         return problem_response(status, code, detail)
     refresh = f'<meta http-equiv="refresh" content="{_AGAIN_S}">' if again else ""

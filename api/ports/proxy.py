@@ -1,6 +1,7 @@
-"""Requests to the origins of jobs' ports: who sends them, which job and port, and then the way there and back.
+"""Reverse proxy for the origins of jobs' ports.
 
-A layer in front of the whole application: at such an origin there is no page, no API and no session of the service."""
+It finds out who sends a request, and for which job and port, and passes it on. It is a middleware in front of the whole
+application: at such an origin there is no page, no API and no session of the service."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.acting import ACTOR
 
 OWN = "/.schedulearn/"
-"""Paths that no job gets to see."""
+"""Prefix of paths that no job receives."""
 ENTER = f"{OWN}enter"
 
 
@@ -60,7 +61,7 @@ class _Job(NamedTuple):
 
 @dataclass(frozen=True)
 class _Visit:
-    """A request to a port that was let in."""
+    """Request to a port, after it was admitted."""
 
     session: PortSession
     port: int
@@ -116,7 +117,7 @@ class PortProxy:
             return None  # the application says what is wrong with it
 
     def _enter(self, scope: Scope, headers: Headers, key: PortKey) -> Response:
-        """A ticket becomes a cookie of this origin."""
+        """Exchange a ticket for a cookie of this origin."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [""])[0]
         entered = self._sessions.enter(key, given) if scope["path"] == ENTER and scope["type"] == "http" else None
         if entered is None:
@@ -131,12 +132,12 @@ class PortProxy:
             max_age=int(seconds),
             httponly=True,
             secure=secure,
-            samesite="lax",  # strict would not come back from the redirect that brought the ticket
+            samesite="lax",  # a strict cookie would not be sent after the redirect with the ticket
         )
         return response
 
     async def _visit(self, scope: Scope, headers: Headers, key: PortKey) -> _Visit:
-        """Raises _Refused."""
+        """Admit a request. Raises _Refused."""
         outside = f"{'https' if is_secure(scope) else 'http'}://{headers['host']}"
         self._check_origin(scope, headers, outside)
         session = self._session(scope, headers, key)
@@ -158,7 +159,7 @@ class PortProxy:
         return _Visit(session, port, Origin(outside, port), partial(self._is_known, scope, session))
 
     def _check_origin(self, scope: Scope, headers: Headers, outside: str) -> None:
-        """Raises _Refused for what a page of another origin made the browser send, but for plain links."""
+        """Raise _Refused for requests that a page of another origin caused, except plain links."""
         server = scope.get("server")
         if self._settings.token is None and server is not None and server[0] not in LOOPBACK:
             raise _Refused(told(headers, 403, "foreign_host", "job containers can't reach ports of jobs"))
@@ -182,7 +183,7 @@ class PortProxy:
         return None
 
     def _is_known(self, scope: Scope, session: PortSession) -> bool:
-        """Whether what made somebody known is still good."""
+        """Return whether the credential of a session is still valid."""
         if not session.actor.role.includes(Role.USER):
             return False
         if session.grant is not None:
@@ -228,7 +229,7 @@ class PortProxy:
     def _told(
         self, headers: Headers, key: PortKey, status: int, code: str, detail: str, *, again: bool = False
     ) -> Response:
-        """With a link to the job's page, as far as the address of that is known."""
+        """Return a refusal with a link to the job's page, if the address of that page is known."""
         page = self._settings.public_url
         if page is None and self._settings.loopback:
             port = urlsplit(f"//{headers['host']}").port
@@ -244,6 +245,6 @@ async def _answer(scope: Scope, receive: Receive, send: Send, response: Response
         await response(scope, receive, send)
         return
     start = {"status": response.status_code, "headers": response.raw_headers}
-    with suppress(OSError):  # the browser has gone, as the server says it
+    with suppress(OSError):  # raised by the server when the browser has gone
         await send({"type": "websocket.http.response.start", **start})
         await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

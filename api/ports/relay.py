@@ -1,4 +1,4 @@
-"""A connection to a port of a job's container as a stream of bytes, over the terminal that carries it."""
+"""Byte stream to a port of a job's container, carried by a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 from schedulearn.scheduler.runtimes.terminals.contract import OUT
 
 _CONNECTED = b"connected"
-_PIECES = 16  # of 64 KiB that wait for who reads
+_PIECES = 16  # maximum pieces of 64 KiB that wait for the reader
 _CONNECT_S = 30.0
 _WORDS = 1000
 
@@ -36,7 +36,9 @@ class JobStream(httpcore.AsyncNetworkStream):
 
     @classmethod
     async def open(cls, connect: Connect) -> JobStream:
-        """Raises httpcore.ConnectError where nothing listens, and what `connect` does."""
+        """Open a stream.
+
+        Raises httpcore.ConnectError if nothing listens, and what `connect` raises."""
         threads = ThreadPoolExecutor(3, thread_name_prefix="port")
         loop = asyncio.get_running_loop()
         opening = loop.run_in_executor(threads, copy_context().run, connect)
@@ -76,12 +78,12 @@ class JobStream(httpcore.AsyncNetworkStream):
             if not self._connected.done():
                 why = self._said.decode(errors="replace").strip() or "the connection to the job ended at once"
                 self._connected.set_exception(httpcore.ConnectError(why))
-                self._connected.exception()  # who opened it may have gone
+                self._connected.exception()  # marks it as retrieved: the opener may have gone
             if self._pieces.empty():
-                self._pieces.put_nowait(b"")  # wakes who reads
+                self._pieces.put_nowait(b"")  # wakes the reader
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Nothing: it has ended."""
+        """Return the next bytes; none: the stream has ended."""
         if not self._rest and not (self._ended and self._pieces.empty()):
             try:
                 async with asyncio.timeout(timeout):
@@ -105,7 +107,7 @@ class JobStream(httpcore.AsyncNetworkStream):
         self.close()
 
     def close(self) -> None:
-        """The relay ends soon after; nobody waits for it."""
+        """Close the stream without waiting: the relay ends soon after."""
         if self._closed:
             return
         self._closed = True
@@ -125,7 +127,7 @@ def _close_late(done: asyncio.Future[OpenTerminal], threads: ThreadPoolExecutor)
 
 
 class JobNetwork(httpcore.AsyncNetworkBackend):
-    """For a pool of connections to one port."""
+    """Network backend for a pool of connections to one port."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect

@@ -1,4 +1,4 @@
-"""The way from the service to a job's port: a ticket for the origin of that port."""
+"""Routes that lead to a job's port, by a ticket for its origin."""
 
 from __future__ import annotations
 

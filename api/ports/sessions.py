@@ -1,5 +1,7 @@
-"""Who may use a job's port: a ticket that is good once is traded at the port's own origin for a cookie of that origin.
-Both are kept in memory: they end with the service, and a new ticket is one click away."""
+"""Tickets and sessions for ports of jobs.
+
+A ticket is valid once: at the port's own origin it is exchanged for a cookie of that origin. Both are kept in memory:
+they end with the service, and a new ticket is one click away."""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ class PortSession:
     key: PortKey
     actor: Actor
     grant: Grant | None
-    """By which the person is known; None: by the account at the other end of each connection."""
+    """Proof of the person's identity; None: the account at the other end of each connection."""
     ends: float
 
 
 class PortSessions:
-    """All calls are from the event loop."""
+    """Tickets and sessions of all ports. All calls are from the event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -37,13 +39,15 @@ class PortSessions:
         self._sessions: OrderedDict[str, PortSession] = OrderedDict()
 
     def ticket(self, key: PortKey, actor: Actor, grant: Grant | None) -> tuple[str, float]:
-        """A ticket, and when it ends."""
+        """Return a ticket, and when it ends."""
         now = self._clock()
         ends = now + TICKET_S
         return _keep(self._tickets, PortSession(key, actor, grant, ends), _TICKETS), ends
 
     def enter(self, key: PortKey, ticket: str) -> tuple[str, float] | None:
-        """The cookie for a ticket, and for how many seconds it is good; None: the ticket is not, or not any more."""
+        """Return the cookie for a ticket, and for how many seconds it is valid.
+
+        None: the ticket is not valid, or not any more."""
         found = self._tickets.pop(digest_of(ticket), None)
         now = self._clock()
         if found is None or found.key != key or found.ends <= now:
@@ -57,14 +61,14 @@ class PortSessions:
         return found if found is not None and found.key == key and found.ends > self._clock() else None
 
     def forget(self, job_id: str) -> None:
-        """Its job has ended."""
+        """Forget the tickets and sessions of a job that has ended."""
         for kept in (self._tickets, self._sessions):
             for digest in [digest for digest, each in kept.items() if each.key.job_id == job_id]:
                 del kept[digest]
 
 
 def _keep(kept: OrderedDict[str, PortSession], session: PortSession, most: int) -> str:
-    """The secret under which it is kept. The oldest makes room."""
+    """Keep a session, and return its secret. Above `most` entries the oldest is dropped."""
     secret = secrets.token_urlsafe(32)
     kept[digest_of(secret)] = session
     while len(kept) > most:

@@ -1,4 +1,7 @@
-"""WebSockets passed on to a job's port, message by message: each side has its own handshake, pings and compression."""
+"""Forwarding of WebSockets to a job's port, message by message.
+
+Each side has its own handshake, pings and compression.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from schedulearn.api.ports.http import JobGone
 from schedulearn.api.ports.relay import JobStream
 
 LARGEST = 64 << 20
-"""Bytes of one message from a job."""
+"""Maximum bytes of one message from a job."""
 _READ = 64 << 10
 _HANDSHAKE_S = 60.0
 _LOOK_S = 5.0
@@ -30,7 +33,7 @@ _SENDABLE = {1000, 1001, 1002, 1003, *range(1007, 1015), *range(3000, 5000)}
 
 
 class SocketRelay:
-    """One WebSocket of a browser, and the one to the job that belongs to it."""
+    """Relay between a WebSocket of a browser and its counterpart to the job."""
 
     def __init__(
         self, stream: JobStream, scope: Scope, receive: Receive, send: Send, idle_s: float, known: Callable[[], bool]
@@ -43,7 +46,7 @@ class SocketRelay:
         self._kind = Opcode.TEXT
 
     async def run(self, headers: list[tuple[bytes, bytes]], origin: Origin) -> None:
-        """Until one side ends. Raises JobGone if the job never answers the handshake."""
+        """Relay until one side ends. Raises JobGone if the job never answers the handshake."""
         await self._receive()  # websocket.connect
         async with asyncio.timeout(_HANDSHAKE_S):
             answer = await self._shake_hands(headers, origin)
@@ -56,10 +59,10 @@ class SocketRelay:
             await self._send({"type": "websocket.accept", "subprotocol": self._job.subprotocol, "headers": cookies})
             await until_one_ends(self._to_browser(), self._to_job(), self._watch())
         except OSError:
-            pass  # the browser has gone, as the server says it
+            pass  # raised by the server when the browser has gone
 
     async def _shake_hands(self, headers: list[tuple[bytes, bytes]], origin: Origin) -> Response:
-        """The job's answer to the handshake."""
+        """Return the job's response to the handshake."""
         wanted = [Subprotocol(each) for each in self._scope["subprotocols"]] or None
         self._job = ClientProtocol(parse_uri(f"ws://localhost:{origin.port}/"), subprotocols=wanted, max_size=LARGEST)
         request = self._job.connect()
@@ -108,7 +111,7 @@ class SocketRelay:
         await self._send({"type": "websocket.close", "code": code, "reason": self._job.close_reason or ""})
 
     def _message(self, frame: Frame) -> Message | None:
-        """What a frame completes."""
+        """Return the message that a frame completes, if any."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._kind, self._parts = frame.opcode, []
         elif frame.opcode is not Opcode.CONT:
@@ -140,7 +143,7 @@ class SocketRelay:
             await self._flush()
 
     async def _watch(self) -> None:
-        """Ends a socket in which nothing happens, or whose user is not known any more."""
+        """End a socket that is idle, or whose user is no longer known."""
         while self._known():
             if self._idle_s and time.monotonic() - self._active > self._idle_s:
                 why = f"nothing happened here for {self._idle_s:.0f} s"
@@ -164,5 +167,5 @@ class SocketRelay:
 
 
 def _sendable(code: int) -> int:
-    """A code that may stand in a close frame, for one that stands for how a socket ended."""
+    """Return a code allowed in a close frame, for one that says how a socket ended."""
     return code if code in _SENDABLE else _NORMAL if code == _NO_STATUS else _GOING_AWAY

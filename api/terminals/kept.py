@@ -1,4 +1,7 @@
-"""Terminals that outlive their socket for a while, so that a page finds its shell again after a reload."""
+"""Terminals that outlive their socket for a while.
+
+A page finds its shell again after a reload.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
 TAIL = 256 << 10
-"""Bytes of output that are shown again to whoever comes back."""
+"""Maximum bytes of output that are shown again to a client that comes back."""
 AHEAD = 256 << 10
-"""Bytes that are read before they were sent: then the command waits, as it would for any slow terminal."""
+"""Maximum bytes that are read but not yet sent.
+
+At that point the command waits, as it would for any slow terminal."""
 
 
 class Output:
@@ -27,7 +32,7 @@ class Output:
         self._tail = tail
         self._pieces: deque[bytes] = deque()
         self._shown = 0
-        """How many of the pieces that are there were sent to the present socket."""
+        """Number of the present pieces that were sent to the current socket."""
         self._size = self._unshown = 0
         self._code: int | None = None
         self._fault: BaseException | None = None
@@ -37,7 +42,9 @@ class Output:
         self._reading = asyncio.create_task(self._read())
 
     async def show(self, send: Callable[[bytes], Awaitable[None]]) -> int:
-        """Sends what is kept and all that comes; the exit code. Raises what the terminal or `send` raises."""
+        """Send what is kept and all that comes, and return the exit code.
+
+        Raises what the terminal or `send` raises."""
         self.attached, self._shown, self._unshown = True, 0, self._size
         try:
             while True:
@@ -80,7 +87,7 @@ class Output:
         self._changed.set()
 
     def _trim(self) -> None:
-        """Forgets the oldest pieces, but none that the present socket still has to get."""
+        """Forget the oldest pieces, except those that the current socket still has to get."""
         while self._size > self._tail and self._pieces and (not self.attached or self._shown > 0):
             self._size -= len(self._pieces.popleft())
             self._shown -= 1 if self.attached else 0
@@ -93,7 +100,7 @@ class Output:
 
 
 class Shell:
-    """A terminal of somebody in a job, with its output and its threads. `keeps`: it may be found again."""
+    """Terminal of a user in a job, with its output and its threads. `keeps`: it may be found again."""
 
     def __init__(
         self, opened: OpenTerminal, threads: ThreadPoolExecutor, job_id: str, user: str, *, keeps: bool
@@ -106,17 +113,17 @@ class Shell:
         self.keeps = keeps
         self.output = Output(opened, threads, TAIL if keeps else 0)
         self.taken = asyncio.Event()
-        """Somebody shows it elsewhere now."""
+        """Set when it is shown elsewhere."""
 
     def close(self) -> None:
-        """Not awaited: the closing of a service cancels whatever is."""
+        """Close it without awaiting: a service that stops cancels what is awaited."""
         self.output.stop()
         self.threads.submit(self.opened.close)
         self.threads.shutdown(wait=False)
 
 
 class KeptShells:
-    """Shells by their ids, those that somebody looks at included."""
+    """Shells by their ids, including those that are shown now."""
 
     def __init__(self) -> None:
         self._shells: dict[str, Shell] = {}
@@ -126,7 +133,7 @@ class KeptShells:
         self._shells[shell.id] = shell
 
     def find(self, shell_id: str, job_id: str, user: str) -> Shell:
-        """The shell, which is no longer about to end. Raises NotFoundError, also for somebody else's."""
+        """Return a shell, and cancel its end. Raises NotFoundError, also for another user's."""
         shell = self._shells.get(shell_id)
         if shell is None or shell.job_id != job_id or shell.user != user:
             raise NotFoundError("that shell has ended")
@@ -137,7 +144,7 @@ class KeptShells:
         return shell
 
     def leave(self, shell: Shell, seconds: float) -> None:
-        """Nobody looks at it any more: it ends in so many seconds."""
+        """End a shell in `seconds`: nobody looks at it any more."""
         self._ends[shell.id] = asyncio.get_running_loop().call_later(seconds, self.end, shell)
 
     def end(self, shell: Shell) -> None:

@@ -1,4 +1,7 @@
-"""What goes over the socket of a terminal, beside the bytes of input and output: short JSON texts."""
+"""JSON messages on the socket of a terminal.
+
+They are short texts, beside the bytes of input and output.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.runtimes.terminals.contract import Size
 
 LONGEST = 64 << 10
-"""Bytes of one message to the service."""
+"""Maximum bytes of one message to the service."""
 _COMMAND = 32 << 10
 
 Characters = Annotated[int, Field(ge=1, le=1000)]
@@ -42,9 +45,11 @@ class OpenIn(BaseModel):
     terminal: SizeIn | None = None
     """None: pipes."""
     keep: bool = False
-    """It goes on for a while when the socket breaks, and is found again by the id that the answer tells."""
+    """Whether it goes on for a while when the socket breaks.
+
+    The response has the id by which it is found again."""
     resume: str | None = Field(default=None, max_length=100)
-    """Id of such a one, in place of all the rest."""
+    """Id of a kept terminal, in place of all other fields."""
 
 
 class ControlIn(BaseModel):
@@ -55,11 +60,11 @@ class ControlIn(BaseModel):
     resize: SizeIn | None = None
     end_input: bool = False
     end: bool = False
-    """What runs here ends now, also if it was to be kept."""
+    """End what runs here now, even if it was to be kept."""
 
 
 def open_in(text: str) -> OpenIn:
-    """Raises InvalidError."""
+    """Parse the first message. Raises InvalidError."""
     try:
         wish = OpenIn.model_validate_json(text)
     except ValidationError as error:
@@ -74,7 +79,7 @@ def open_in(text: str) -> OpenIn:
 
 
 def control_in(text: str) -> ControlIn:
-    """Raises InvalidError."""
+    """Parse a later message. Raises InvalidError."""
     try:
         return ControlIn.model_validate_json(text)
     except ValidationError as error:

@@ -1,5 +1,7 @@
-"""`WS /api/v1/jobs/{id}/exec`: a command in a running job. Bytes of output go out with the number of their stream in
-front of them, bytes of input come in as they are, and texts of JSON say the rest (`messages.py`)."""
+"""Routes for commands in running jobs: `WS /api/v1/jobs/{id}/exec`.
+
+Output is sent as bytes, with the number of its stream in front. Input comes as plain bytes. JSON texts say the rest
+(`messages.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
 router = APIRouter(tags=["jobs"])
 
-_FIRST_S = 15.0  # within which a client says what it wants
+_FIRST_S = 15.0  # seconds in which a client must say what it wants
 _REVOKED = 4401
 """Code of a socket whose token was revoked; what runs there ends."""
 
@@ -40,7 +42,7 @@ class _Idle(SchedulearnError):
 
 
 class _Ended(Exception):
-    """Whoever opened it is done with it."""
+    """The client is done with its terminal."""
 
 
 class _Taken(SchedulearnError):
@@ -77,7 +79,7 @@ async def exec_socket(socket: WebSocket, job_id: str) -> None:
     except _Ended:
         pass
     except _Taken as taken:
-        shell = None  # whoever has it now ends it
+        shell = None  # the socket that has it now ends it
         await _refuse(socket, taken)
     except SchedulearnError as error:
         await _refuse(socket, error)
@@ -89,7 +91,7 @@ async def exec_socket(socket: WebSocket, job_id: str) -> None:
 
 
 async def _shell_for(socket: WebSocket, job_id: str, kept: KeptShells) -> Shell:
-    """The shell that the first message asks for. Raises SchedulearnError, WebSocketDisconnect."""
+    """Return the shell that the first message asks for. Raises SchedulearnError, WebSocketDisconnect."""
     try:
         text = await asyncio.wait_for(_text(socket), _FIRST_S)
     except TimeoutError as error:
@@ -113,13 +115,13 @@ async def _shell_for(socket: WebSocket, job_id: str, kept: KeptShells) -> Shell:
 async def _opened(socket: WebSocket, job_id: str, user: str, wish: OpenIn) -> Shell:
     size = wish.terminal.size if wish.terminal is not None else None
     cluster = cluster_of(socket)
-    context = copy_context()  # so that who asks is known in the thread too
+    context = copy_context()  # so that the user is known in the thread too
     if wish.port is None:
         make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
     else:
         make = partial(context.run, cluster.terminals.connect, job_id, wish.rank, wish.port)
     threads = ThreadPoolExecutor(3, thread_name_prefix=f"terminal-{job_id}")
-    # Its end is awaited whatever happens: a terminal that nobody holds could not be closed.
+    # Its end is always awaited: a terminal that nobody holds could not be closed.
     opening = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(threads, make))
     try:
         opened = await asyncio.shield(opening)
@@ -159,7 +161,7 @@ async def _refuse(socket: WebSocket, error: SchedulearnError) -> None:
 
 
 class _Session:
-    """What goes to and fro until one side ends."""
+    """Traffic between a socket and its terminal, until one side ends."""
 
     def __init__(self, socket: WebSocket, shell: Shell, idle_s: float) -> None:
         self._socket = socket
@@ -203,7 +205,7 @@ class _Session:
                     await loop.run_in_executor(self._threads, self._terminal.end_input)
 
     async def _watch(self) -> NoReturn:
-        """Ends a terminal in which nothing happens."""
+        """End an idle terminal."""
         while True:
             left = self._shell.output.active + self._idle_s - time.monotonic() if self._idle_s else 3600.0
             if left <= 0:

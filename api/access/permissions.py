@@ -1,4 +1,4 @@
-"""Permissions that routes require: a role, or a job or sweep of one's own."""
+"""Permissions that routes require: a role, or one's own job or sweep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Code folder of a job, packed to be sent.
 
 `.schedulearnignore` in the folder says which files are sent, else git does. Ignored files are skipped; exceeding a
-limit raises an error. Where git is missing, or does not know the folder, all `.gitignore` files in the folder are read.
+limit raises an error. Where git is missing, or does not know the folder, `.gitignore` files in and below it are read.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class ConnectionLimits:
 
 
 def raise_file_limit() -> int:
-    """Raise the limit of open files as far as allowed, and return it."""
+    """Raise the limit of open files as far as allowed, to at most _FILES, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""Routes for a job's files: outputs and checkpoints, while it runs and after."""
+"""Routes for a job's outputs and checkpoints, while it runs and after."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Output of a job's log: pieces as they come, and times of lines."""
+"""Output of a job's log: pieces as they come, times of lines."""

@@ -1,4 +1,4 @@
-"""Stream of a job's log while it grows, as text, events or over a socket."""
+"""Stream of a growing job log, as text, events or over sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports of jobs, each at an origin of its own, with a login.
+"""Ports of jobs, each at its own origin, with a login.
 
 HTTP and WebSockets are passed on.
 """

@@ -1,6 +1,6 @@
 """Forwarding of HTTP requests to a job's port.
 
-Bodies are streamed. Connections are used again for a moment.
+Bodies are streamed. Connections are reused for a few seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the service at a port's address, in place of the job's."""
+"""Pages of the service at a port's address, instead of the job's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Byte stream to a port of a job's container, carried by a terminal."""
+"""Byte stream to a port of a job's container, over a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes that lead to a job's port, by a ticket for its origin."""
+"""Routes to a job's port, by a ticket for its origin."""
 
 from __future__ import annotations
 

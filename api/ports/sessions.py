@@ -26,7 +26,7 @@ class PortSession:
     key: PortKey
     actor: Actor
     grant: Grant | None
-    """Proof of the person's identity; None: the account at the other end of each connection."""
+    """Grant that identifies the person; None: the account at the other end of each connection does."""
     ends: float
 
 

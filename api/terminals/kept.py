@@ -24,7 +24,9 @@ At that point the command waits, as it would for any slow terminal."""
 
 
 class Output:
-    """Output of a terminal: read once, shown to one socket at a time. `tail`: bytes that are kept once shown."""
+    """Output of a terminal: read once, shown to one socket at a time.
+
+    `tail`: bytes that are kept after they were shown."""
 
     def __init__(self, opened: OpenTerminal, threads: ThreadPoolExecutor, tail: int) -> None:
         self._terminal = opened.terminal

@@ -29,7 +29,7 @@ router = APIRouter(tags=["jobs"])
 
 _FIRST_S = 15.0  # seconds in which a client must say what it wants
 _REVOKED = 4401
-"""Code of a socket whose token was revoked; what runs there ends."""
+"""Close code of a socket whose token was revoked; its command ends."""
 
 
 class _TooLong(InvalidError):

@@ -30,7 +30,7 @@ from schedulearn.scheduler.errors import InvalidError
 log = logging.getLogger(__name__)
 
 FOLDER, CERT, KEY = "tls", "cert.pem", "key.pem"
-"""Folder and files in the data folder."""
+"""Folder in the data folder, and its files."""
 _YEARS = 10
 _AGAIN = timedelta(days=30)
 """Time before the end of the self-signed certificate from which a start makes another."""

@@ -12,7 +12,7 @@ from schedulearn.worker.membership import Membership, Roster
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone
 
-PARTIAL_S = 20.0  # seconds that only some workers may be told to stop, until the service says the others go on
+PARTIAL_S = 20.0  # seconds until all stop if only some are told to, and nobody says that the others go on
 
 
 class InPlaceRun(Run):

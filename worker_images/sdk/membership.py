@@ -1,9 +1,10 @@
-"""Membership of a job whose workers may come and go while it trains.
+"""Membership of a job whose workers may come and go.
 
-Each worker is a container of its own. The service decides which workers belong to the job, and tells those that ask.
-The first worker, the leader, asks all the time; new workers ask until they have joined. The leader opens a rendezvous
-(Horovod's, at a port that is free where it runs) and tells the service its address. New workers go there when they are
-ready to train. The other workers leave their step loop for it only when all new ones have arrived. See docs/adr/0013.
+They may do so while the job trains. Each worker is a container of its own. The service decides which workers belong to
+the job, and tells those that ask. The first worker, the leader, asks all the time; new workers ask until they have
+joined. The leader opens a rendezvous, and tells the service its address. It is Horovod's, at a port that is free where
+the leader runs. New workers go there when they are ready to train. The other workers leave their step loop for it only
+when all new ones have arrived. See docs/adr/0013.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Roster:
 class Membership:
     """Membership of this worker.
 
-    The main thread calls all methods; a thread of the leader listens to the service."""
+    The main thread calls all public methods; a thread of the leader listens to the service."""
 
     def __init__(self, env: Environment) -> None:
         assert env.member is not None

@@ -35,8 +35,8 @@ class Place:
         self.lost = 0.0
         """Shortfall of this epoch, in samples of the first batch.
 
-        A sample in a larger batch adds what it is worth less. The shortfall also holds what this epoch has to make up
-        for."""
+        Each sample in a larger batch adds the worth that it lacks. The debt that this epoch has to make up for is part
+        of it."""
         self.worth = 1.0
         """Worth of a sample at the current batch; 1.0 is that of a sample in the first batch."""
         self.step = 0

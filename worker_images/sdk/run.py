@@ -213,10 +213,10 @@ class Run(Place):
     # --- hooks for workers that come and go (in_place.py) ---
 
     def assemble(self) -> None:
-        """Wait for all workers, before anything is restored."""
+        """Hook called before anything is restored: wait until all workers are there."""
 
     def has_trained(self) -> None:
-        """Called after each step."""
+        """Hook called after each step."""
 
     def all_are_to_stop(self, told: float) -> bool:
         """Return whether all workers are to stop, if `told` of them were told to."""

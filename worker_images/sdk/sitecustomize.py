@@ -1,4 +1,4 @@
-"""Start of `joining` in a job's Python workers, before the image's own sitecustomize.
+"""Start of `joining` in Python workers, before the image's own sitecustomize.
 
 This module hides the image's sitecustomize, and therefore runs it. Any Python that a job runs reads this file, so its
 syntax is valid in all versions.

@@ -64,7 +64,9 @@ class ExperimentCalls(Asked[J, L, N, T]):
         return self._object("GET", f"searches/{part(sweep_id)}")
 
     def found_for(self, family: str) -> J:
-        """Return the configuration that the newest search for jobs of a family found. Raises NotFound."""
+        """Return the configuration that the newest search for jobs of a family found.
+
+        Raises ApiError with the code `not_found` if there is none."""
         return self._object("GET", "searches/default", params={"family": family})
 
     def advise(self, spec: Mapping[str, Any]) -> J:

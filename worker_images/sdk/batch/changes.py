@@ -123,4 +123,4 @@ class BatchChanges:
             run.go_back(state["progress"])
             self.rate.second_moment = state["second_moment"]
         if run.instruments is not None:
-            run.instruments.meter.noise.restore(())  # what was measured since says nothing about these weights
+            run.instruments.meter.noise.restore(())  # measurements since then say nothing about these weights

@@ -14,7 +14,7 @@ import torch
 from schedulearn.metrics.model.memory import samples_that_fit
 
 LOOKS = 3
-"""Micro-steps of each size that are measured: asking PyTorch takes a tenth of a millisecond."""
+"""Number of micro-steps of each size that are measured: asking PyTorch takes 0.1 ms."""
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)")
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _GB = 1e9

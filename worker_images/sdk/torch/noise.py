@@ -23,7 +23,9 @@ class TorchNoiseMeter(NoiseMeter):
 
     @property
     def due(self) -> bool:
-        """Whether the next step is measured: not in Adam's first steps, which it scales by few gradients."""
+        """Whether the next step is measured.
+
+        Adam's first steps are not: it scales them by very few gradients."""
         return super().due and (self.optimizer is None or not self._begins())
 
     @property

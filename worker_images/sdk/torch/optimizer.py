@@ -67,7 +67,7 @@ class TorchInstruments(Instruments):
         self._accumulation = Accumulation(self._arrived)
         self._computed_at = 0.0
         self._averaged_sqr: list[Any] = []
-        """g|^2 of this step's averaged gradients, by bucket."""
+        """Squared norms |g|^2 of this step's averaged gradients, by bucket."""
         self._ends_backward = False
         """Whether this call of backward will call `_end_backward`."""
         self.clock = GpuClock()
@@ -97,7 +97,7 @@ class TorchInstruments(Instruments):
         return device if device is not None and device.type == "cuda" else None
 
     def settle(self) -> None:
-        """Start the step's clock, before the data of the next micro-step are fetched."""
+        """Start the step's clock on a GPU, before the data of the next micro-step are fetched."""
         if self.gpu is not None and (self.this is None or self.this.last):
             self.clock.begin(self.gpu)
 

@@ -25,7 +25,7 @@ from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
-from schedulearn.scheduler.control.sweeps import Sweeps
+from schedulearn.scheduler.control.sweeps import Sweeps, advance_sweeps
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -268,19 +268,19 @@ class Cluster:
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             unused_since=self.terminals.unused_since,
-            record_results=RunResults(
-                self.db,
-                chosen.gpu_prices,
-                self.monitor.mean_utilization,
-                self.resources,
-                self.monitor.is_energy_counted,
-            ).record,
             memory_of=self.resources.memory,
             said=self.logs.said,
             follow_clock=self.clock_watch.look,
-            is_disk_low=partial(is_low, self.data_dir),
             timing=self._timing,
         )
+        self.run_results = RunResults(
+            self.db,
+            chosen.gpu_prices,
+            self.monitor.mean_utilization,
+            self.resources,
+            self.monitor.is_energy_counted,
+        )
+        self.loop.advances.append(self._advance_sweeps)
         self.forecaster = Forecaster(
             self.db,
             self.service.current_policy,
@@ -305,6 +305,10 @@ class Cluster:
                 self._wake.set,
                 settle_s=chosen.scale_window if chosen.initial_hosts is None else 0.0,
             )
+
+    def _advance_sweeps(self, now: float) -> bool:
+        unsettled = self.run_results.record(now)  # before a sweep ends: then its runs are not looked at any more
+        return advance_sweeps(self.db, now, self.service.quotas.now(), partial(is_low, self.data_dir), unsettled)
 
     @property
     def containers_reach_us(self) -> bool:

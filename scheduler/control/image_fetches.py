@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.planning.image_fetching import (
     SOON_S,
-    Decision,
+    ImagePlan,
     fetch_hosts,
     how_long,
     is_stalled,
@@ -119,7 +119,7 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     return refused_fetches(jobs, why)
 
 
-def follow(db: Database, images: Images, decision: Decision, in_service: Set[str], now: float) -> None:
+def follow(db: Database, images: Images, decision: ImagePlan, in_service: Set[str], now: float) -> None:
     """Begins the looks and fetches that `decision` asks for, and goes on with those under way on hosts that are
     neither closed nor lost, `in_service`."""
     images.look(sorted(decision.look))

@@ -1,7 +1,8 @@
-"""The scheduling loop: load, decide, apply with guards, act. Level-triggered: any turn may be the first.
+"""Scheduling loop: observe, reconcile, snapshot, decide, apply, act, follow up.
 
-A turn never waits for an engine (agents observe and act on their own threads) and no transaction spans a decision
-or a call to one. Changes that were decided on what is no longer so are dropped, and the next turn decides anew.
+It is level-triggered: any cycle may be the first. A cycle never waits for an engine (agents observe and act on their
+own threads), and no transaction spans a decision or a call to one. Changes that were decided on an older state are
+dropped, and the next cycle decides anew.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +22,6 @@ from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, change
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
-from schedulearn.scheduler.control.sweeps import advance_sweeps
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.control.write_findings import evict, write_findings
 from schedulearn.scheduler.core.cluster_state import ClusterState, Task
@@ -41,20 +42,19 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import (
     nothing_said,
 )
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
-from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only, without_cpu_only
+from schedulearn.scheduler.core.pipeline import decide, layers
+from schedulearn.scheduler.core.planning.cpu_only import CpuOnly
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
-from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
-from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.image_fetching import WithImages
 from schedulearn.scheduler.core.planning.nearly_done import NearlyDone
 from schedulearn.scheduler.core.planning.placement import GpuMemory, gpu_memory
 from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
-from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
+from schedulearn.scheduler.core.planning.quotas import Quotas
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
-from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
-from schedulearn.scheduler.core.wanted_types import plan_by_type
-from schedulearn.scheduler.errors import FailingError, SchedulearnError, StalledError, StartingError
+from schedulearn.scheduler.errors import FailingError, PolicyFault, SchedulearnError, StalledError, StartingError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -78,6 +78,10 @@ _FAILED_TURNS = 2  # in a row, after which the loop counts as failing
 _LATE_S = 10.0  # that a turn may be overdue, or `interval` where that is longer; then the loop counts as stalled
 
 
+Advance = Callable[[float], bool]
+"""Called with the time of a scheduling cycle; returns whether it changed jobs."""
+
+
 @dataclass
 class LoopStats:
     """For people and Prometheus."""
@@ -85,6 +89,48 @@ class LoopStats:
     decisions: int = 0
     decision_seconds: float = 0.0  # in all
     policy_error: str = ""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What hosts show in one cycle."""
+
+    now: float
+    statuses: Mapping[str, HostStatus]
+    observations: Mapping[str, Observation]
+    """Of the hosts that answer."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """What the decision of one cycle rests on."""
+
+    snapshot: Snapshot
+    ready: Set[str]
+    """Hosts that answer, and show no container that was given up."""
+    memory: GpuMemory | None
+    resting: Mapping[str, float]
+    """Job that may not start yet -> when it may."""
+    awaits_profiles: bool
+    quotas: Quotas
+    cpu_only: CpuOnly
+    with_images: WithImages
+
+
+class _Phases:
+    """Durations of the phases of one cycle."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._seconds[name] = time.perf_counter() - began
+
+    def __str__(self) -> str:
+        return ", ".join(f"{1e3 * seconds:.1f} ms to {name}" for name, seconds in self._seconds.items())
 
 
 class SchedulerLoop:
@@ -108,11 +154,9 @@ class SchedulerLoop:
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         unused_since: UnusedSince = always_used,
-        record_results: Callable[[float], Set[str]] = lambda now: frozenset(),
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         said: Callable[[str], bytes | None] = nothing_said,
         follow_clock: Callable[[], None] = lambda: None,
-        is_disk_low: Callable[[], bool] = lambda: False,
         timing: Timing = MACHINE,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -131,11 +175,9 @@ class SchedulerLoop:
         self.policy = policy
         self._quotas = quotas
         self._unused_since = unused_since
-        self._record_results = record_results
         self._memory_of = memory_of
         self._said = said
         self._follow_clock = follow_clock
-        self._is_disk_low = is_disk_low
         self.interval_s = settings.interval
         self._bind_numa = settings.bind_numa
         self._sys_nice = settings.sys_nice
@@ -147,6 +189,8 @@ class SchedulerLoop:
         self.clock = timing.clock
         self._monotonic = timing.monotonic
         self.stats = LoopStats()
+        self.advances: list[Advance] = []
+        """What features do in each cycle, once what became of jobs is stored."""
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
         self.utility: float | None = None
@@ -222,83 +266,45 @@ class SchedulerLoop:
         return self._rest_s
 
     def turn(self) -> None:
-        """One turn: see what runs, decide, apply, and begin what follows from it."""
+        """Run one scheduling cycle, and log how long its phases took."""
         self._follow_clock()
-        now = self.clock()
         self._hurried = False
-        self.agents = self._agents_now()  # the same for the whole turn, like what they observe
+        phases = _Phases()
+        with phases.timed("observe"):
+            seen = self._observe()
+        with phases.timed("reconcile"):
+            state = self._reconcile(seen)
+        with phases.timed("snapshot"):
+            policy = self.policy()
+            view = self._view(policy, state, seen)
+        with phases.timed("decide"):
+            plan = self._decide(policy, view)
+        with phases.timed("apply"):
+            state = self._apply(state, view, plan, seen)
+        with phases.timed("act"):
+            self._act(state, seen)
+        with phases.timed("follow up"):
+            self._follow_up(state, seen)
+        self._rest_s = self._until_next(state, plan, view.resting, view.awaits_profiles, seen.now)
+        log.debug("a scheduling cycle took %s", phases)
+
+    def _observe(self) -> _Seen:
+        """What hosts show, the same for the whole cycle."""
+        now = self.clock()
+        self.agents = self._agents_now()
         statuses = {host_id: agent.status for host_id, agent in self.agents.items()}  # once: they change meanwhile
         observations = {
             host_id: status.observation for host_id, status in statuses.items() if status.observation is not None
         }
-        state = self._write_down_what_is_seen(observations, statuses, now)
-        ready = self._ready_hosts(state, observations)
-        self.profiles.follow(state.jobs)
-        policy = self.policy()
-        resting = next_tries(state.jobs, now)
-        awaited = self.profiles.awaited() if policy.resizes else frozenset()
-        memory = self._memory_of_gpus(state) if policy.shares_gpus else None
-        self._settling = self._monitor.settling(state.gpus, state.tasks)
-        images = Images(self.agents, state.jobs)
-        snapshot = build_snapshot(
-            state, ready, self.utilization, now, self.profiles.get, policy.resizes, awaited=awaited,
-            resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
-            unfit=images.unfit,
-        )  # fmt: skip
-        facts = {host_id: status.facts for host_id, status in statuses.items()}
-        quotas = self._quotas()
-        cpu_only = CpuOnly(
-            state, ready, facts, self._cpu_jobs, images.is_there, resting.keys(), quotas,
-            several_users=any(not job.required_gpus for job in snapshot.jobs) and self._has_accounts(), now=now,
-        )  # fmt: skip
+        return _Seen(now, statuses, observations)
 
-        def ask(seen: Snapshot) -> Plan | None:
-            plan = plan_within(lambda bounded: self._decide(policy, bounded, cpu_only), seen, quotas)
-            return plan if plan is None or self._rule is None else with_hosts_wanted(plan, seen, self._rule)
-
-        decision = decide(ask, snapshot, images.is_there, images.soon)
-        plan = decision.plan
-        if plan is not None:
-            state = self._apply(state, snapshot, plan, ready, now, memory or GpuMemory())
-            # Before the hosts have shown themselves all seem to lack GPUs.
-            if observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
-                queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
-                self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
-        in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
-        follow(self.db, Images(self.agents, state.jobs), decision, in_service, now)
-        tell_resizes(self.db, state.jobs, snapshot.jobs, now)
-        actions = HostActions(
-            self.db,
-            self.agents,
-            state,
-            observations,
-            self._suspended,
-            self._share,
-            self.data_sets,
-            self._writable,
-            self.job_env,
-            self._code_path,
-            self._bind_numa,
-            self._sys_nice,
-        )
-        self.db.confirm_lead()  # a service that slept since may have been replaced
-        actions.begin(now)
-        self._monitor.notice(state.gpus, state.tasks, observations)
-        self._silence.look(now)
-        if moves := hang_moves(state.jobs, self._hangs.look(now, observations.keys()), self._on_hang):
-            self.db.write(lambda conn: write_findings(conn, moves, now))
-            self.wake()
-        self._rest_s = self._until_next(state, plan, resting, bool(awaited), now)
-
-    def _write_down_what_is_seen(
-        self, observations: Mapping[str, Observation], statuses: Mapping[str, HostStatus], now: float
-    ) -> ClusterState:
-        """What hosts show, which are lost or back, which jobs must leave where they are, and which runs of sweeps are
-        next; the state after that."""
+    def _reconcile(self, seen: _Seen) -> ClusterState:
+        """Store what became of tasks, jobs and hosts, and let features act on it. Returns the state after that."""
+        now = seen.now
         with self.db.read() as conn:
             state = load_cluster_state(conn)
             ended = ended_beside_live(conn, state)
-        if findings := self._findings(state, ended, observations, statuses, now):
+        if findings := self._findings(state, ended, seen.observations, seen.statuses, now):
             failures = changes_after(findings, state.hosts, state.gpus, now)
 
             def write(conn: Connection) -> None:
@@ -312,7 +318,7 @@ class SchedulerLoop:
             state = self._load()
         silent = {
             host_id: Silence(status.silent_since, status.error)
-            for host_id, status in statuses.items()
+            for host_id, status in seen.statuses.items()
             if status.observation is None
         }
         if changes := liveness_changes(state.hosts, silent, now, self.host_grace_s):
@@ -323,10 +329,101 @@ class SchedulerLoop:
         if lost := hopeless(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
-        unsettled = self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
-        if advance_sweeps(self.db, now, self._quotas(), self._is_disk_low, unsettled):
+        changed = [advance(now) for advance in self.advances]
+        if any(changed):
             state = self._load()
         return state
+
+    def _view(self, policy: Policy, state: ClusterState, seen: _Seen) -> _View:
+        """What the decision of this cycle rests on."""
+        ready = self._ready_hosts(state, seen.observations)
+        self.profiles.follow(state.jobs)
+        resting = next_tries(state.jobs, seen.now)
+        awaited = self.profiles.awaited() if policy.resizes else frozenset()
+        memory = self._memory_of_gpus(state) if policy.shares_gpus else None
+        self._settling = self._monitor.settling(state.gpus, state.tasks)
+        images = Images(self.agents, state.jobs)
+        snapshot = build_snapshot(
+            state, ready, self.utilization, seen.now, self.profiles.get, policy.resizes, awaited=awaited,
+            resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
+            unfit=images.unfit,
+        )  # fmt: skip
+        quotas = self._quotas()
+        cpu_only = CpuOnly(
+            state, ready, {host_id: status.facts for host_id, status in seen.statuses.items()}, self._cpu_jobs,
+            images.is_there, resting.keys(), quotas,
+            several_users=any(not job.required_gpus for job in snapshot.jobs) and self._has_accounts(), now=seen.now,
+        )  # fmt: skip
+        with_images = WithImages(images.is_there, images.soon)
+        return _View(snapshot, ready, memory, resting, bool(awaited), quotas, cpu_only, with_images)
+
+    def _decide(self, policy: Policy, view: _View) -> Plan | None:
+        """The plan for all jobs; None if the policy failed or broke a rule, which leaves everything as it is."""
+
+        def ask(snapshot: Snapshot) -> Plan:
+            began = time.perf_counter()
+            try:
+                return policy.allocate(snapshot)
+            finally:
+                self.stats.decisions += 1
+                self.stats.decision_seconds += time.perf_counter() - began
+
+        plan, problem = None, ""
+        try:
+            chosen = layers(quotas=view.quotas, rule=self._rule, cpu_only=view.cpu_only, images=view.with_images)
+            plan = decide(ask, view.snapshot, chosen)
+        except PolicyFault as fault:
+            problem = str(fault)
+        except Exception as error:
+            log.exception("the policy failed")
+            problem = f"it raised {type(error).__name__}: {error}"
+        if problem and problem != self.stats.policy_error:
+            now, kind = view.snapshot.now, "policy.refused"
+            log.error("the policy's plan is refused: %s", problem)
+            self.db.write(lambda db: repository.add_event(db, now, kind, code="policy_fault", message=problem))
+        self.stats.policy_error = problem
+        return plan
+
+    def _apply(self, state: ClusterState, view: _View, plan: Plan | None, seen: _Seen) -> ClusterState:
+        """Claim what the plan gives, and fetch the images that it lacks. Returns the state after that."""
+        now = seen.now
+        if plan is not None:
+            state = self._claim(state, view, plan, now)
+            # Before the hosts have shown themselves all seem to lack GPUs.
+            if seen.observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
+                queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
+                self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
+        in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
+        follow(self.db, Images(self.agents, state.jobs), view.with_images.last, in_service, now)
+        tell_resizes(self.db, state.jobs, view.snapshot.jobs, now)
+        return state
+
+    def _act(self, state: ClusterState, seen: _Seen) -> None:
+        """Begin what makes hosts show what the state says."""
+        actions = HostActions(
+            self.db,
+            self.agents,
+            state,
+            seen.observations,
+            self._suspended,
+            self._share,
+            self.data_sets,
+            self._writable,
+            self.job_env,
+            self._code_path,
+            self._bind_numa,
+            self._sys_nice,
+        )
+        self.db.confirm_lead()  # a service that slept since may have been replaced
+        actions.begin(seen.now)
+
+    def _follow_up(self, state: ClusterState, seen: _Seen) -> None:
+        """Look for jobs that report nothing or hang, and for GPUs that were left."""
+        self._monitor.notice(state.gpus, state.tasks, seen.observations)
+        self._silence.look(seen.now)
+        if moves := hang_moves(state.jobs, self._hangs.look(seen.now, seen.observations.keys()), self._on_hang):
+            self.db.write(lambda conn: write_findings(conn, moves, seen.now))
+            self.wake()
 
     def _load(self) -> ClusterState:
         with self.db.read() as conn:
@@ -400,26 +497,6 @@ class SchedulerLoop:
                 gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({status.error})"
         return gone
 
-    def _decide(self, policy: Policy, snapshot: Snapshot, cpu_only: CpuOnly) -> Plan | None:
-        """The policy's plan, with the jobs that it does not see; None if it failed or broke a rule, which leaves
-        everything as it is."""
-        began = time.perf_counter()
-        seen = without_cpu_only(snapshot)
-        try:
-            plan = plan_by_type(policy.allocate, seen)
-            faults = plan_faults(seen, plan)
-        except Exception as error:
-            log.exception("the policy failed")
-            faults = [f"it raised {type(error).__name__}: {error}"]
-        self.stats.decisions += 1
-        self.stats.decision_seconds += time.perf_counter() - began
-        problem, kind = "; ".join(faults[:3]), "policy.refused"
-        if problem and problem != self.stats.policy_error:
-            log.error("the policy's plan is refused: %s", problem)
-            self.db.write(lambda db: repository.add_event(db, snapshot.now, kind, code="policy_fault", message=problem))
-        self.stats.policy_error = problem
-        return None if problem else with_cpu_only(plan, snapshot, cpu_only)
-
     def _has_accounts(self) -> bool:
         with self.db.read() as conn:
             return has_accounts(conn)
@@ -428,10 +505,9 @@ class SchedulerLoop:
         with self.db.read() as conn:
             return gpu_memory(state, predicted_needs(conn, state.jobs, hints=self.profiles.hints))
 
-    def _apply(
-        self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float, memory: GpuMemory
-    ) -> ClusterState:
-        """Claims what the plan gives; the state after that."""
+    def _claim(self, state: ClusterState, view: _View, plan: Plan, now: float) -> ClusterState:
+        """Claim what the plan gives. Returns the state after that."""
+        snapshot, ready, memory = view.snapshot, view.ready, view.memory or GpuMemory()
         waiting = with_what_is_missing(
             plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling
         )

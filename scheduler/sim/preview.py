@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota, policy_plan_within
-from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.wanted_types import gpus_for, plan_by_type
+from schedulearn.scheduler.core.pipeline import decide, layers
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.wanted_types import gpus_for
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Outcome
@@ -78,10 +79,8 @@ def play(
     always_on: Set[str] = frozenset(),
     quotas: Quotas = NO_QUOTAS,
 ) -> Played:
-    """Simulate from `snapshot` on. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
-    plan = policy_plan_within(lambda seen: plan_by_type(policy.allocate, seen), snapshot, quotas)
-    if faults := plan_faults(snapshot, plan):
-        raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
+    """Simulate from `snapshot` on. Raises what the policy raises, and PolicyFault for one that makes faulty plans."""
+    plan = decide(policy.allocate, snapshot, layers(quotas=quotas))
     changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
     found = forecast(
         policy,

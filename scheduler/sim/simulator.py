@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
-from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, policy_plan_within
-from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.pipeline import decide, layers
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.profile import TRIES
-from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.memory import Memory
 from schedulearn.scheduler.sim.jobs.sharing import paces
@@ -79,7 +78,6 @@ class Simulation:
     ) -> None:
         """`start`: None: the last tick of the conditions' interval before the first job. `quotas`: with usage as of
         now."""
-        self.quotas = quotas
         self.policy, self.hosts = policy, tuple(hosts)
         self.conditions = conditions or Conditions()
         self.progress = progress
@@ -89,6 +87,7 @@ class Simulation:
         self.types = {host.id: host.gpu_type for host in hosts}
         self._gpus_of = {host.id: host.gpus or host.parked_gpus for host in hosts}
         self.switch = HostSwitch(hosts, self.conditions, self.now) if self.conditions.scaling else None
+        self._layers = layers(quotas=quotas, rule=self.switch.rule if self.switch is not None else None)
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
         self.outcomes: list[Outcome] = []
@@ -112,7 +111,7 @@ class Simulation:
     def run(self) -> Run:
         """Run the simulation and return its result.
 
-        Raises RuntimeError for a policy that makes faulty plans, and any error of the policy. `result` then returns
+        Raises PolicyFault for a policy that makes faulty plans, and any error of the policy. `result` then returns
         what happened until then.
         """
         while self._arrivals and self._arrivals[-1].running is not None and self._is_due(self._next_arrival()):
@@ -287,11 +286,9 @@ class Simulation:
                 self._schedule(training)
         snapshot = self.snapshot()
         began = time.perf_counter()
-        plan = policy_plan_within(lambda seen: plan_by_type(self.policy.allocate, seen), snapshot, self.quotas)
+        plan = decide(self.policy.allocate, snapshot, self._layers)
         self.decision_seconds.append(time.perf_counter() - began)
-        if faults := plan_faults(snapshot, plan):
-            raise RuntimeError(f"{self.policy.name} made a faulty plan: {'; '.join(faults[:3])}")
-        self._apply(plan if self.switch is None else with_hosts_wanted(plan, snapshot, self.switch.rule))
+        self._apply(plan)
         return any(training.allocation for training in self.active.values())
 
     def _apply(self, plan: Plan) -> None:

@@ -168,9 +168,12 @@ def without_cpu_only(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.required_gpus))
 
 
-def with_cpu_only(plan: Plan, snapshot: Snapshot, cpu_only: CpuOnly) -> Plan:
-    """The plan of a policy, with those of the snapshot's jobs that need no GPUs: they get none, on their host. A job
-    that is not in the snapshot takes no place: its image is still fetched, or it waits for other jobs."""
+def with_cpu_only(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, cpu_only: CpuOnly) -> Plan:
+    """Return the plan of a policy that does not see jobs without GPUs, with these jobs on their hosts.
+
+    A job that is not in the snapshot takes no place: its image is still fetched, or it waits for other jobs.
+    """
+    plan = ask(without_cpu_only(snapshot))
     mine = {job.id for job in snapshot.jobs if not job.required_gpus}
     if not mine:
         return plan

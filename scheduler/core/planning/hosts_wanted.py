@@ -7,7 +7,7 @@ rule of the Horizontal Pod Autoscaler, this does.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.host_scaling import ScalingRule
@@ -21,8 +21,9 @@ _NOT_FOR_HOSTS = frozenset({Reason.OVER_QUOTA.value, Reason.FAIR_SHARE.value})
 """Why jobs wait that no host more would start."""
 
 
-def with_hosts_wanted(plan: Plan, snapshot: Snapshot, rule: ScalingRule) -> Plan:
-    """`plan` with the number of hosts that `rule` wants on."""
+def with_hosts_wanted(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, rule: ScalingRule) -> Plan:
+    """Return the plan with the number of hosts that `rule` wants on."""
+    plan = ask(snapshot)
     return replace(plan, desired_hosts=hosts_wanted(snapshot, plan, rule), parks_idle_only=plan.desired_hosts is None)
 
 

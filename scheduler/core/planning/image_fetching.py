@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, 
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
-Decide = Callable[[Snapshot], Plan | None]
+Ask = Callable[[Snapshot], Plan]
 IsThere = Callable[[str, str], bool | None]
 """(job id, host id) -> whether the job's image is on that host; None: nobody has looked yet."""
 
@@ -31,19 +31,34 @@ _ELSEWHERE = "Its image is on no host yet. It is being fetched for jobs before i
 
 
 @dataclass(frozen=True)
-class Decision:
-    plan: Plan | None
-    """What can be done at once; None: the policy failed."""
+class ImagePlan:
+    """Plan that gives GPUs only where images are, and the images that it lacks."""
+
+    plan: Plan = field(default_factory=lambda: Plan({}))
+    """What can be done at once."""
     fetch: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """job id -> hosts without its image where the policy would have it."""
     look: Set[tuple[str, str]] = frozenset()
     """(job id, host id): whether the job's image is there must be found out first."""
 
 
-def decide(
-    ask: Decide, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
-) -> Decision:
-    """A plan that gives GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
+class WithImages:
+    """Layer of the pipeline that keeps what its last plan lacked."""
+
+    def __init__(self, is_there: IsThere, soon: Callable[[str], bool]) -> None:
+        self._is_there = is_there
+        self._soon = soon
+        self.last = ImagePlan()
+
+    def __call__(self, ask: Ask, snapshot: Snapshot) -> Plan:
+        self.last = plan_with_images(ask, snapshot, self._is_there, self._soon)
+        return self.last.plan
+
+
+def plan_with_images(
+    ask: Ask, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
+) -> ImagePlan:
+    """Plan GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
     machines = snapshot.machines()
     hosts = list(dict.fromkeys(host.machine for host in snapshot.hosts if host.open))
     fetch: dict[str, tuple[str, ...]] = {}
@@ -51,10 +66,7 @@ def decide(
     plans: list[Plan] = []
     rest = snapshot
     for _ in range(ROUNDS):
-        asked = ask(rest)
-        if asked is None:
-            return Decision(None, fetch, look)
-        plan = _closer(rest, asked, is_there)
+        plan = _closer(rest, ask(rest), is_there)
         going = {
             job.id: to for job in rest.jobs if job.id in plan.allocations and (to := _new_hosts(job, plan, machines))
         }
@@ -69,11 +81,11 @@ def decide(
         rest = replace(rest, jobs=tuple(_others(rest, fetch, hosts, is_there, any(map(soon, fetch)))))
     first, last = plans[0], plans[-1]
     if not fetch:
-        return Decision(last, fetch, look)
+        return ImagePlan(last, fetch, look)
     left_out = {job.id for job in snapshot.jobs} - {job.id for job in rest.jobs} - fetch.keys()
     reasons = {**last.reasons, **{job: Explanation(Reason.WAITING_FOR_IMAGE.value, _ELSEWHERE) for job in left_out}}
     now = replace(last, reasons=reasons, desired_hosts=first.desired_hosts, utility=first.utility)
-    return Decision(now, fetch, look)
+    return ImagePlan(now, fetch, look)
 
 
 def _new_hosts(job: JobView, plan: Plan, machines: Mapping[str, str]) -> tuple[str, ...]:

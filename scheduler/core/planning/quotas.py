@@ -18,7 +18,7 @@ from typing import NamedTuple
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.states import Reason
 
-Ask = Callable[[Snapshot], Plan | None]
+Ask = Callable[[Snapshot], Plan]
 
 EVERYBODY = "*"
 """The user whose quota is for all who have none of their own."""
@@ -133,8 +133,8 @@ def used_up(user: str, quotas: Quotas) -> bool:
     )
 
 
-def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
-    """The plan of whoever is asked, within what each may have; its reasons name the quota by which a job waits."""
+def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
+    """Return the plan within the quotas of users and groups; its reasons name the quota by which a job waits."""
     if not quotas.bounds_plans:
         return ask(snapshot)
     held = quotas.by_holder(_held(snapshot.jobs))
@@ -146,7 +146,7 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
     holders = {holder for job in rest.jobs for holder in quotas.holders_of(job.user)}
     for _ in range(1 + len(holders)):  # each time at least one more of them is bounded
         plan = ask(rest)
-        sizes = _accepted(rest, plan, quotas) if plan is not None else {}
+        sizes = _accepted(rest, plan, quotas)
         if not sizes:
             break
         kept_back |= {
@@ -155,16 +155,7 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
             if sizes.get(job.id) == 0 and job.required_gpus and not job.allocation
         }
         rest = replace(rest, jobs=tuple(_bounded(job, sizes) for job in rest.jobs if job.id not in kept_back))
-    if plan is None:
-        return None
     return replace(plan, reasons={**plan.reasons, **kept_back})
-
-
-def policy_plan_within(decide: Callable[[Snapshot], Plan], snapshot: Snapshot, quotas: Quotas) -> Plan:
-    """The same for whoever always has a plan."""
-    plan = plan_within(decide, snapshot, quotas)
-    assert plan is not None
-    return plan
 
 
 def _held(jobs: Iterable[JobView]) -> dict[str, int]:

@@ -220,6 +220,6 @@ def test_no_policy_sees_them() -> None:
     seen = snapshot([job("gpu"), job("cpu", gpus=0), job("late", gpus=0)], [host()])
     assert [each.id for each in without_cpu_only(seen).jobs] == ["gpu"]
     state = waiting("cpu", "late", "other", hosts=[host_record("h1")])
-    plan = with_cpu_only(Plan({"gpu": {"h1": 1}}, reasons={}), seen, CpuOnly(state, {"h1"}, {}, 1, there))
+    plan = with_cpu_only(lambda inner: Plan({"gpu": {"h1": 1}}, reasons={}), seen, CpuOnly(state, {"h1"}, {}, 1, there))
     assert plan.allocations == {"gpu": {"h1": 1}, "cpu": {"h1": 0}}
     assert plan.reasons.keys() == {"late"}

@@ -82,8 +82,8 @@ def test_the_policys_own_wish_counts_within_the_bounds() -> None:
         (3, RULE, 3), (3, ScalingRule(most=2), 2), (1, ScalingRule(least=2), 2), (9, ScalingRule(), 9)
     ):  # fmt: skip
         assert wanted([], hosts, rule=rule, desired_hosts=wish) == expected
-    own = with_hosts_wanted(Plan({}, desired_hosts=2), snapshot([], hosts), RULE)
-    needed = with_hosts_wanted(Plan({}), snapshot([], hosts), RULE)
+    own = with_hosts_wanted(lambda seen: Plan({}, desired_hosts=2), snapshot([], hosts), RULE)
+    needed = with_hosts_wanted(lambda seen: Plan({}), snapshot([], hosts), RULE)
     assert (own.parks_idle_only, needed.parks_idle_only) == (False, True)
 
 

@@ -12,10 +12,10 @@ from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.planning.image_fetching import (
     ROUNDS,
-    Decision,
-    decide,
+    ImagePlan,
     fetch_hosts,
     how_long,
+    plan_with_images,
     refused_fetches,
     seconds_left,
 )
@@ -25,7 +25,7 @@ from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 Known = Mapping[tuple[str, str], bool | None]
 
 
-def look(state: Snapshot, known: Known, policy: str = "fifo", **params: object) -> Decision:
+def look(state: Snapshot, known: Known, policy: str = "fifo", **params: object) -> ImagePlan:
     """`known`: (job, host) -> whether the image is there; it is where nothing else is said."""
     made = make_policy(policy, **params)
 
@@ -34,11 +34,10 @@ def look(state: Snapshot, known: Known, policy: str = "fifo", **params: object) 
         assert plan_faults(seen, plan) == []
         return plan
 
-    return decide(ask, state, lambda job, host: known.get((job, host), True))
+    return plan_with_images(ask, state, lambda job, host: known.get((job, host), True))
 
 
-def plan_of(decision: Decision) -> Mapping[str, Mapping[str, int]]:
-    assert decision.plan is not None
+def plan_of(decision: ImagePlan) -> Mapping[str, Mapping[str, int]]:
     return {job: dict(to) for job, to in decision.plan.allocations.items() if to}
 
 
@@ -84,7 +83,7 @@ def test_a_running_job_is_moved_only_once_its_image_is_where_it_goes() -> None:
 
     state = snapshot([mover, job("w", at=1, gpus=4)], [host("h1"), host("h2")])
     policy = Move()
-    found = decide(policy.allocate, state, lambda name, at: (name, at) != ("m", "h2"))
+    found = plan_with_images(policy.allocate, state, lambda name, at: (name, at) != ("m", "h2"))
     assert found.fetch == {"m": ("h2",)}
     assert plan_of(found) == {"m": {"h1": 1}, "w": {"h2": 4}}, "others use the GPUs meanwhile"
 
@@ -112,7 +111,7 @@ def test_what_is_taken_goes_to_jobs_that_can_start_also_where_the_policy_is_not_
         return Plan({"e": {"h1": 1}, "f": {"h1": 1}, first: {"h1": 1}, "w6": {"h1": 1}})
 
     state = snapshot([*running, *waiting], [host(), host("h2", 0)])
-    found = decide(allocate, state, lambda name, at: at == "h2" or name in ("w6", "e", "f"))
+    found = plan_with_images(allocate, state, lambda name, at: at == "h2" or name in ("w6", "e", "f"))
     assert len(found.fetch) == ROUNDS
     assert plan_of(found) == {"e": {"h1": 2}, "f": {"h1": 1}, "w6": {"h1": 1}}
 
@@ -126,7 +125,7 @@ def test_a_running_job_does_not_grow_for_a_moment(soon: bool, gpus: int) -> None
         return Plan({"g": {"h1": min(4 - 2 * len(waiting), seen.jobs[0].max_gpus)}, **waiting})
 
     state = snapshot([grower, job("w", at=1, gpus=2)], [host()])
-    found = decide(allocate, state, lambda name, at: name != "w", lambda name: soon)
+    found = plan_with_images(allocate, state, lambda name, at: name != "w", lambda name: soon)
     assert found.fetch == {"w": ("h1",)}
     assert plan_of(found) == {"g": {"h1": gpus}}
 
@@ -141,7 +140,7 @@ def test_whatever_is_missing_the_plan_is_lawful_and_gives_gpus_only_where_images
     name = data.draw(st.sampled_from(sorted(POLICIES)))
     state, asked = snapshot(jobs, hosts), []
     policy = make_policy(name)
-    found = decide(lambda seen: asked.append(seen) or policy.allocate(seen), state, lambda j, h: known[j, h])
+    found = plan_with_images(lambda seen: asked.append(seen) or policy.allocate(seen), state, lambda j, h: known[j, h])
     assert len(asked) <= ROUNDS
     assert found.plan is not None
     assert plan_faults(state, found.plan) == []

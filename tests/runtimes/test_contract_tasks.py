@@ -308,7 +308,7 @@ def test_the_sdk_is_first_on_the_python_path_before_the_users_own(bench: Bench) 
     assert bench.wait_for_end(task).exit_code == 0
     printed = bench.read(task, follow=True).decode()
     assert printed.splitlines()[0].endswith(":/mine")
-    assert "What a training script imports" in printed
+    assert "Python SDK for training scripts" in printed
 
 
 def test_a_spec_names_its_task() -> None:

@@ -143,6 +143,12 @@ class FakeCluster:
         self.cluster.loop.wake()
         return True
 
+    def whole_turn(self) -> None:
+        """Waits for a turn of the loop that begins from now on, to its end: the next end may be of one that runs."""
+        for _ in range(2):
+            last = self.cluster.loop._turned_at
+            wait_for(lambda last=last: self.poke() and self.cluster.loop._turned_at != last, what="a turn")
+
     def submit(self, *specs: JobSpec, key: str | None = None) -> list[str]:
         rows = self.cluster.service.submit(specs or [spec()], key).result(timeout=5)
         return [row["id"] for row in rows]

@@ -44,11 +44,9 @@ from schedulearn.api.routes import (
     reports,
     resources,
     sessions,
-    sweeps,
     telemetry,
     timeline,
 )
-from schedulearn.api.routes.experiments import advice, experiments, predictions, searches
 from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.settings import Settings
@@ -62,7 +60,7 @@ from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.store.models import Job
-from schedulearn.scheduler.store.sweeps import Sweep
+from schedulearn.scheduler.store.owned import OWNED
 
 _CSP = CSP.format(nonce="").encode()
 
@@ -130,7 +128,7 @@ def create_app(
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
-        jobs, code, files, sweeps, experiments, searches, advice, predictions, data, data_sets, hosts, disk, policy,
+        jobs, code, files, data, data_sets, hosts, disk, policy,
         reports, events, metrics, legacy, telemetry, resources, timeline, terminals, ports,
         sessions, page,
     )  # fmt: skip
@@ -141,11 +139,11 @@ def create_app(
     openapi.complete(app)
 
     async def owner_of(kind: str, name: str) -> str | None:
-        users = {"job": select(col(Job.user)).where(col(Job.id) == name)}
-        users["sweep"] = select(col(Sweep.user)).where(col(Sweep.id) == name)
-        query = users[kind]
         cluster: Cluster = app.state.cluster
-        return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
+        query = select(col(Job.user)).where(col(Job.id) == name)
+        if kind == "job":
+            return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
+        return await cluster.db.aread(lambda conn: OWNED[kind].user_of(conn, name))
 
     routes = [*app.router.routes, *(route for router in routers for route in router.routes)]
     app.state.rules = Rules(routes)

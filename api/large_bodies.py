@@ -83,8 +83,13 @@ def body_as(kind: type[T], bound: Bound = MANY, check: Callable[[Any], None] = c
     return Depends(parsed, scope="function")
 
 
+PARSED_BY_HAND: dict[type[BaseModel], None] = {}
+"""Models of requests that routes parse by hand, in the order of the routes."""
+
+
 def request_of(model: type[BaseModel], *, several: bool = False) -> dict[str, Any]:
     """Documents the request of a route that parses it by hand. `openapi.complete` describes the model, once asked."""
+    PARSED_BY_HAND[model] = None
     one = {"$ref": f"#/components/schemas/{model.__name__}"}
     schema = {"type": "array", "items": one} if several else one
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

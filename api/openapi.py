@@ -7,14 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 
 from schedulearn.api.access.permissions import Need, Rules
-from schedulearn.api.routes.inputs.data import ManifestIn
-from schedulearn.scheduler.reports.membership import MembershipIn
-from schedulearn.scheduler.reports.store import ReportIn
-from schedulearn.scheduler.specs.experiment import ExperimentSpec
-from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.specs.sweep import SweepSpec
+from schedulearn.api.large_bodies import PARSED_BY_HAND
 
-_PARSED_BY_HAND = (JobSpec, ReportIn, MembershipIn, SweepSpec, ExperimentSpec, ManifestIn)
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _SCHEMES = {
     "token": {
@@ -52,8 +46,8 @@ def complete(app: FastAPI) -> None:
 
 
 def _add_bodies(document: dict[str, Any]) -> None:
-    """What routes take that parse their body themselves."""
-    for model in _PARSED_BY_HAND:
+    """Describe what routes take that parse their body themselves."""
+    for model in PARSED_BY_HAND:
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
             document["components"]["schemas"].setdefault(name, part)

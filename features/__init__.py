@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from schedulearn.features import accounts, admin, simulate, slurm, usage, webhooks
+from schedulearn.features import accounts, admin, simulate, slurm, sweeps, usage, webhooks
 
-FEATURES = (accounts.FEATURE, admin.FEATURE, simulate.FEATURE, slurm.FEATURE, usage.FEATURE, webhooks.FEATURE)
+FEATURES = (
+    accounts.FEATURE,
+    admin.FEATURE,
+    simulate.FEATURE,
+    slurm.FEATURE,
+    sweeps.FEATURE,
+    usage.FEATURE,
+    webhooks.FEATURE,
+)
 
 
 def load_tables() -> None:

@@ -17,15 +17,11 @@ from sqlalchemy.engine import Connection, make_url
 from schedulearn.scheduler.background import MACHINE, Timing, Worker
 from schedulearn.scheduler.code.store import CodeStore, check_room
 from schedulearn.scheduler.control.clock_watch import ClockWatch
-from schedulearn.scheduler.control.experiments.advisor import Advisor
-from schedulearn.scheduler.control.experiments.results import RunResults
-from schedulearn.scheduler.control.experiments.searcher import Searcher
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
-from schedulearn.scheduler.control.sweeps import Sweeps, advance_sweeps
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -134,14 +130,13 @@ class Cluster:
             later=timing.later,
             clock=timing.clock,
         )
-        self.sweeps = Sweeps(self.db, self._wake.set, self.service.check, clock=timing.clock)
         self._open_logs()
         self._open_loop()
         self._of_features = [make(self) for make in features]
         self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.loop]
         self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
         self._others: Sequence[Worker] = [
-            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster, self.searcher,
+            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster,
             *self._of_features, *([self.parking] if self.parking else []),
         ]  # fmt: skip
 
@@ -273,14 +268,6 @@ class Cluster:
             follow_clock=self.clock_watch.look,
             timing=self._timing,
         )
-        self.run_results = RunResults(
-            self.db,
-            chosen.gpu_prices,
-            self.monitor.mean_utilization,
-            self.resources,
-            self.monitor.is_energy_counted,
-        )
-        self.loop.advances.append(self._advance_sweeps)
         self.forecaster = Forecaster(
             self.db,
             self.service.current_policy,
@@ -293,8 +280,6 @@ class Cluster:
             quotas=self.service.quotas.now,
             switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )
-        self.searcher = Searcher(self.db, self._wake.set, chosen.gpu_prices)
-        self.advisor = Advisor(self.db, self.forecaster.wait_of, chosen.gpu_prices)
         self.parking: Parking | None = None
         if chosen.scaling_rule is not None:
             self.parking = Parking(
@@ -305,10 +290,6 @@ class Cluster:
                 self._wake.set,
                 settle_s=chosen.scale_window if chosen.initial_hosts is None else 0.0,
             )
-
-    def _advance_sweeps(self, now: float) -> bool:
-        unsettled = self.run_results.record(now)  # before a sweep ends: then its runs are not looked at any more
-        return advance_sweeps(self.db, now, self.service.quotas.now(), partial(is_low, self.data_dir), unsettled)
 
     @property
     def containers_reach_us(self) -> bool:

@@ -22,7 +22,6 @@ COMMANDS = {
     "serve": Command("service.serve:serve", "Runs the service: API, scheduler and page."),
     "run": Command("submit:run", "Runs a command in this folder, somewhere on the cluster,..."),
     "submit": Command("submit:submit", "Submits a job and follows it: its log on stdout, its exit..."),
-    "sweep": Command("sweep:sweep", "Tries one job with many parameters: `sweep FILE` starts..."),
     "ls": Command("jobs:ls", "Lists jobs, newest first, and why each is in its state."),
     "show": Command("jobs:show", "Shows one job: what it asked for, its attempts, and what..."),
     "logs": Command("jobs:logs", "Prints what a job has written, of all its attempts."),
@@ -38,14 +37,6 @@ COMMANDS = {
     "rm": Command("lifecycle.rm:rm", "Deletes jobs that have ended, with all that they left:..."),
     "init": Command("job_files.commands:init", "Writes a job file with a comment for every key: FILE,..."),
     "data": Command("data.commands:data", "Data sets and models that jobs get by name: `schedulearn..."),
-    "experiment": Command(
-        "experiments.experiment:experiment", "Measures what the factors of a job do to its time and its..."
-    ),
-    "search": Command("experiments.search:search", "Searches for the best configuration of a job by short..."),
-    "advise": Command("experiments.advise:advise", "Tells with which batch size and how many GPUs the job in..."),
-    "predictions": Command(
-        "experiments.predictions:predictions", "Shows how long jobs were predicted to take by their..."
-    ),
     "exec": Command("hands.exec:exec_", "Runs a command in a running job, beside its own: a shell..."),
     "shell": Command("hands.shell:shell", "A shell on GPUs of the cluster: a job that begins for it..."),
     "forward": Command("hands.forward:forward", "Makes a port of a running job's container a port of this..."),

@@ -43,12 +43,12 @@ from schedulearn.api.requests import WITH_KEY, PriorityIn, RowId, idempotency_ke
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of, quotas_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.api.turns import turns_of
-from schedulearn.scheduler.advisor.advice import cost_of
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.people import Actor
+from schedulearn.scheduler.core.prices import cost_of
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
 from schedulearn.scheduler.runtimes.log_masking import parts_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
@@ -25,6 +24,7 @@ from schedulearn.api.answers.report import (
     RosterOut,
 )
 from schedulearn.api.edge.bodies import Bound
+from schedulearn.api.large_bodies import request_of
 from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.state import Cluster, cluster_of, futures_of
 from schedulearn.api.stream import Pulse
@@ -56,12 +56,7 @@ _REPORT, _MEMBERSHIP = TypeAdapter(ReportIn), TypeAdapter(MembershipIn)
 MOST_GPUS = 16  # that the profile predicts for
 
 
-def _body(schema: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-@router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("ReportIn"))
+@router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(ReportIn))
 @needs(Need.JOB_TOKEN)
 async def report(request: Request) -> ReportAnswer:
     """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
@@ -89,7 +84,7 @@ async def report(request: Request) -> ReportAnswer:
 
 
 @router.post(
-    "/reports/membership", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=_body("MembershipIn")
+    "/reports/membership", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(MembershipIn)
 )
 @needs(Need.JOB_TOKEN)
 async def membership(request: Request) -> RosterOut:

@@ -27,7 +27,7 @@ import numpy as np
 from bench.courier.table import Run, read, shortest, write
 from bench.courier.train import EPOCH
 from bench.measured_service import Service, service, verdict
-from schedulearn.scheduler.advisor.models import METRIC_MODELS, TIME_MODELS, Predictor, Regressor, r2
+from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor, Regressor, r2
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "build/factorial.csv"

@@ -20,8 +20,8 @@ import numpy as np
 from bench.courier.factorial import OUTPUT, RECORDED, digits_service, experiment
 from bench.courier.table import Run, medians, read
 from bench.measured_service import verdict
-from schedulearn.scheduler.advisor.advice import Estimate, Objective, Option, choose, option_of
-from schedulearn.scheduler.advisor.models import METRIC_MODELS, TIME_MODELS, Predictor
+from schedulearn.features.sweeps.models.advice import Estimate, Objective, Option, choose, option_of
+from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor
 
 JOBS, MEAN, DEVIATION, SEED = 30, 300.0, 100.0, 0
 FOLDS = 6

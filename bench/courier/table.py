@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from schedulearn.scheduler.advisor.samples import Configuration, Sample
+from schedulearn.features.sweeps.models.samples import Configuration, Sample
 
 
 class Run(NamedTuple):

@@ -24,11 +24,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bench.measured_service import verdict
+from schedulearn.features.sweeps.models.anova import Analysis, Trial, analyze
+from schedulearn.features.sweeps.models.predictors import FOLDS, TIME_MODELS, out_of_fold, point_folds
+from schedulearn.features.sweeps.models.samples import Configuration
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
-from schedulearn.scheduler.advisor.anova import Analysis, Trial, analyze
-from schedulearn.scheduler.advisor.models import FOLDS, TIME_MODELS, out_of_fold, point_folds
-from schedulearn.scheduler.advisor.samples import Configuration
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
 ROOT = Path(__file__).parents[2]

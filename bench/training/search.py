@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.measured_service import verdict
-from schedulearn.scheduler.advisor.configurations import Goal, Outcome, Point, best_of
-from schedulearn.scheduler.advisor.search import next_trial
+from schedulearn.features.sweeps.models.configurations import Goal, Outcome, Point, best_of
+from schedulearn.features.sweeps.models.search import next_trial
 from schedulearn.scheduler.sim.application import Application, Measured, measured_applications, packed
 
 SEEDS = 20

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.courier.factorial import digits_service, job_of, wait_for
 from bench.measured_service import Service, verdict
-from schedulearn.scheduler.advisor.configurations import Goal, Outcome
+from schedulearn.features.sweeps.models.configurations import Goal, Outcome
 
 GPUS: Sequence[int] = (1, 2, 3, 4)
 SIZES: Sequence[int] = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)

@@ -18,8 +18,8 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
 from schedulearn.features.usage.deadlines import Kept, kept_deadlines
-from schedulearn.scheduler.advisor.advice import ANY_TYPE, cost_of
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.prices import ANY_TYPE, cost_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.accounting.capacity import capacity
 from schedulearn.scheduler.store.accounting.usage import Usage, gpu_types, usage

@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.control.service import cancel_job
-from schedulearn.scheduler.control.sweeps import cancel_sweep
 from schedulearn.scheduler.core.states import TERMINAL, TaskStatus
 from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.errors import ConflictError
@@ -18,9 +17,9 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data import versions
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job, Task
+from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people.tables import Account, GroupMember, Quota, Secret
-from schedulearn.scheduler.store.sweeps import Sweep
 
 
 class OfJobs(StrEnum):
@@ -45,13 +44,12 @@ def remove_person(
     accounts.get_account(conn, name)
     live = select(col(Job.id)).where(col(Job.user) == name, col(Job.status).not_in([each.value for each in TERMINAL]))
     unfinished = list(conn.execute(live).scalars())
-    going = select(col(Sweep.id)).where(col(Sweep.user) == name, col(Sweep.finished_at).is_(None))
-    sweeps = list(conn.execute(going).scalars())
+    going = [(kind, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
     mine = (col(DataVersion.user) == name, col(DataVersion.removed_at).is_(None))
     found = conn.execute(select(col(DataVersion.name), col(DataVersion.version)).where(*mine)).all()
     count = conn.execute(select(func.count()).where(col(Secret.owner) == name)).scalar() or 0
     asked = (
-        (jobs, len(unfinished) + len(sweeps), "jobs and sweeps that have not ended", "jobs=cancel or keep"),
+        (jobs, len(unfinished) + len(going), "jobs and sweeps that have not ended", "jobs=cancel or keep"),
         (secrets, count, "secrets", "secrets=remove or keep"),
         (data, len(found), "versions of data sets and models", "data=remove or keep"),
     )
@@ -60,8 +58,8 @@ def remove_person(
         ways = ", ".join(how for *_, how in open_questions)
         raise ConflictError(f"{name} has {has}: say what becomes of them ({ways})")
     if jobs is OfJobs.CANCEL:
-        for sweep_id in sweeps:
-            cancel_sweep(conn, sweep_id, now)
+        for kind, each in going:
+            kind.cancel(conn, each, now)
         for job_id in unfinished:
             cancel_job(conn, repository.get_job(conn, job_id), now)
     if jobs is not OfJobs.KEEP:  # else they bound what goes on

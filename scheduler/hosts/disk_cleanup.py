@@ -31,7 +31,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.data.needed import needed_outputs
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
-from schedulearn.scheduler.store.sweeps import Sweep
+from schedulearn.scheduler.store.owned import OWNED
 
 log = logging.getLogger(__name__)
 
@@ -182,12 +182,12 @@ class Housekeeping:
                 self._logs.delete(task)
 
     def _needed_code(self) -> set[str]:
-        """Of jobs that have not ended, and of sweeps whose next runs are not jobs yet."""
+        """Digests of the code of jobs that have not ended, and of jobs that are still to come."""
         with self._db.read() as db:
             unfinished = select(col(Job.spec)).where(col(Job.finished_at).is_(None))
             of_jobs = {code_of(keys) for keys in db.execute(unfinished, execution_options={"yield_per": 500}).scalars()}
-            of_sweeps = db.execute(select(col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))).scalars()
-            return {digest for digest in of_jobs.union(code_of(spec["job"]) for spec in of_sweeps) if digest}
+            to_come = {code_of(keys) for kind in OWNED.values() for _, keys in kind.jobs_to_come(db)}
+            return {digest for digest in of_jobs | to_come if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
         """When each of these jobs ended, None for those that have not."""

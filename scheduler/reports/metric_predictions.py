@@ -8,8 +8,8 @@ from schedulearn.scheduler.core.predictions.features import Features
 from schedulearn.scheduler.core.predictions.metrics import MetricModel
 from schedulearn.scheduler.reports.store import NOISE, STALL
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.experiments import metric_predictions as store
 from schedulearn.scheduler.store.people.kin import Kin
+from schedulearn.scheduler.store.predictions import metric_predictions as store
 
 _OF_OURS = (NOISE, STALL)  # metrics that tell of the training, not of what it comes to
 

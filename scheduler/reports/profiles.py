@@ -21,7 +21,9 @@ from schedulearn.scheduler.reports.fitting import profile_from
 from schedulearn.scheduler.reports.metric_predictions import MetricPredictions
 from schedulearn.scheduler.reports.relatives import load_history, load_relative
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.experiments.lengths import (
+from schedulearn.scheduler.store.models import Job, Profile
+from schedulearn.scheduler.store.people.kin import Kin, owner_of, owners_of
+from schedulearn.scheduler.store.predictions.lengths import (
     Settled,
     ended_jobs,
     ended_since,
@@ -32,8 +34,6 @@ from schedulearn.scheduler.store.experiments.lengths import (
     settle,
     without_prediction,
 )
-from schedulearn.scheduler.store.models import Job, Profile
-from schedulearn.scheduler.store.people.kin import Kin, owner_of, owners_of
 
 AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
 MOST_AGAIN = 1000  # jobs whose lengths are predicted anew when one of their family has ended

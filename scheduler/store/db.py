@@ -24,15 +24,15 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
 from schedulearn.scheduler.errors import DatabaseLostError, StoreError, UnwritableError
-from schedulearn.scheduler.store import history, models, moved_outputs, sweeps
+from schedulearn.scheduler.store import history, models, moved_outputs
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.engines.causes import cause, name_of
-from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.mending import mend_instants
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
+from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.resources import gpu_memory, minutes, xids
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ BASELINE = "0057"
 """Tables of version 0.1.0, the oldest that can be upgraded."""
 
 TABLES = (
-    models, history, moved_outputs, sweeps, usage, capacity, data_tables, minutes, lengths, versions,
+    models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
     gpu_memory, metric_predictions, xids,
 )  # fmt: skip
 """The core's modules with tables: those of each are known once it is imported. Features have more."""

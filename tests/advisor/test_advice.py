@@ -1,6 +1,6 @@
 """The choice among configurations."""
 
-from schedulearn.scheduler.advisor.advice import (
+from schedulearn.features.sweeps.models.advice import (
     Estimate,
     Objective,
     Option,
@@ -8,9 +8,9 @@ from schedulearn.scheduler.advisor.advice import (
     choose,
     gpu_counts,
     option_of,
-    price_of,
 )
-from schedulearn.scheduler.advisor.samples import Configuration
+from schedulearn.features.sweeps.models.samples import Configuration
+from schedulearn.scheduler.core.prices import price_of
 
 ANY = Objective(None, None, highest=True)
 

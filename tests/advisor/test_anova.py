@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from schedulearn.scheduler.advisor.anova import Trial, analyze
+from schedulearn.features.sweeps.models.anova import Trial, analyze
 
 MEMORY_AND_CACHE = {(-1, -1): (15, 18, 12), (1, -1): (45, 48, 51), (-1, 1): (25, 28, 19), (1, 1): (75, 75, 81)}
 """Jain, The Art of Computer Systems Performance Analysis, chapter 18: a 2^2 design with 3 replications."""

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schedulearn.scheduler.specs.experiment import ExperimentSpec
-from schedulearn.scheduler.specs.sweep import runs_of
+from schedulearn.features.sweeps.experiment_spec import ExperimentSpec
+from schedulearn.features.sweeps.spec import runs_of
 
 JOB = {"type": "Pytorch", "container_image": "img", "command": "train --lr {lr} --depth {depth}", "required_gpus": 1}
 FACTORS = {"lr": [0.1, 0.01], "depth": [2, 4]}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from schedulearn.scheduler.advisor.models import (
+from schedulearn.features.sweeps.models.predictors import (
     METRIC_MODELS,
     TIME_MODELS,
     Predictor,
@@ -17,7 +17,7 @@ from schedulearn.scheduler.advisor.models import (
     r2,
     run_folds,
 )
-from schedulearn.scheduler.advisor.samples import Configuration
+from schedulearn.features.sweeps.models.samples import Configuration
 
 
 def configurations(count: int, *, crowded: bool = True) -> list[Configuration]:

@@ -9,9 +9,9 @@ import random
 import numpy as np
 from bench.training.search import grid_of
 
-from schedulearn.scheduler.advisor.advice import Estimate, Objective, choose, option_of
-from schedulearn.scheduler.advisor.models import TIME_MODELS, Predictor
-from schedulearn.scheduler.advisor.samples import Configuration
+from schedulearn.features.sweeps.models.advice import Estimate, Objective, choose, option_of
+from schedulearn.features.sweeps.models.predictors import TIME_MODELS, Predictor
+from schedulearn.features.sweeps.models.samples import Configuration
 from schedulearn.scheduler.sim.application import measured_applications
 
 JOBS = 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.scheduler.advisor.samples import Configuration, Stay, jobs_beside
+from schedulearn.features.sweeps.models.samples import Configuration, Stay, jobs_beside
 
 
 def test_jobs_beside_are_averaged_over_the_time_of_a_job() -> None:

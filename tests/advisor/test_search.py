@@ -7,8 +7,8 @@ import math
 import pytest
 from bench.training.search import SHARE, WITHIN, grid_of, searches
 
-from schedulearn.scheduler.advisor.configurations import Goal, Outcome, Point, best_of, curve, knee
-from schedulearn.scheduler.advisor.search import next_trial
+from schedulearn.features.sweeps.models.configurations import Goal, Outcome, Point, best_of, curve, knee
+from schedulearn.features.sweeps.models.search import next_trial
 from schedulearn.scheduler.sim.application import measured_applications
 
 SEEDS = range(20)

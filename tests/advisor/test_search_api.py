@@ -12,9 +12,9 @@ from matrices import each
 from sqlalchemy import select, update
 from sqlmodel import col
 
+from schedulearn.features.sweeps.table import SweepRun
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Task
-from schedulearn.scheduler.store.sweeps import SweepRun
 
 JOB = {
     "type": "Pytorch", "container_image": "image", "command": "train.py {batch_size}", "launcher": "none",

@@ -10,8 +10,8 @@ from schedulearn.scheduler.core.planning.remaining_work import Basis, Length, by
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.store import ProgressIn, ReportIn, store_report
-from schedulearn.scheduler.store.experiments import lengths
 from schedulearn.scheduler.store.people.kin import Kin
+from schedulearn.scheduler.store.predictions import lengths
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,14 @@ from fakes.runtime import FakeRuntime
 from gpu_probes.memory import FakeProbe, ToldProbe
 from sqlalchemy import select
 
+from schedulearn.features.sweeps import table as sweeps
+from schedulearn.features.sweeps.spec import SweepSpec
+from schedulearn.features.sweeps.worker import SweepWorker
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuHealth, GpuInfo, GpuProcess, Reading, Sample, Xid
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
-from schedulearn.scheduler.specs.sweep import SweepSpec
-from schedulearn.scheduler.store import history, repository, sweeps
+from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import GpuMinute, Task
 from schedulearn.scheduler.telemetry import host_watch
@@ -592,7 +594,7 @@ def test_a_run_of_a_few_seconds_has_its_energy_before_its_experiment_ends(tmp_pa
         ready(c, probe)
         job = {"type": "t", "container_image": "img", "required_gpus": 1, "launcher": "none", "command": "train {lr}"}
         body = {"name": "s", "job": job, "grid": {"lr": [1]}}
-        sweep = c.cluster.sweeps.start(SweepSpec.model_validate(body)).id
+        sweep = c.cluster.worker(SweepWorker).use_cases.start(SweepSpec.model_validate(body)).id
 
         def runs() -> list[Any]:
             with c.cluster.db.read() as db:

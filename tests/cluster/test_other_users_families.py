@@ -18,10 +18,10 @@ from schedulearn.scheduler.reports.metric_predictions import _OF_OURS
 from schedulearn.scheduler.reports.store import ReportIn, store_report
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
-from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.people import groups
 from schedulearn.scheduler.store.people.kin import Kin
+from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks, predicted_needs
 
 GIB = 1 << 30

@@ -9,10 +9,11 @@ from pathlib import Path
 from clusters import FakeCluster, SlowFetch, spec
 from fakes.runtime import FakeRuntime
 
+from schedulearn.features.sweeps.spec import SweepSpec
+from schedulearn.features.sweeps.worker import SweepWorker
 from schedulearn.scheduler.code.archive import Entry, Kind
 from schedulearn.scheduler.core.job_image import layer_of, layered
 from schedulearn.scheduler.settings import ClusterSettings
-from schedulearn.scheduler.specs.sweep import SweepSpec
 
 
 def test_the_code_of_what_is_not_over_stays_and_other_goes(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_the_code_of_what_is_not_over_stays_and_other_goes(tmp_path: Path) -> No
         c.cluster.service.cancel(over)
         image = {"type": "t", "container_image": "img", "required_gpus": 1, "launcher": "none"}
         body = {"name": "lr", "job": {**image, "command": "train {lr}", "code": swept}, "grid": {"lr": [1, 2]}}
-        c.cluster.sweeps.start(SweepSpec.model_validate({**body, "max_parallel": 1}))
+        c.cluster.worker(SweepWorker).use_cases.start(SweepSpec.model_validate({**body, "max_parallel": 1}))
         for digest in (running, ended, swept, unused):
             os.utime(store.path(digest), (1000.0, 1000.0))
         c.cluster.housekeeping.tidy()

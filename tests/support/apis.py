@@ -28,7 +28,7 @@ from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
 from schedulearn.api.terminals import routes as terminals
 from schedulearn.features import FEATURES
-from schedulearn.scheduler.control.experiments import advisor, searcher
+from schedulearn.features.sweeps import advisor, searcher
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -107,7 +107,7 @@ def ask_here(module: str, question: object, timeout_s: float) -> str:
 
     A child process loads scikit-learn, which takes 2 s. tests/advisor/test_*_commands.py cover it.
     """
-    asked = importlib.import_module(f"schedulearn.scheduler.control.experiments.{module}")
+    asked = importlib.import_module(f"schedulearn.features.sweeps.{module}")
     return str(asked.answer_to(json.dumps(question)))
 
 

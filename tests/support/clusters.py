@@ -13,6 +13,7 @@ from gpu_probes.memory import FakeProbe
 from sqlalchemy import select
 from sqlmodel import col
 
+from schedulearn.features.sweeps.worker import SweepWorker
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.errors import RuntimeFault
@@ -109,6 +110,7 @@ class FakeCluster:
             make_host=lambda *_: EmbeddedHost("local", "fake", "fake", self.runtime, rows, probe=self.probe),
             make_runtime=lambda row: self.others[row.id],
             make_probe=self._probe_of if self.other_probes is not None else None,
+            features=[SweepWorker],
         )
         self.cluster.start()
         return self

@@ -25,6 +25,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
 from schedulearn.features import FEATURES
+from schedulearn.features.sweeps.table import Sweep, SweepRun
 from schedulearn.features.webhooks.table import Webhook
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
@@ -48,7 +49,6 @@ from schedulearn.scheduler.store.models import (
 )
 from schedulearn.scheduler.store.models import Task as TaskTable
 from schedulearn.scheduler.store.people.tables import ApiToken
-from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 
 CLUSTER = "showcase"
 GPUS_A_HOST = 8

@@ -10,8 +10,8 @@ from lease_checks import check_intervals, check_leases
 from services import IMAGE, Service
 from sqlalchemy import event, text
 
-from schedulearn.scheduler.control.sweeps import Sweeps, advance_sweeps
-from schedulearn.scheduler.specs.sweep import SweepSpec
+from schedulearn.features.sweeps.service import Sweeps, advance_sweeps
+from schedulearn.features.sweeps.spec import SweepSpec
 from schedulearn.scheduler.store.db import Database, sqlite_url
 
 RUNS = 200

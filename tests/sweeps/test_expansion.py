@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from schedulearn.features.sweeps.spec import MAX_RUNS, MAX_TEXT, Span, SweepSpec, job_of, runs_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.specs.sweep import MAX_RUNS, MAX_TEXT, Span, SweepSpec, job_of, runs_of
 
 JOB = {"type": "t", "container_image": "img", "command": "train --lr {lr}", "required_gpus": 1}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.sweeps import (
+from schedulearn.features.sweeps.steps import (
     ChangeStatus,
     StartRuns,
     SweepProgress,

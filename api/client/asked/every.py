@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from schedulearn.api.client.asked.base import J, L, N, T
 from schedulearn.api.client.asked.cluster import ClusterCalls
-from schedulearn.api.client.asked.experiments import ExperimentCalls
 from schedulearn.api.client.asked.history import HistoryCalls
 from schedulearn.api.client.asked.jobs import JobCalls
-from schedulearn.api.client.asked.sweeps import SweepCalls
 
 
 class EveryCall(
     JobCalls[J, L, N, T],
-    SweepCalls[J, L, N, T],
-    ExperimentCalls[J, L, N, T],
     ClusterCalls[J, L, N, T],
     HistoryCalls[J, L, N, T],
 ):

@@ -12,7 +12,6 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.specs.requirements import MOST_BYTES, requirement_lines
-from schedulearn.scheduler.specs.sweep import SweepSpec, job_of, runs_of
 
 MOST = 16
 """Repositories and refs of one request: each takes seconds."""
@@ -38,16 +37,6 @@ def settled(specs: Sequence[JobSpec], store: CodeStore, allowed: Sequence[str]) 
     git does. Raises InvalidError."""
     read: dict[tuple[str, str], list[str]] = {}
     return [_with_requirements(spec, store, read) for spec in _with_fetched_code(specs, store, allowed)]
-
-
-def settled_sweep(spec: SweepSpec, store: CodeStore, allowed: Sequence[str]) -> SweepSpec:
-    """Likewise for all runs of a sweep, of which each runs the same code."""
-    first = job_of(spec.name, spec.job, 1, next(iter(runs_of(spec))))
-    if is_settled([first]):
-        return spec
-    [job] = settled([first], store, allowed)
-    told = job.model_dump(mode="json", include={"code", "requirements"}, exclude_none=True)
-    return spec.model_copy(update={"job": {**spec.job, **told}})
 
 
 def _with_fetched_code(specs: Sequence[JobSpec], store: CodeStore, allowed: Sequence[str]) -> list[JobSpec]:

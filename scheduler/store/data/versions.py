@@ -15,7 +15,7 @@ from schedulearn.scheduler.errors import ConflictError, ForbiddenError, InvalidE
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job
-from schedulearn.scheduler.store.sweeps import Sweep
+from schedulearn.scheduler.store.owned import OWNED
 
 _ALL = 1 << 31
 _AGAIN_S = 60.0
@@ -161,9 +161,10 @@ def _needed_by(conn: Connection, references: set[str]) -> str:
     for job_id, keys in conn.execute(unfinished, execution_options={"yield_per": 500}):
         if used := references & keys.get("data", {}).keys():
             return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"
-    for sweep_id, spec in conn.execute(select(col(Sweep.id), col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))):
-        if used := references & (spec["job"].get("data") or {}).keys():
-            return f"sweep {sweep_id} needs {min(used)}: wait for its end or cancel it first"
+    for kind in OWNED.values():
+        for name, keys in kind.jobs_to_come(conn):
+            if used := references & (keys.get("data") or {}).keys():
+                return f"{kind.kind} {name} needs {min(used)}: wait for its end or cancel it first"
     return ""
 
 

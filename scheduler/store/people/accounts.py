@@ -14,14 +14,14 @@ from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
-from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
-from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
-from schedulearn.scheduler.store.experiments.versions import ModelVersion
 from schedulearn.scheduler.store.models import Event, Job
+from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people.tables import Account as AccountTable
 from schedulearn.scheduler.store.people.tables import GroupMember, Quota, Secret
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
-from schedulearn.scheduler.store.sweeps import Sweep
+from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
+from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
+from schedulearn.scheduler.store.predictions.versions import ModelVersion
 
 _RETIRED = "~"
 """Before the id of a removed account, after its name: no account has it in its name."""
@@ -45,7 +45,7 @@ _ACCOUNTS = (
     .order_by(col(AccountTable.name))
 )
 _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
-    *((model, "user", True) for model in (Job, Sweep, DataVersion, DeletedTask)),
+    *((model, "user", True) for model in (Job, DataVersion, DeletedTask)),
     *((model, "owner", True) for model in (LengthPrediction, PredictedMetric, ModelVersion)),
     (Event, "actor", True),
     (Secret, "owner", False),
@@ -113,7 +113,7 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     row = col(AccountTable.name) == name
     retired = f"{name[:_SHOWN]}{_RETIRED}{db.execute(select(col(AccountTable.id)).where(row)).scalar_one()}"
     db.execute(update(AccountTable).where(row).values(name=retired, removed_at=now))
-    for model, column, _ in _OWNED:
+    for model, column, _ in _owned():
         _rename(db, model, column, name, retired)
     message = f"User {name} was removed, with all tokens. What is left of theirs belongs to {retired}."
     repository.add_event(db, now, "user.removed", message=message)
@@ -130,9 +130,13 @@ def _take_from_namesake(db: Connection, name: str) -> None:
     )
     retired = db.execute(before.order_by(col(AccountTable.id).desc()).limit(1)).scalar()
     if retired is not None:
-        for model, column, named in _OWNED:
+        for model, column, named in _owned():
             if named:
                 _rename(db, model, column, name, retired)
+
+
+def _owned() -> list[tuple[type[SQLModel], str, bool]]:
+    return [*_OWNED, *((kind.table, "user", True) for kind in OWNED.values())]
 
 
 def _rename(db: Connection, model: type[SQLModel], column: str, name: str, to: str) -> None:

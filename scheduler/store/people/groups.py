@@ -15,10 +15,10 @@ from schedulearn.scheduler.core.people import GROUP
 from schedulearn.scheduler.core.planning.quotas import Bounds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
-from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
-from schedulearn.scheduler.store.experiments.versions import ModelVersion
 from schedulearn.scheduler.store.people.tables import GroupMember, UserGroup
+from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
+from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
+from schedulearn.scheduler.store.predictions.versions import ModelVersion
 
 _REMOVED = "~"  # no group has it in its name
 _COLUMNS = [col(getattr(UserGroup, each.name)) for each in fields(Bounds)]

@@ -20,13 +20,13 @@ from sqlmodel import SQLModel, col
 from schedulearn.scheduler.core.named_jobs import GLOB, INSTEAD, NAMED, named_jobs, without_jobs
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
-from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
-from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
 from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
+from schedulearn.scheduler.store.owned import OWNED
+from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
+from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
 from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
 from schedulearn.scheduler.store.resources.xids import GpuXid
-from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 
 SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
 """Whose jobs alone are read, as long as their request is answered; None: all jobs."""
@@ -34,13 +34,12 @@ SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
 _ME = "(SELECT name FROM schedulearn_reader)"
 _MY_JOB = "job_id IN (SELECT id FROM job)"
 _OF_NO_JOB = (
-    "job_id IS NULL AND (actor = {me} OR kind LIKE 'host.%' OR kind LIKE 'gpu.%' OR kind LIKE 'policy.%'"
-    " OR kind LIKE 'sweep.%' AND {sweep} IN (SELECT id FROM sweep))"
+    "job_id IS NULL AND (actor = {me} OR kind LIKE 'host.%' OR kind LIKE 'gpu.%' OR kind LIKE 'policy.%'{owned})"
 )
-_VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
+_View = tuple[type[SQLModel], str, dict[str, str]]
+"""Table, which of its rows are shown, and columns that are shown otherwise."""
+_VIEWS: list[_View] = [
     (Job, '"user" = {me}', {"message": "{message}"}),
-    (Sweep, '"user" = {me}', {}),
-    (SweepRun, "sweep_id IN (SELECT id FROM sweep)", {}),
     *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
     *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
@@ -59,7 +58,6 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
         },
     ),
 ]
-"""Table, which of its rows are shown, and columns that are shown otherwise. Each may rest on those before it."""
 _ON_SQLITE = (  # of this program alone, as all below
     f"CASE WHEN message GLOB '{GLOB}' THEN without_jobs(message, (SELECT json_group_array(value)"  # noqa: S608
     ' FROM json_each(named_jobs(message)) WHERE value IN (SELECT id FROM {schema}.job WHERE "user" = {me})))'
@@ -82,10 +80,23 @@ def seeing_all() -> Iterator[None]:
         SEES_ONLY.reset(token)
 
 
+def views() -> list[_View]:
+    """Return the views of the core and of what features add; each may rest on those before it."""
+    jobs, *others = _VIEWS
+    owned: list[_View] = []
+    for kind in OWNED.values():
+        owned += [(kind.table, '"user" = {me}', {}), *((table, condition, {}) for table, condition in kind.parts)]
+    return [jobs, *owned, *others]
+
+
 def make_views(engine: Engine) -> Engine:
     """Gives each connection of an engine the views, which show nothing before `show_only`."""
     is_file = engine.dialect.name == "sqlite"
-    schema, sweep = ("main", "json_extract(data, '$.sweep')") if is_file else ("public", "(data::json ->> 'sweep')")
+    schema, key = ("main", "json_extract(data, '$.{}')") if is_file else ("public", "(data::json ->> '{}')")
+    owned = "".join(
+        f" OR kind LIKE '{name}.%' AND {key.format(name)} IN (SELECT id FROM {kind.table.__tablename__})"  # noqa: S608
+        for name, kind in OWNED.items()
+    )
     message = (_ON_SQLITE if is_file else _ON_POSTGRESQL).replace("{schema}", schema)
 
     @event.listens_for(engine, "connect")
@@ -98,17 +109,17 @@ def make_views(engine: Engine) -> Engine:
         cursor = connection.cursor()
         collation = "" if is_file else ' COLLATE "C"'  # as that of the columns to which it is compared
         cursor.execute(f"CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR{collation})")
-        for model, condition, shown in _VIEWS:
+        for model, condition, shown in views():
             told = {name: column.replace("{message}", message) for name, column in shown.items()}
-            view = _view(schema, cast(Table, inspect(model).local_table), condition, told)
-            cursor.execute(view.replace("{sweep}", sweep).replace("{me}", _ME))
+            view = _view_of(schema, cast(Table, inspect(model).local_table), condition, told)
+            cursor.execute(view.replace("{owned}", owned).replace("{me}", _ME))
         cursor.close()
         connection.commit()
 
     return engine
 
 
-def _view(schema: str, table: Table, condition: str, shown: dict[str, str]) -> str:
+def _view_of(schema: str, table: Table, condition: str, shown: dict[str, str]) -> str:
     columns = ", ".join(
         f'{shown[column.name]} AS "{column.name}"' if column.name in shown else f'"{column.name}"'
         for column in table.columns

@@ -20,10 +20,10 @@ from sqlmodel import col
 from schedulearn.scheduler.core.predictions.drift import Drift
 from schedulearn.scheduler.core.predictions.metrics import MetricPrediction
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.experiments import metric_predictions as store
-from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Metric
 from schedulearn.scheduler.store.people.kin import Kin
+from schedulearn.scheduler.store.predictions import metric_predictions as store
+from schedulearn.scheduler.store.predictions import versions
 
 KIN = Kin("f", "")
 BEGAN = 1_000_000.0

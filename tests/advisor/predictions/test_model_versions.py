@@ -12,13 +12,14 @@ from clusters import FakeCluster, spec, wait_for
 from sqlalchemy import insert, select
 from sqlmodel import col
 
+from schedulearn.features.sweeps import past_runs
 from schedulearn.scheduler.core.predictions.drift import BEFORE, RECENT, Drift
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.experiments import lengths, past_runs, versions
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin
+from schedulearn.scheduler.store.predictions import lengths, versions
 
 KIN = Kin("f", "")
 BEGAN = 1_000_000.0

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
+from schedulearn.features.sweeps.worker import SweepWorker
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import FoundGpu
@@ -84,6 +85,7 @@ class VirtualService:
                 ),
                 make_runtime=lambda row: engines[row.id],
                 make_probe=lambda row, fetch: engines[row.id].gpus,  # type: ignore[arg-type,return-value]
+                features=[SweepWorker],
                 timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), self._later),
             )
         self._observe_effects()

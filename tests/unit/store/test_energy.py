@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.metrics.probe.readings import GpuReading, Sample
-from schedulearn.scheduler.advisor.advice import cost_of
 from schedulearn.scheduler.control.service import job_row
+from schedulearn.scheduler.core.prices import cost_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import gpus
 from schedulearn.scheduler.store.accounting.capacity import Capacity, capacity

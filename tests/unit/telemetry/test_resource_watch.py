@@ -14,13 +14,13 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.features.sweeps.machine_use import machine_use
+from schedulearn.features.sweeps.result_rows import Ended, TaskUse
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.scheduler.control.experiments.machine_use import machine_use
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.experiments.results import Ended, TaskUse
 from schedulearn.scheduler.store.hosts import delete_host
 from schedulearn.scheduler.store.models import Host, Job, Task
 from schedulearn.scheduler.store.resources import minutes as store

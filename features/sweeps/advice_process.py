@@ -1,0 +1,52 @@
+"""A process of its own for scikit-learn: the service never holds its memory. A question comes as JSON on the standard
+input, the answer goes to the standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor, Regressor
+from schedulearn.features.sweeps.models.samples import Configuration, Sample
+
+LEAST_METRICS = 10
+"""So many jobs must have logged the metric, or it is not predicted."""
+Predicted = list[tuple[float, float, float]]
+
+
+def main() -> None:
+    sys.stdout.write(answer_to(sys.stdin.read()))
+
+
+def answer_to(question: str) -> str:
+    asked = json.loads(question)
+    samples = [Sample(Configuration(*each[0]), each[1], each[2]) for each in asked["samples"]]
+    options = [Configuration(*each) for each in asked["options"]]
+    times = [sample.run_time for sample in samples]
+    answer = {"run_time": _answer(TIME_MODELS, [each.configuration for each in samples], times, options, relative=True)}
+    measured = [sample for sample in samples if sample.metric is not None]
+    if len(measured) >= LEAST_METRICS:
+        values = [sample.metric or 0.0 for sample in measured]
+        answer["metric"] = _answer(
+            METRIC_MODELS, [each.configuration for each in measured], values, options, relative=False
+        )
+    return json.dumps(answer)
+
+
+def _answer(
+    models: Mapping[str, Callable[[], Regressor]],
+    configurations: Sequence[Configuration],
+    y: Sequence[float],
+    options: Sequence[Configuration],
+    *,
+    relative: bool,
+) -> dict[str, object]:
+    predictor = Predictor(models, configurations, np.array(y, float), options[0].family, relative=relative)
+    return {"scores": predictor.scores, "predicted": predictor.predict(options)}
+
+
+if __name__ == "__main__":
+    main()

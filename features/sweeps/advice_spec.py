@@ -1,0 +1,53 @@
+"""What advice is asked for: a job, its objective, and among what to choose. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from schedulearn.features.sweeps.spec import Objective as MetricSpec
+from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.plain_errors import first_fault
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.job import MAX_BATCH, MAX_GPUS, JobSpec
+
+BatchSize = Annotated[int, Field(ge=1, le=MAX_BATCH)]
+GpuCount = Annotated[int, Field(ge=1, le=MAX_GPUS)]
+
+
+class AdviceSpec(BaseModel):
+    """What `POST /api/v1/advise` takes."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    job: dict[str, Any] = Field(description="the keys of POST /jobs; its name may be left out")
+    deadline: Instant | None = Field(default=None, description="when it should be done; default: that of the job")
+    max_response_time: float | None = Field(
+        default=None, gt=0, le=3.2e8, description="seconds from now within which it should be done"
+    )
+    metric: MetricSpec = Field(default_factory=lambda: MetricSpec(name="accuracy", goal="max"))
+    target: float | None = Field(default=None, description="what the metric should reach")
+    batch_sizes: list[BatchSize] = Field(
+        default_factory=list, max_length=50, description="among which to choose; default: those that were tried"
+    )
+    gpus: list[GpuCount] = Field(
+        default_factory=list, max_length=8, description="likewise; default: powers of two up to the largest cluster"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.deadline is not None and self.max_response_time is not None:
+            raise ValueError("give a deadline or max_response_time, not both")
+        return self
+
+    def checked_job(self, **changes: object) -> JobSpec:
+        """The job with keys changed. Raises InvalidError, which names the key."""
+        rigid = {"elastic", "min_gpus", "max_gpus", "resize"}  # its size is what advice is about
+        keys = {key: value for key, value in self.job.items() if key not in rigid}
+        try:
+            return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})
+        except ValidationError as error:
+            fault = first_fault(error, JobSpec)
+            field = f"job.{fault.field}" if fault.place else "job"
+            raise InvalidError(f"{field}: {fault.message}", field=field) from error

@@ -1,0 +1,129 @@
+"""Sweeps and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field
+from sqlalchemy import Row
+
+from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.features.sweeps.experiment_spec import Design
+from schedulearn.features.sweeps.steps import SweepProgress, SweepReason, SweepStatus
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.specs.env_masking import masked, without_secrets
+
+
+class SweepCounts(AnswerModel):
+    """Runs by how they stand."""
+
+    pending: int = Field(description="they have no job yet")
+    active: int = Field(description="their job waits or runs")
+    succeeded: int
+    failed: int = Field(description="time limits too")
+    cancelled: int
+
+
+class ObjectiveOut(AnswerModel):
+    name: str
+    goal: Literal["min", "max"]
+
+
+class SweepOut(AnswerModel):
+    id: str
+    name: str
+    user: str
+    state: SweepStatus
+    reason: SweepReason
+    message: str = Field(description="the same as a sentence")
+    parameters: list[str]
+    runs: int = Field(description="how many it has")
+    counts: SweepCounts
+    max_parallel: int
+    max_failures: int | None
+    metric: ObjectiveOut
+    design: Design | Literal["search"] | None = Field(description="null: it was started as a sweep")
+    replications: int = Field(description="how often each point is tried")
+    created_at: At
+    finished_at: At | None
+
+    @classmethod
+    def of(cls, row: Row[Any], progress: SweepProgress, parameters: Sequence[str], **more: object) -> Self:
+        design: Mapping[str, Any] = row.design or {}
+        return cls.model_validate(
+            {
+                **{name: getattr(row, name) for name in _AS_STORED},
+                "design": design.get("design"),
+                "replications": design.get("replications", 1),
+                "state": row.status,
+                "parameters": parameters,
+                "counts": SweepCounts.model_validate(progress),
+                "metric": row.spec["metric"],
+                **more,
+            }
+        )
+
+
+_AS_STORED = (
+    *("id", "name", "user", "reason", "message", "runs", "max_parallel", "max_failures"),
+    *("created_at", "finished_at"),
+)
+
+
+class SweepPage(AnswerModel):
+    items: list[SweepOut]
+    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+
+
+class RunOut(AnswerModel):
+    number: int
+    params: dict[str, bool | int | float | str]
+    job: str | None = Field(description="null: it has none yet")
+    tries: int = Field(description="jobs that it had")
+    state: JobStatus | Literal["pending", "deleted"] = Field(
+        description="of its job. pending: it has none yet; deleted: its job was"
+    )
+    message: str
+    exit_code: int | None
+    started_at: At | None
+    finished_at: At | None
+    last: float | None = Field(description="the last value of the metric that was logged; null: none was")
+    best: float | None = Field(description="the best of all its values")
+
+    @classmethod
+    def of(cls, row: Row[Any], goal: str, sweep: SweepStatus, **more: object) -> Self:
+        if row.job_id is None:
+            state = "pending" if sweep is SweepStatus.RUNNING else JobStatus.CANCELLED.value
+        else:
+            state = "deleted" if row.status is None else row.status.value
+        return cls.model_validate(
+            {
+                "number": row.number,
+                "params": row.params,
+                "job": row.job_id,
+                "tries": row.tries,
+                "state": state,
+                "message": row.message or "",
+                "exit_code": row.exit_code,
+                "started_at": row.started_at,
+                "finished_at": row.finished_at,
+                "last": row.last,
+                "best": row.highest if goal == "max" else row.lowest,
+                **more,
+            }
+        )
+
+
+class SweepDetail(SweepOut):
+    job: dict[str, object] = Field(description="what its runs have in common; values in `env` are masked")
+    best: RunOut | None = Field(description="null: no run has logged the metric")
+    logged: list[str] = Field(description="the metrics that the runs of this page have logged")
+    table: list[RunOut]
+    next: int | None = Field(description="give it as `after` for the next page of the table; null on the last")
+
+
+def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
+    """The job of a sweep, without the values of its variables, and but for its owner without secrets in commands."""
+    job = job if to_owner else without_secrets(job)
+    return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}

@@ -1,0 +1,161 @@
+"""An experiment as a user writes it: factors with their levels, and a design. It becomes a sweep. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from schedulearn.features.sweeps.spec import (
+    MAX_PARALLEL,
+    MAX_RUNS,
+    Objective,
+    RandomRuns,
+    Span,
+    SweepSpec,
+    Value,
+    Values,
+    runs_of,
+)
+from schedulearn.scheduler.core.plain_errors import first_fault
+from schedulearn.scheduler.specs.texts import Text
+
+MAX_FACTORS = 20
+REPLICATION = "replication"
+"""Stands for the number of the replication, from 1, where the command has a place for it: a seed."""
+
+Design = Literal["2k", "factorial", "grid", "random"]
+
+
+class Levels(Span):
+    """Numbers between two; `levels`: so many of them at equal distances, for the design `grid`."""
+
+    levels: int | None = Field(default=None, ge=2, le=1000)
+
+    def cut(self) -> list[Value]:
+        """The levels, both ends included, each once."""
+        assert self.levels is not None
+        shares = [index / (self.levels - 1) for index in range(self.levels)]
+        if self.scale == "log":
+            low, high = math.log(self.min), math.log(self.max)
+            values: list[float] = [math.exp(low + share * (high - low)) for share in shares]
+        else:
+            values = [self.min + share * (self.max - self.min) for share in shares]
+        whole = isinstance(self.min, int) and isinstance(self.max, int)
+        return [*dict.fromkeys(round(value) if whole else float(f"{value:.6g}") for value in values)]
+
+
+Factor = Levels | Values
+
+
+class ExperimentSpec(BaseModel):
+    """What `POST /api/v1/experiments` takes."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
+        description="for people; its runs are called NAME-1, NAME-2, ..."
+    )
+    job: dict[str, Any] = Field(description="as of a sweep: the keys of POST /jobs but for the name")
+    design: Design = Field(
+        default="factorial",
+        description="2k: two levels a factor, every combination; factorial: every combination of the levels; grid: "
+        "the same, with spans cut into `levels`; random: `count` points drawn by `seed`",
+    )
+    factors: dict[str, Factor] = Field(
+        min_length=1, max_length=MAX_FACTORS, description="parameter of the job -> its levels"
+    )
+    replications: int = Field(default=1, ge=1, le=1000, description="how often each point is tried")
+    count: int | None = Field(default=None, ge=1, le=MAX_RUNS, description="points of the design random")
+    seed: int = Field(default=0, ge=0, le=(1 << 63) - 1, description="of the order, and of random points")
+    order: Literal["shuffled", "given"] = Field(
+        default="shuffled",
+        description="in which runs start; shuffled: what changes with time does not pass for the effect of a factor",
+    )
+    max_parallel: int = Field(
+        default=1, ge=1, le=MAX_PARALLEL, description="runs that wait or run at once; several disturb each other"
+    )
+    max_failures: int | None = Field(default=None, ge=0, le=MAX_RUNS, description="as of a sweep")
+    metric: Objective = Field(default_factory=Objective)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if REPLICATION in self.factors:
+            raise ValueError(f"no factor may be called {REPLICATION}: it stands for the number of the replication")
+        for name, factor in self.factors.items():
+            _check_factor(name, factor, self.design)
+        if (self.design == "random") != (self.count is not None):
+            raise ValueError("count says how many points the design random has: give it there, and only there")
+        runs = self.size
+        if runs > MAX_RUNS:
+            raise ValueError(f"an experiment has at most {MAX_RUNS} runs, not {runs}: use fewer levels, or random")
+        try:
+            self.sweep()
+        except ValidationError as error:
+            raise ValueError(first_fault(error).message) from error
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many runs it has."""
+        points = self.count or math.prod(len(levels) for levels in self._levels().values())
+        return points * self.replications
+
+    def _levels(self) -> dict[str, list[Value]]:
+        return {
+            name: factor.cut() if isinstance(factor, Levels) else list(factor) for name, factor in self.factors.items()
+        }
+
+    def sweep(self) -> SweepSpec:
+        """The same as a sweep: the parameters of each run, in the order in which they start."""
+        common: dict[str, Any] = {
+            "name": self.name, "job": self.job, "max_parallel": self.max_parallel, "max_failures": self.max_failures,
+            "metric": self.metric,
+        }  # fmt: skip
+        if self.design == "random":
+            choices = {
+                name: factor.model_dump(exclude={"levels"}) if isinstance(factor, Levels) else factor
+                for name, factor in self.factors.items()
+            }
+            drawn = RandomRuns.model_validate({"count": self.count, "seed": self.seed, "parameters": choices})
+            points = SweepSpec(**common, random=drawn)
+        else:
+            points = SweepSpec(**common, grid=self._levels())
+        runs = [
+            {**point, **({REPLICATION: number} if self._numbers_replications else {})}
+            for number in range(1, self.replications + 1)
+            for point in runs_of(points)
+        ]
+        if self.order == "shuffled":
+            random.Random(self.seed).shuffle(runs)  # noqa: S311
+        return SweepSpec(**common, list=runs)
+
+    @property
+    def _numbers_replications(self) -> bool:
+        command = self.job.get("command")
+        return isinstance(command, str) and f"{{{REPLICATION}}}" in command
+
+    def design_of(self) -> dict[str, Any]:
+        """What is kept of it beside the sweep."""
+        return self.model_dump(mode="json", include={"design", "factors", "replications", "count", "seed", "order"})
+
+
+def _check_factor(name: str, factor: Factor, design: Design) -> None:
+    if isinstance(factor, Levels):
+        if design == "grid" and factor.levels is None:
+            raise ValueError(f"{name}: say in how many levels the design grid cuts it")
+        if design not in ("grid", "random"):
+            raise ValueError(f"{name}: the design {design} needs a list of levels")
+        return
+    if len(set(map(str, factor))) < len(factor):
+        raise ValueError(f"{name}: a level stands there twice; `replications` tries each point several times")
+    if design == "2k" and len(factor) != 2:
+        raise ValueError(f"{name}: the design 2k has two levels a factor, not {len(factor)}")
+
+
+def factors_of(design: Mapping[str, Any] | None, parameters: Sequence[str]) -> list[str]:
+    """Names of the factors of a sweep: those of its design, else all of its parameters."""
+    return [*design["factors"]] if design is not None and "factors" in design else [*parameters]

@@ -1,0 +1,127 @@
+"""How long jobs were predicted to take, and took, and what to reach; the versions of what is learned of families."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.engine import Connection
+
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.state import actor_of, cluster_of
+from schedulearn.features.sweeps.answers.advice import (
+    CalibrationsOut,
+    FamilyCalibrationOut,
+    LengthPredictionOut,
+    MetricCalibrationOut,
+    MetricPredictionOut,
+    MetricPredictionsOut,
+    ModelVersionOut,
+    ModelVersionsOut,
+    PredictionsOut,
+)
+from schedulearn.scheduler.core.planning.job_family import MOST
+from schedulearn.scheduler.errors import ForbiddenError
+from schedulearn.scheduler.store.people.kin import Kin, owner_of
+from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
+
+router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
+
+Window = Query(ge=1, le=lengths.MOST_KEPT, description="how many predictions count, the newest whose jobs ended well")
+
+Whose = Query(max_length=100, description="whose jobs of the family; default: yours")
+
+
+class VersionIn(BaseModel):
+    """Which version of a family's models is used."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    family: str = Field(min_length=1, max_length=MOST)
+    user: str = Field(default="", max_length=100, description="whose jobs of the family; default: yours")
+    version: int | None = Field(ge=1, le=1 << 31, description="null: the newest, and new ones as they are needed")
+
+
+@router.get("", responses=problems(422))
+def predictions(
+    request: Request,
+    family: Annotated[str | None, Query(max_length=MOST, description="only jobs of this family")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 50,
+    window: Annotated[int | None, Window] = None,
+) -> PredictionsOut:
+    """The newest predictions of lengths and metrics, made when each job came, with what came; and how often the
+    intervals held, of all 10,000 that are kept of either, or the newest `window`."""
+    with cluster_of(request).db.read() as db:
+        found, items = lengths.calibration(db, family, window), lengths.predictions(db, family, limit)
+        compared, held = metric_predictions.held(db, family, window)
+        reached = metric_predictions.predictions(db, family, limit)
+    metrics = MetricPredictionsOut(
+        compared=compared, held=held, items=[MetricPredictionOut.of(each) for each in reached]
+    )
+    return PredictionsOut(**found._asdict(), items=[LengthPredictionOut.of(each) for each in items], metrics=metrics)
+
+
+@router.get("/families", responses=problems(403, 422))
+def families(
+    request: Request,
+    window: Annotated[int, Window] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 100,
+    user: Annotated[str, Whose] = "",
+) -> CalibrationsOut:
+    """How far the predictions of each family were off lately, for the jobs of a user or their group, and which version
+    of its models is in use."""
+    with cluster_of(request).db.read() as db:
+        owner = _owner(db, request, user)
+        found = [
+            FamilyCalibrationOut.shown(family, each, versions.in_use(db, Kin(family, owner)))
+            for family, each in lengths.calibrations(db, owner, window, limit)
+        ]
+        metrics = metric_predictions.calibrations(db, owner, window, limit)
+    return CalibrationsOut(items=found, metrics=[MetricCalibrationOut(**each._asdict()) for each in metrics])
+
+
+@router.get("/versions", responses=problems(403, 422))
+def model_versions(
+    request: Request,
+    family: Annotated[str, Query(min_length=1, max_length=MOST)],
+    user: Annotated[str, Whose] = "",
+) -> ModelVersionsOut:
+    """The versions of what the jobs of a user, or of their group, tell of a family. A new one begins when its
+    predictions become worse."""
+    with cluster_of(request).db.read() as db:
+        return _versions(db, Kin(family, _owner(db, request, user)))
+
+
+@router.put("/versions", responses=problems(403, 404, 409, 422))
+def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
+    """Pins a version: predictions and advice rest on its jobs alone, and no new version is made, until null is put."""
+    cluster = cluster_of(request)
+    now = cluster.service.clock()
+
+    def change(db: Connection) -> ModelVersionsOut:
+        kin = Kin(body.family, _owner(db, request, body.user))
+        if body.version is None:
+            versions.unpin(db, kin, now)
+        else:
+            versions.pin(db, kin, body.version, now)
+        return _versions(db, kin)
+
+    answer = cluster.db.write(change)
+    cluster.profiles.relearn(body.family)
+    return answer
+
+
+def _owner(db: Connection, request: Request, user: str) -> str:
+    """Raises ForbiddenError for what others' jobs tell, but for admins."""
+    actor = actor_of(request)
+    if user and user != actor.name and not actor.is_admin:
+        raise ForbiddenError(f"what the jobs of {user} tell is for them and for admins", field="user")
+    return owner_of(db, user or actor.name)
+
+
+def _versions(db: Connection, kin: Kin) -> ModelVersionsOut:
+    found = versions.versions(db, kin)
+    return ModelVersionsOut(
+        family=kin.family, items=[ModelVersionOut.of(each, versions.samples_in(db, each)) for each in found]
+    )

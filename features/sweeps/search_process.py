@@ -1,0 +1,26 @@
+"""A process of its own for scikit-learn, as for advice. A question comes as JSON on the standard input, the next
+trial of a search goes to the standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from schedulearn.features.sweeps.models.configurations import Outcome, Point, best_of
+from schedulearn.features.sweeps.models.search import next_trial
+
+
+def main() -> None:
+    sys.stdout.write(answer_to(sys.stdin.read()))
+
+
+def answer_to(question: str) -> str:
+    asked = json.loads(question)
+    points = [Point(*each) for each in asked["points"]]
+    tried = {index: None if outcome is None else Outcome(*outcome) for index, outcome in asked["tried"]}
+    found = next_trial(points, asked["prices"], tried, asked["goal"], asked["most"], asked["seed"])
+    return json.dumps({**found._asdict(), "found": best_of(tried, asked["goal"])})
+
+
+if __name__ == "__main__":
+    main()

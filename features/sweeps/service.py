@@ -1,0 +1,273 @@
+"""Sweeps: start, cancel and retry many runs as one, and take each sweep as far as it can go.
+
+The runs of a sweep are rows from the beginning. A run gets its job in the transaction that stores the job, and only
+while fewer than `max_parallel` of the sweep's jobs wait or run: whenever the service is killed, no run is lost and none
+has two jobs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import NamedTuple, cast
+
+from sqlalchemy.engine import Connection
+from typing_extensions import TypeVar
+
+from schedulearn.features.sweeps import table as store
+from schedulearn.features.sweeps.spec import Params, SweepSpec, job_of, runs_of
+from schedulearn.features.sweeps.steps import (
+    ChangeStatus,
+    StartRuns,
+    SweepProgress,
+    SweepReason,
+    SweepStatus,
+    SweepStep,
+    next_step,
+)
+from schedulearn.features.sweeps.table import RunRow, SweepRow
+from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.control.service import cancel_job, check_predecessors
+from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
+from schedulearn.scheduler.control.submission.queue import insert_jobs
+from schedulearn.scheduler.control.submission.sources import is_settled, settled
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
+from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
+from schedulearn.scheduler.specs.job import JobSpec, new_job_id
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_rows import job_row
+from schedulearn.scheduler.store.people.quotas import room_to_wait
+
+log = logging.getLogger(__name__)
+
+_RUNS, _TEXT = 500, 128 << 10
+"""Runs that start in one transaction, and the length of their jobs, at most."""
+
+A = TypeVar("A", default=SweepRow)
+Answer = Callable[[Connection, SweepRow], A]
+"""What the caller gets, made of the changed row before the change is committed."""
+
+
+def _row(_: Connection, row: SweepRow) -> SweepRow:
+    return row
+
+
+class Sweeps:
+    """The use cases. `check` raises InvalidError for a job that the operator does not allow."""
+
+    def __init__(
+        self,
+        db: Database,
+        wake: Callable[[], None],
+        check: Callable[[JobSpec], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._wake = wake
+        self._check = check
+        self._clock = clock
+
+    def start(
+        self,
+        spec: SweepSpec,
+        idempotency_key: str | None = None,
+        answer: Answer[A] | None = None,
+        asked: SweepSpec | None = None,
+        design: dict[str, object] | None = None,
+        is_open: bool = False,
+    ) -> A:
+        """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
+        anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep. `asked`:
+        what the request said, where that is not what `spec` says: a branch names another commit now. `design`: of an
+        experiment, kept beside it. `is_open`: a search adds further runs."""
+        runs = list(runs_of(spec))
+        for number, params in enumerate(runs, 1):
+            try:
+                self._check(job_of(spec.name, spec.job, number, params))
+            except InvalidError as error:
+                raise InvalidError(_located(error.detail, number), field=error.field) from error
+        given, first = spec.model_dump(mode="json", exclude_none=True), job_of(spec.name, spec.job, 1, runs[0])
+        told = (asked or spec).model_dump_json(exclude_none=True) + (json.dumps(design) if is_open else "")
+        digest = hashlib.sha256(told.encode()).hexdigest()
+        make, now = answer or cast("Answer[A]", _row), self._clock()
+        values = {
+            "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
+            "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
+            "reason": SweepReason.STARTED, "created_at": now,
+            "message": f"Started with {len(runs)} run{'s' * (len(runs) != 1)}.",
+            "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
+        }  # fmt: skip
+        add_runs = store.prepare_runs(self._db.engine.dialect, str(values["id"]), runs)
+
+        def change(conn: Connection) -> A:
+            found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
+            if found is None:
+                check_predecessors(conn, [first])
+                if first.data:  # each run has the same versions, whatever is pushed meanwhile
+                    values["spec"] = {**given, "job": {**given["job"], "data": pinned(conn, first.data)}}
+                store.add_sweep(conn, values)
+                add_runs(conn)
+                found = store.get_sweep(conn, str(values["id"]))
+                store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)
+            elif found.request_hash != digest:
+                raise IdempotencyError(f"the Idempotency-Key {idempotency_key!r} was used before for another sweep")
+            return make(conn, found)
+
+        return self._changed(change)
+
+    def cancel(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
+        """No further run starts, and those that wait or run are cancelled. A second call changes nothing; a sweep that
+        ended otherwise is a ConflictError."""
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            sweep, now = store.get_sweep(conn, sweep_id), self._clock()
+            if sweep.status.ended and sweep.status is not SweepStatus.CANCELLED:
+                raise ConflictError(f"sweep {sweep_id} has ended already: {sweep.status}")
+            cancel_sweep(conn, sweep_id, now)
+            return make(conn, store.get_sweep(conn, sweep_id))
+
+        return self._changed(change)
+
+    def retry(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
+        """Starts each run again that failed, ran into its time limit or was cancelled, with a new job, and those that
+        never started. Raises ConflictError while the sweep is stopping, and where each run succeeded; InvalidError if
+        its jobs are not allowed any more, or their code is gone."""
+        make = answer or cast("Answer[A]", _row)
+        with self._db.read() as conn:
+            known = store.get_sweep(conn, sweep_id)
+            [first] = store.list_runs(conn, sweep_id, "", limit=1)
+        self._check(_job_of(known, first.number, first.params))
+
+        def change(conn: Connection) -> A:
+            sweep, now = store.get_sweep(conn, sweep_id), self._clock()
+            if sweep.status is SweepStatus.STOPPING:
+                raise ConflictError(f"sweep {sweep_id} is stopping: try again once its runs have ended")
+            store.forget_unsuccessful(conn, sweep_id)
+            if sweep.status.ended:
+                pending = store.progress_of(conn, [sweep_id])[sweep_id].pending
+                if not pending:
+                    raise ConflictError(f"sweep {sweep_id} has nothing to try again: no run of it was unsuccessful")
+                message = f"Started again with {pending} runs."
+                store.move_sweep(conn, sweep_id, SweepStatus.RUNNING, SweepReason.RETRIED, message, now)
+            return make(conn, store.get_sweep(conn, sweep_id))
+
+        return self._changed(change)
+
+    def _changed(self, change: Callable[[Connection], A]) -> A:
+        answered = self._db.write(change)
+        self._wake()
+        return answered
+
+
+def _job_of(sweep: SweepRow, number: int, params: Params) -> JobSpec:
+    """Of one of its runs, for whom the sweep belongs to now: what was written may name somebody who was removed."""
+    return job_of(sweep.name, {**sweep.spec["job"], "user": sweep.user}, number, params)
+
+
+def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
+    """No further run starts, and those that wait or run are cancelled. Does nothing to one that ends already."""
+    sweep = store.get_sweep(conn, sweep_id)
+    for job in store.active_jobs(conn, sweep_id):
+        cancel_job(conn, job, now)
+    if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
+        reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
+        store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
+        _advance(sweep_id, now, _Limits(), conn)
+
+
+def advance_sweeps(
+    db: Database,
+    now: float,
+    quotas: Quotas = NO_QUOTAS,
+    is_disk_low: Callable[[], bool] = lambda: False,
+    unsettled: Collection[str] = (),
+) -> bool:
+    """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start.
+    No run starts that would be one job too many of its user's that wait, or while the disk is low: the sweep goes on
+    once there is room. `unsettled`: sweeps that do not end yet, since results of their runs are still to come."""
+    with db.read() as conn:
+        unfinished = store.unfinished(conn)
+        limits = _Limits(quotas, bool(unfinished) and is_disk_low(), unsettled)
+        due = [sweep.id for sweep in unfinished if _next(conn, sweep, limits) is not None]
+    for sweep_id in due:
+        try:
+            while db.write(partial(_advance, sweep_id, now, limits)):
+                pass
+        except InvalidError:
+            log.exception("sweep %s: a run that was right when it was stored is not any more", sweep_id)
+            db.write(partial(_give_up, sweep_id, now))
+    return bool(due)
+
+
+class _Limits(NamedTuple):
+    """What keeps runs from starting, and sweeps from ending."""
+
+    quotas: Quotas = NO_QUOTAS
+    disk_low: bool = False
+    unsettled: Collection[str] = ()
+
+
+def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep | None:
+    room = room_to_wait(conn, limits.quotas, sweep.user) if sweep.pending else None
+    step = next_step(sweep, room, disk_low=limits.disk_low)
+    ends = isinstance(step, ChangeStatus) and step.status.ended
+    return None if ends and sweep.id in limits.unsettled else step
+
+
+def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bool:
+    """Return whether there may be more to do: others wait while runs start, so these start some at a time."""
+    while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], limits)) is not None:
+        match step:
+            case StartRuns(count):
+                _start_runs(conn, sweep_id, count, now)
+                return True
+            case ChangeStatus(status, reason, message, cancel_waiting):
+                if cancel_waiting:
+                    for job in store.active_jobs(conn, sweep_id, only_waiting=True):
+                        cancel_job(conn, job, now)
+                store.move_sweep(conn, sweep_id, status, reason, message, now)
+    return False
+
+
+def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
+    sweep = store.get_sweep(conn, sweep_id)
+    runs = _first(store.pending_runs(conn, sweep_id, min(count, _RUNS)), len(str(sweep.spec["job"])))
+    specs = [_job_of(sweep, run.number, run.params) for run in runs]
+    jobs = [
+        {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
+    ]
+    settle_inputs(conn, jobs, specs)
+    insert_jobs(conn, [(job, sweep.user) for job in jobs])
+    store.give_jobs(conn, [(run, str(job["id"])) for run, job in zip(runs, jobs, strict=True)])
+
+
+def _first(runs: Sequence[RunRow], job: int) -> Sequence[RunRow]:
+    """Return the runs that one transaction starts, of a job of this length: reading a long one takes time."""
+    lengths = accumulate(job + len(str(run.params)) for run in runs)
+    return [run for number, (run, length) in enumerate(zip(runs, lengths, strict=True)) if not number or length < _TEXT]
+
+
+def _give_up(sweep_id: str, now: float, conn: Connection) -> None:
+    """A newer version of the service may refuse what an older one took."""
+    message = "Its runs can't start any more: the service's log says why."
+    store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, SweepReason.REFUSED, message, now)
+
+
+def _located(detail: str, number: int) -> str:
+    return detail if detail.startswith(f"run {number}:") else f"run {number}: {detail}"
+
+
+def settled_sweep(spec: SweepSpec, store: CodeStore, allowed: Sequence[str]) -> SweepSpec:
+    """Return a sweep whose runs all have the same, stored code and read requirements. Raises InvalidError."""
+    first = job_of(spec.name, spec.job, 1, next(iter(runs_of(spec))))
+    if is_settled([first]):
+        return spec
+    [job] = settled([first], store, allowed)
+    told = job.model_dump(mode="json", include={"code", "requirements"}, exclude_none=True)
+    return spec.model_copy(update={"job": {**spec.job, **told}})

@@ -1,0 +1,269 @@
+"""Sweeps in the database: their tables and queries. Every function takes the connection of its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Dialect,
+    ForeignKey,
+    Index,
+    Row,
+    Select,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    false,
+    func,
+    insert,
+    inspect,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.engine import Connection
+from sqlmodel import Field, SQLModel, col
+
+from schedulearn.features.sweeps.steps import UNFINISHED, SweepProgress, SweepReason, SweepStatus
+from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.columns import (
+    EnumColumn,
+    InstantColumn,
+    json_column,
+    json_or_none_column,
+    prepare_rows,
+)
+from schedulearn.scheduler.store.models import Job, Metric
+
+_STATES = ", ".join(f"'{status.value}'" for status in SweepStatus)
+_ENDED = ", ".join(f"'{status.value}'" for status in SweepStatus if status.ended)
+
+
+class Sweep(SQLModel, table=True):
+    """One job that is tried with many parameters."""
+
+    __table_args__ = (
+        CheckConstraint(f"status IN ({_STATES})", name="sweep_status"),
+        CheckConstraint(f"(finished_at IS NOT NULL) = (status IN ({_ENDED}))", name="sweep_finished"),
+        Index("sweep_by_status", "status"),
+        Index("sweep_by_time", "created_at", "id"),
+    )
+
+    id: str = Field(primary_key=True)
+    name: str
+    user: str
+    spec: dict[str, Any] = Field(sa_column=json_column())
+    """A `SweepSpec`, as its user wrote it."""
+    runs: int
+    max_parallel: int
+    max_failures: int | None
+    status: SweepStatus = Field(sa_column=Column(EnumColumn(SweepStatus), nullable=False))
+    reason: SweepReason = Field(sa_column=Column(EnumColumn(SweepReason), nullable=False))
+    message: str = Field(sa_type=Text)
+    created_at: float = Field(sa_type=InstantColumn)
+    finished_at: float | None = Field(default=None, sa_type=InstantColumn)
+    idempotency_key: str | None = Field(default=None, unique=True)
+    request_hash: str | None = None
+    design: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """Of an experiment: what its runs are made of; None: an ordinary sweep."""
+    open: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether a search may still add runs."""
+
+
+class SweepRun(SQLModel, table=True):
+    """One choice of parameters of a sweep, and the job that tries it."""
+
+    __tablename__ = "sweep_run"
+
+    sweep_id: str = Field(sa_column=Column(String, ForeignKey("sweep.id", ondelete="CASCADE"), primary_key=True))
+    number: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    """From 1, in the order in which they start."""
+    params: dict[str, Any] = Field(sa_column=json_column())
+    job_id: str | None = Field(default=None, unique=True)
+    """Set in the transaction that stores the job, so that no run is lost or started twice. No foreign key: a job that
+    is deleted later leaves a run that was started."""
+    tries: int = 0
+    """Jobs that it had: one more with each retry."""
+    results: dict[str, float] | None = Field(default=None, sa_column=json_or_none_column())
+    """What its job came to; None: it has not ended."""
+
+
+SweepRow = Row[Any]
+RunRow = Row[Any]
+
+_ACTIVE = [status for status in JobStatus if status not in TERMINAL]
+_BAD = (JobStatus.FAILED, JobStatus.TIMEOUT)
+_JOINED = col(Job.id) == col(SweepRun.job_id)
+
+
+_TABLE = cast(Table, inspect(SweepRun).local_table)
+_GIVE_JOB = (
+    update(_TABLE)
+    .where(_TABLE.c.sweep_id == bindparam("of"), _TABLE.c.number == bindparam("which"))
+    .values(job_id=bindparam("job_id"), tries=_TABLE.c.tries + 1)
+)
+
+
+def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
+
+
+_PROGRESS: Select[Any] = (
+    select(
+        *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:8]),
+        _count(col(SweepRun.job_id).is_(None)),
+        _count(col(Job.status).in_(_ACTIVE)),
+        _count(col(Job.status) == JobStatus.SUCCEEDED),
+        _count(col(Job.status).in_(_BAD)),
+        _count(col(Job.status) == JobStatus.CANCELLED),
+    )
+    .join(SweepRun, col(SweepRun.sweep_id) == col(Sweep.id))
+    .outerjoin(Job, _JOINED)
+    .group_by(col(Sweep.id))
+)
+_UNFINISHED = _PROGRESS.where(col(Sweep.status).in_(UNFINISHED)).order_by(col(Sweep.id))
+
+
+def unfinished(conn: Connection) -> list[SweepProgress]:
+    """How far each sweep is that has not ended, the oldest first."""
+    return [SweepProgress._make(row) for row in conn.execute(_UNFINISHED)]
+
+
+def progress_of(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, SweepProgress]:
+    found = [SweepProgress._make(row) for row in conn.execute(_PROGRESS.where(col(Sweep.id).in_(sweep_ids)))]
+    return {progress.id: progress for progress in found}
+
+
+def get_sweep(conn: Connection, sweep_id: str) -> SweepRow:
+    """Raises NotFoundError."""
+    row = conn.execute(select(Sweep).where(col(Sweep.id) == sweep_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no sweep {sweep_id!r}")
+    return row
+
+
+def sweep_by_key(conn: Connection, idempotency_key: str) -> SweepRow | None:
+    return conn.execute(select(Sweep).where(col(Sweep.idempotency_key) == idempotency_key)).one_or_none()
+
+
+def list_sweeps(
+    conn: Connection,
+    *,
+    states: Sequence[SweepStatus] = (),
+    user: str | None = None,
+    after: str | None = None,
+    limit: int = 20,
+    designed: bool = False,
+) -> tuple[list[SweepRow], str | None]:
+    """Newest first, and `after` for the next page if there is one. `designed`: only experiments."""
+    query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit + 1)
+    if designed:
+        query = query.where(col(Sweep.design).is_not(null()))
+    if states:
+        query = query.where(col(Sweep.status).in_(states))
+    if user is not None:
+        query = query.where(col(Sweep.user) == user)
+    if after is not None:
+        at = get_sweep(conn, after).created_at
+        same = and_(col(Sweep.created_at) == at, col(Sweep.id) < after)
+        query = query.where(or_(col(Sweep.created_at) < at, same))
+    rows = list(conn.execute(query))
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
+def add_sweep(conn: Connection, values: Mapping[str, object]) -> None:
+    """A sweep without its runs."""
+    conn.execute(insert(Sweep), [values])
+
+
+def prepare_runs(
+    dialect: Dialect, sweep_id: str, runs: Iterable[Mapping[str, object]]
+) -> Callable[[Connection], object]:
+    """What inserts the runs of a new sweep, made before the writer is asked to. `runs`: the parameters of each."""
+    rows = [{"sweep_id": sweep_id, "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
+    return prepare_rows(dialect, SweepRun, rows)
+
+
+def pending_runs(conn: Connection, sweep_id: str, limit: int) -> list[RunRow]:
+    """The next runs to start."""
+    query = select(SweepRun).where(col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).is_(None))
+    return list(conn.execute(query.order_by(col(SweepRun.number)).limit(limit)))
+
+
+def give_jobs(conn: Connection, jobs: Iterable[tuple[RunRow, str]]) -> None:
+    """Each of these runs gets the job with this id."""
+    conn.execute(_GIVE_JOB, [{"of": run.sweep_id, "which": run.number, "job_id": job_id} for run, job_id in jobs])
+
+
+def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) -> list[repository.JobRow]:
+    """Jobs of its runs that have not ended; with `only_waiting` those that never started."""
+    query = select(Job).join(SweepRun, _JOINED).where(col(SweepRun.sweep_id) == sweep_id)
+    if only_waiting:
+        query = query.where(col(Job.status).in_([*WAITS]), col(Job.attempt) == 0)
+    return list(conn.execute(query.where(col(Job.status).in_(_ACTIVE)).order_by(col(SweepRun.number))))
+
+
+def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
+    """Makes runs pending whose job failed, ran into its time limit or was cancelled; how many."""
+    bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.status).in_([*_BAD, JobStatus.CANCELLED]))
+    where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad))
+    return conn.execute(update(SweepRun).where(*where).values(job_id=None, results=null())).rowcount
+
+
+def move_sweep(
+    conn: Connection, sweep_id: str, status: SweepStatus, reason: SweepReason, message: str, now: float
+) -> None:
+    """With its event."""
+    values = {"status": status, "reason": reason, "message": message, "finished_at": now if status.ended else None}
+    conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(values))
+    add_sweep_event(conn, sweep_id, status, reason, message, now)
+
+
+def add_sweep_event(
+    conn: Connection, sweep_id: str, status: SweepStatus, reason: SweepReason, message: str, now: float
+) -> None:
+    told = f"Sweep {sweep_id}: {message}"
+    repository.add_event(conn, now, f"sweep.{status}", code=reason, message=told, data={"sweep": sweep_id})
+
+
+_RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results)
+_OF_JOB = (Job.status, Job.message, Job.exit_code, Job.started_at, Job.finished_at, Job.run_seconds)
+_OF_METRIC = (Metric.last, Metric.lowest, Metric.highest)
+
+
+def _runs(sweep_id: str, metric: str) -> Select[Any]:
+    return (
+        select(*map(col, (*_RUN, *_OF_JOB, *_OF_METRIC)))
+        .select_from(SweepRun)
+        .outerjoin(Job, _JOINED)
+        .outerjoin(Metric, and_(col(Metric.job_id) == col(Job.id), col(Metric.name) == metric))
+        .where(col(SweepRun.sweep_id) == sweep_id)
+    )
+
+
+def list_runs(conn: Connection, sweep_id: str, metric: str, *, after: int = 0, limit: int = 1000) -> list[RunRow]:
+    """Runs with a number above `after`, with how their jobs stand and what they logged as `metric`."""
+    query = _runs(sweep_id, metric).where(col(SweepRun.number) > after).order_by(col(SweepRun.number))
+    return list(conn.execute(query.limit(limit)))
+
+
+def best_run(conn: Connection, sweep_id: str, metric: str, *, highest: bool) -> RunRow | None:
+    """The run that logged the best value; None: none has logged it."""
+    column = col(Metric.highest) if highest else col(Metric.lowest)
+    query = _runs(sweep_id, metric).where(column.is_not(None))
+    return conn.execute(query.order_by(column.desc() if highest else column, col(SweepRun.number)).limit(1)).first()
+
+
+def logged_metrics(conn: Connection, job_ids: Sequence[str]) -> list[str]:
+    """Names of what these jobs logged."""
+    return list(conn.execute(select(col(Metric.name)).where(col(Metric.job_id).in_(job_ids)).distinct()).scalars())

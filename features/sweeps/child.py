@@ -12,7 +12,7 @@ def ask_child(module: str, question: object, timeout_s: float) -> str:
     """What a module beside this one writes for a question, both as JSON. It has one processor. Raises TimeoutExpired,
     and CalledProcessError with what it said, of `subprocess`."""
     return subprocess.run(
-        [sys.executable, "-m", f"schedulearn.scheduler.control.experiments.{module}"],
+        [sys.executable, "-m", f"{__package__}.{module}"],
         input=json.dumps(question),
         capture_output=True,
         text=True,

@@ -1,4 +1,5 @@
 import type { JobBody } from "../api/commands";
+import { JOB_KEYS } from "../api/jobKeys";
 import type { Job } from "../api/types";
 
 /** The form as it is typed: texts, so that what is empty can be told from zero. */
@@ -37,13 +38,8 @@ export interface Values {
   labels: string;
   user: string;
   /** Keys of a job that the form has no field for: they go along as they are. */
-  more: Pick<JobBody, (typeof MORE)[number]>;
+  more: Omit<JobBody, keyof Values>;
 }
-
-const MORE = ["code", "requirements", "secrets", "after", "ports", "idle_timeout", "data", "keep"] as const;
-
-type Missing = Exclude<keyof JobBody, keyof Values | (typeof MORE)[number]>;
-true satisfies [Missing] extends [never] ? true : Missing; // or a key of a job would be lost when it is cloned
 
 export const EMPTY: Values = {
   name: "",
@@ -183,7 +179,9 @@ export function hiddenIn(env: Record<string, unknown> = {}): string[] {
 
 /** A job as it was asked for; the service knows the values that it hides, and takes them from this job. */
 export function specOf(job: Job): JobBody {
+  const more = JOB_KEYS.filter((key) => isMore(key) && isGiven(job[key])).map((key) => [key, job[key]]);
   return {
+    ...(Object.fromEntries(more) as Values["more"]),
     name: job.name,
     type: job.type,
     container_image: job.container_image,
@@ -211,18 +209,11 @@ export function specOf(job: Job): JobBody {
     user: job.user,
     family: job.family,
     ...(job.code && { code: { digest: job.code.digest } }),
-    ...(job.requirements && { requirements: job.requirements }),
     ...(job.setup && { setup: job.setup }),
-    ...(Object.keys(job.secrets ?? {}).length > 0 && { secrets: job.secrets }),
-    ...(job.after && { after: job.after }),
     ...(job.metric && { metric: job.metric }),
     ...(job.gpu_type && { gpu_type: job.gpu_type }),
     ...(job.gpu_memory && { gpu_memory: job.gpu_memory }),
     ...(job.on_hang && { on_hang: job.on_hang }),
-    ...(Object.keys(job.ports ?? {}).length > 0 && { ports: job.ports }),
-    ...(job.idle_timeout && { idle_timeout: job.idle_timeout }),
-    ...(Object.keys(job.data ?? {}).length > 0 && { data: job.data }),
-    ...(Object.keys(job.keep ?? {}).length > 0 && { keep: job.keep }),
     ...(job.pull === "always" && { pull: job.pull }),
   };
 }
@@ -260,7 +251,10 @@ export function fromBody(body: JobBody): Values {
   return { ...values, more } as unknown as Values;
 }
 
-const isMore = (key: string) => (MORE as readonly string[]).includes(key);
+const isMore = (key: string) => !Object.hasOwn(EMPTY, key) && (JOB_KEYS as readonly string[]).includes(key);
+
+const isGiven = (value: unknown) =>
+  value !== null && value !== undefined && !(typeof value === "object" && Object.keys(value).length === 0);
 
 const linesOf = (pairs: Record<string, string>) =>
   Object.entries(pairs)

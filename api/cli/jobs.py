@@ -177,6 +177,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("why", f"{Job(job).told} ({job['reason']})"),
         ("its log says", (job["failure"] or {}).get("line", "")),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        ("description", job["description"] or ""),
         ("image", job["container_image"]),
         ("ran", next((task["image"] for task in reversed(job["tasks"]) if task["image"]), "")),
         ("command", job["command"]),

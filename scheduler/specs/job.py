@@ -104,6 +104,9 @@ class JobFields(BaseModel):
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
+    description: Text | None = Field(
+        default=None, min_length=1, max_length=1000, description="what it is for, for people"
+    )
     container_image: ImageName = Field(description="e.g. schedulearn/pytorch")
     pull: Literal["missing", "always"] = Field(
         default="missing",

@@ -159,6 +159,14 @@ def test_show_tells_the_job_its_attempts_and_what_happened(service: Service, don
     assert "Submitted." in out
 
 
+def test_a_description_is_stored_shown_and_submitted_again(service: Service) -> None:
+    job_id = service.submit_shell("true", description="Baseline of table 2")
+    service.wait(job_id, "succeeded")
+    assert "description    Baseline of table 2" in service.invoke("show", job_id).out
+    again = service.invoke("resubmit", "-d", job_id).out.split()[-1]
+    assert service.call("GET", f"/api/v1/jobs/{again}")["description"] == "Baseline of table 2"
+
+
 @pytest.mark.parametrize("end", [str.startswith, str.endswith])
 def test_an_id_may_be_a_part_of_it(service: Service, end: Callable[[str, str], bool]) -> None:
     """The shortest beginning or end that no other job's id has."""

@@ -83,6 +83,7 @@ class _JobFile(click.File):
 @click.option("--as-found", is_flag=True, help="With GPUs and batch size that the newest search for its family found.")
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
+@click.option("--description", metavar="TEXT", help="What it is for, for people.")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.  [default: the service's]")
 @click.option(
     "--pull",

@@ -16,6 +16,6 @@ FEATURES = (
 
 
 def load_tables() -> None:
-    """Make the tables of all features known, before a database is made."""
+    """Register the tables of all features. Call it before a database is created."""
     for feature in FEATURES:
         feature.load_tables()

@@ -9,10 +9,10 @@ from schedulearn.api.client.transport import part
 
 
 class AccountCalls(Asked[J, L, N, T]):
-    """Part of both clients."""
+    """Calls of both clients for accounts."""
 
     def whoami(self) -> J:
-        """Who the service takes you for: `{"name", "role", ...}`."""
+        """Your account at the service: `{"name", "role", ...}`."""
         return self._object("GET", "whoami")
 
     def users(self) -> J:
@@ -22,7 +22,7 @@ class AccountCalls(Asked[J, L, N, T]):
     def add_user(
         self, name: str, role: str = "user", *, uid: int | None = None, gid: int | None = None, gids: Sequence[int] = ()
     ) -> J:
-        """`uid`, `gid`, `gids`: as whom on the hosts their jobs write folders; None: they write none."""
+        """`uid`, `gid`, `gids`: IDs with which their jobs write folders of the hosts; None: they write none."""
         ids = {"uid": uid, "gid": gid, "gids": list(gids)} if uid is not None or gid is not None or gids else {}
         return self._object("POST", "users", json={"name": name, "role": role, **ids})
 
@@ -30,45 +30,46 @@ class AccountCalls(Asked[J, L, N, T]):
         return self._object("PATCH", f"users/{part(name)}", json={"role": role})
 
     def set_ids(self, name: str, uid: int | None, gid: int | None, gids: Sequence[int] = ()) -> J:
-        """As whom on the hosts their jobs write folders; None: they write none."""
+        """Set the IDs with which their jobs write folders of the hosts; None: they write none."""
         return self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
 
     def remove_user(
         self, name: str, *, jobs: str | None = None, secrets: str | None = None, data: str | None = None
     ) -> N:
-        """Revokes their tokens. `jobs`: cancel or keep; `secrets`, `data`: remove or keep. ConflictError says what they
-        have of which nothing was said."""
+        """Remove a user and revoke their tokens. `jobs`: cancel or keep; `secrets`, `data`: remove or keep.
+
+        Raises ConflictError if they have any of these for which the argument is None."""
         answers = {"jobs": jobs, "secrets": secrets, "data": data}
         return self._nothing(
             "DELETE", f"users/{part(name)}", params={key: value for key, value in answers.items() if value is not None}
         )
 
     def quotas(self) -> J:
-        """`{"items": [...]}`, with what each user has of it; the user `*` is everybody else."""
+        """`{"items": [...]}`, with each user's current use; the user `*` is everybody else."""
         return self._object("GET", "quotas")
 
     def set_quota(self, user: str, bounds: Mapping[str, float]) -> J:
-        """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, weight; one that is left out is
-        none."""
+        """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, weight; a missing one is not
+        bounded."""
         return self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
 
     def remove_quota(self, user: str) -> N:
         return self._nothing("DELETE", f"quotas/{part(user)}")
 
     def groups(self) -> J:
-        """`{"items": [...]}`, with what the users of each have together."""
+        """`{"items": [...]}`, with the current use of each group's users together."""
         return self._object("GET", "groups")
 
     def set_group(self, name: str, bounds: Mapping[str, float]) -> J:
-        """Makes or changes it. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib; one that is
-        left out is none."""
+        """Create or change a group. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib; a
+        missing one is not bounded."""
         return self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
 
     def remove_group(self, name: str) -> N:
         return self._nothing("DELETE", f"groups/{part(name)}")
 
     def add_member(self, group: str, user: str) -> J:
-        """Takes them out of the group that they were in."""
+        """Add a user to a group, and remove them from their former group."""
         return self._object("PUT", f"groups/{part(group)}/members/{part(user)}")
 
     def remove_member(self, group: str, user: str) -> N:
@@ -91,11 +92,12 @@ class AccountCalls(Asked[J, L, N, T]):
     def add_token(
         self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = 90
     ) -> J:
-        """With `token`, which is shown this once. Without `role` it is good for a user's work at most; without an
-        `expires_in_days` of None it ends."""
+        """Create a token. Only this response has the `token` itself.
+
+        Without `role`, its role is at most `user`. With `expires_in_days` None, it does not expire by itself."""
         given = {key: value for key, value in {"user": user, "role": role}.items() if value is not None}
         return self._object("POST", "tokens", json={"name": name, **given, "expires_in_days": expires_in_days})
 
     def revoke_token(self, token_id: int) -> N:
-        """With all that were made with it."""
+        """Revoke a token and all tokens that were made with it."""
         return self._nothing("DELETE", f"tokens/{token_id}")

@@ -23,12 +23,12 @@ from schedulearn.scheduler.errors import StoreError
 DATABASE, TOKEN, SECRETS_KEY, LOGS, CODE = "schedulearn.db", "token", "secrets.key", "logs", "code"
 TLS = "tls"
 CERTIFICATE = (f"{TLS}/cert.pem", f"{TLS}/key.pem")
-"""Its own one, by which clients know the service. Whoever restores it stays known to them."""
+"""The service's own certificate, which clients trust. They also trust a restored service that keeps it."""
 _ARCHIVE = re.compile(rf"{CODE}/[0-9a-f]{{64}}\.tar")
 
 
 def write_backup(data_dir: Path, out: IO[bytes]) -> None:
-    """Raises StoreError without a database in the folder."""
+    """Write a backup of a data folder. Raises StoreError without a database in it."""
     if not (data_dir / DATABASE).exists():
         raise StoreError(f"there is no {DATABASE} in {data_dir}: name the data folder by --data")
     with (
@@ -38,7 +38,7 @@ def write_backup(data_dir: Path, out: IO[bytes]) -> None:
         snapshot = Path(folder) / DATABASE
         try:
             with closing(sqlite3.connect(f"{(data_dir / DATABASE).as_uri()}?mode=ro", uri=True, timeout=30)) as source:
-                source.execute("VACUUM INTO ?", (str(snapshot),))  # as of one moment, whatever is written meanwhile
+                source.execute("VACUUM INTO ?", (str(snapshot),))  # consistent, also while the service writes
         except sqlite3.Error as error:
             raise StoreError(f"the database in {data_dir} can't be copied: {error}") from error
         tar.add(snapshot, DATABASE, filter=_private)
@@ -57,7 +57,9 @@ def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
-    """Those beside the database. Logs grow and go meanwhile: each is as it was when it was read."""
+    """Yield the name and content of each file except the database and the code.
+
+    Logs may grow or vanish meanwhile: each has its content at the time of reading."""
     single = (data_dir / name for name in (TOKEN, SECRETS_KEY, *CERTIFICATE))
     for path in [*single, *sorted((data_dir / LOGS).rglob("*"))]:
         try:
@@ -68,8 +70,10 @@ def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def read_backup(source: IO[bytes], data_dir: Path) -> None:
-    """Makes the folder what the backup holds; the caller holds its lock. All or nothing: the database comes last.
-    Raises StoreError for a folder that has a database, and for what is no backup."""
+    """Restore a backup into the data folder, whose lock the caller holds.
+
+    All or nothing: the database is moved into place last. Raises StoreError for a folder that has a database, and for
+    a file that is not a backup."""
     if found := sorted(path.name for path in data_dir.glob(f"{DATABASE}*")):
         raise StoreError(f"{data_dir} has {', '.join(found)} already: move them away first")
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=data_dir) as name:
@@ -91,7 +95,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
 
 
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """A file that a backup has, and nothing else: it may come from anywhere."""
+    """Extract a member of a backup. Raises StoreError for any other member: the file is not trusted."""
     path = PurePosixPath(member.name)
     single = member.name in (DATABASE, TOKEN, SECRETS_KEY, *CERTIFICATE) or _ARCHIVE.fullmatch(member.name) is not None
     known = single or (path.parts[:1] == (LOGS,) and ".." not in path.parts)

@@ -155,7 +155,7 @@ def doctor(session: Session, data: Path | None, config: Path | None, mend: bool)
     return 1 if left else 0
 
 
-_SHOWN = 8  # names of a kind
+_SHOWN = 8  # maximum names listed of each kind
 
 
 @click.command()

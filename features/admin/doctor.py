@@ -35,7 +35,7 @@ class Finding:
     check: str
     what: str
     advice: str = ""
-    """What a person is to do; empty where `mend` does it."""
+    """Instruction for the operator; empty if `mend` fixes the problem."""
     mend: Callable[[], object] | None = None
 
 
@@ -48,12 +48,14 @@ class HostToSee:
 
 
 MakeRuntime = Callable[[HostToSee, str], Runtime]
-"""A host and the id of the service -> how to talk to it."""
+"""(host, cluster id) -> the runtime of the host."""
 
 
 class Doctor:
-    """Looks without changing anything: the database is opened read-only. Only `mend` changes something,
-    and only while no service runs. Raises StoreError without a database."""
+    """Diagnosis of a data folder and its hosts.
+
+    It opens the database read-only. Only `mend` changes something, and only while no service runs. Raises StoreError
+    without a database."""
 
     def __init__(self, data_dir: Path, make_runtime: MakeRuntime | None = None) -> None:
         self._data_dir = data_dir
@@ -80,8 +82,9 @@ class Doctor:
         return found
 
     def mend(self, findings: Iterable[Finding]) -> dict[Finding, str]:
-        """What was mended, with an empty text; and what could not be, with the reason. Raises StoreError while a
-        service runs."""
+        """Fix the findings that can be fixed; return each with its error, empty if it is fixed.
+
+        Raises StoreError while a service runs."""
         results: dict[Finding, str] = {}
         with lock_data_folder(self._data_dir):
             for finding in findings:
@@ -185,7 +188,7 @@ class Doctor:
     def _runtime(self, host: HostToSee, cluster_id: str) -> Runtime:
         if host.runtime != "docker":
             return ProcessRuntime(host.id, self._data_dir)
-        from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime  # not free, and not always needed
+        from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime  # slow to import, not always needed
 
         tls = Path(host.tls) if host.tls else None
         return DockerRuntime(host.id, host.address, self._data_dir, cluster_id, tls=tls)
@@ -212,7 +215,9 @@ def _on_host(
 
 
 def _own_gpus(connection: sqlite3.Connection) -> Iterator[Finding]:
-    """Why the GPUs of this machine can't be used. Simulated ones were asked for, or it has no driver."""
+    """Yield why the GPUs of this machine can't be used.
+
+    Nothing is wrong if they are simulated, or if there are none and no driver."""
     kinds = "SELECT simulated FROM gpu WHERE host_id = ? AND present"
     simulated = [bool(row) for (row,) in connection.execute(kinds, (HOST_ID,))]
     if any(simulated) or not (simulated or nvml.has_driver()):

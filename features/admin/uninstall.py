@@ -26,16 +26,18 @@ class HostLeftovers:
     address: str
     found: Leftovers
     problem: str
-    """Why nothing can be told of it; empty: it answers."""
+    """Reason why the host can't be inspected; empty if it answers."""
     remove: Callable[[], list[str]]
-    """What could not be removed, and why."""
+    """Removes the leftovers. Returns the failures, each with its reason."""
 
 
 class Uninstall:
-    """`with Uninstall(...) as uninstall:` no service can start on the data folder meanwhile."""
+    """Context manager that finds leftovers.
+
+    No service can start on the data folder meanwhile, unless `everybody` is set."""
 
     def __init__(self, data_dir: Path, database_url: str | None, *, everybody: bool, images: bool) -> None:
-        """`everybody`: what any service has on this machine's engine, whether its data folder is there or not.
+        """`everybody`: find leftovers of any service on this machine's engine, also if its data folder is gone.
         Raises StoreError without a database, or while a service runs on it."""
         self._images = images
         self._open = ExitStack()
@@ -83,7 +85,7 @@ class Uninstall:
         return HostLeftovers(host, address, found, "", lambda: remove_leftovers(engine, found))
 
     def _local_processes(self, host: str) -> HostLeftovers:
-        """Their checkpoints are in the data folder, which is the user's to remove."""
+        """Leave out checkpoints: they are in the data folder, which users remove themselves."""
         runtime = ProcessRuntime(host, self._data_dir)
         self._open.callback(runtime.close)
         tasks = runtime.observe()

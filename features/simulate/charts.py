@@ -1,4 +1,7 @@
-"""Line charts and Gantt charts as inline SVG. Colours are classes: the page's style sheet knows light and dark."""
+"""Line charts and Gantt charts as inline SVG.
+
+Colours are CSS classes: the page's style sheet defines them for light and dark mode.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
 COLOURS = 8
 """Classes c0 to c7; further series take the same ones, dashed."""
 MAX_BOXES = 12_000
-"""Of one Gantt chart: beyond, those narrower than a fifth of a pixel are left out."""
+"""Maximum boxes for which a Gantt chart shows all. Beyond, those narrower than a fifth of a pixel are left out."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Box:
-    """Something on rows `row` to `row + rows` from `begin` to `end`, of the colour `colour`."""
+    """Rectangle on rows `row` to `row + rows` from `begin` to `end`, of the colour `colour`."""
 
     row: float
     rows: float
@@ -42,7 +45,7 @@ def style_of(index: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time, short enough for a tick."""
+    """Return a duration as text, short enough for a tick."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size or (seconds >= size and seconds % size == 0):
             return f"{seconds / size:.3g} {unit}"
@@ -50,7 +53,9 @@ def duration(seconds: float) -> str:
 
 
 def line_chart(lines: Sequence[Line], label: str, y_label: str, *, log_x: bool = False, percent: bool = False) -> str:
-    """Lines over time. `log_x`: for times that may differ by orders of magnitude, all above 0."""
+    """Return a chart of lines over time.
+
+    `log_x`: the axis is logarithmic if times differ by more than a factor of 20. All must be above 0."""
     xs = [x for line in lines for x in line.x]
     low, high = min(xs), max(xs)
     log_x = log_x and high > 20 * low
@@ -85,7 +90,9 @@ def line_chart(lines: Sequence[Line], label: str, y_label: str, *, log_x: bool =
 
 
 def gantt(rows: Sequence[tuple[str, int]], boxes: Sequence[Box], begin: float, end: float, label: str) -> str:
-    """`rows`: (name of a group, how many rows it has), from the top. Boxes are drawn over the rows' numbers."""
+    """Return a Gantt chart.
+
+    `rows`: (name of a group, number of its rows), from the top. `Box.row` counts the rows of all groups."""
     count = sum(each for _, each in rows)
     height = 12 if count <= 40 else 8 if count <= 100 else 4 if count <= 400 else 2
     total = count * height + TOP + BOTTOM
@@ -96,7 +103,7 @@ def gantt(rows: Sequence[tuple[str, int]], boxes: Sequence[Box], begin: float, e
     for name, each in rows:
         y = TOP + at * height
         parts.append(f'<path class="grid" d="M{LEFT} {y}H{WIDTH - RIGHT}"/>')
-        if y - shown_at >= 11:  # names that would run into each other are left out
+        if y - shown_at >= 11:  # names that would overlap are left out
             short = name if len(name) <= 9 else f"{name[:4]}…{name[-4:]}"
             text = f"{escape(short)}<title>{escape(name)}</title>"
             parts.append(f'<text x="{LEFT - 6}" y="{y + 9}" text-anchor="end">{text}</text>')
@@ -144,7 +151,7 @@ def _time_ticks(low: float, high: float) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Times that people know, within the powers of ten `low` to `high`."""
+    """Return common times between 10**`low` and 10**`high`, without those too close together."""
     days = [86400 * d for d in (1, 3, 10, 30, 100)]
     known = (0.1, 1, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 36000, *days)
     inside = [t for t in known if low <= math.log10(t) <= high]

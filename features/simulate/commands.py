@@ -1,4 +1,7 @@
-"""Command `simulate`. NumPy and the policies are imported when it runs."""
+"""Command `simulate`.
+
+It imports NumPy and the policies only when it runs.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ def simulate(
       schedulearn simulate poisson:160@20 --types t4=6x4,a100=2x8@2.5 --html report.html
       schedulearn simulate bursts:5x4 --policy gandiva/quantum=30,fifo --restart 5 --json
     """
-    # Our matrices are tiny: threads for them would only spin, beside the other policies' processes.
+    # The matrices are tiny: threads would only spin, next to the processes of the other policies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         comparison, contenders = _prepare(session, trace, ",".join(policies), **options)
@@ -193,7 +196,7 @@ def _check_scaling(how: Conditions, given: Mapping[str, object]) -> None:
 
 
 def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:
-    """The jobs that ended well in the service, and its hosts."""
+    """Return the jobs that succeeded in the service, and its hosts. Raises InvalidError without such a job."""
     from schedulearn.scheduler.core.model import HostView
     from schedulearn.scheduler.sim.workload import read_trace
 
@@ -205,7 +208,7 @@ def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView
 
 @contextmanager
 def _progress(contenders: Sequence[Contender]) -> Iterator[Progress]:
-    """A bar a policy, on a terminal's stderr; else silence."""
+    """Show a progress bar for each policy if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda which, done, total: None
         return

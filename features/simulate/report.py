@@ -1,4 +1,7 @@
-"""The HTML report of a comparison: one file that refers to nothing outside itself. Every name is escaped."""
+"""HTML report of a comparison, one file without external references.
+
+Every name is escaped.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _done_within(played: Played) -> Line:
-    """The distribution of completion times, as steps; it ends below 1 if jobs never ended."""
+    """Return the distribution of completion times, as steps. It ends below 1 if jobs never ended."""
     outcomes = played.run.outcomes
     times = sorted(max(o.ended_at - o.job.submitted_at, 0.1) for o in outcomes if math.isfinite(o.ended_at)) or [1.0]
     x = np.repeat(times, 2)
@@ -111,8 +114,9 @@ def _done_within(played: Played) -> Line:
 
 
 def mean_level(periods: Sequence[tuple[float, float, float]], edges: Floats) -> Floats:
-    """(len(edges) - 1,): the mean, between each two edges, of the sum of the weights of the (begin, end, weight) that
-    are going on."""
+    """Return the mean total weight of active periods between each two edges, shape (len(edges) - 1,).
+
+    `periods`: (begin, end, weight)."""
     begins, ends, weights = np.array(periods, dtype=float).reshape(-1, 3).T
     times = np.concatenate([begins, ends])
     changes = np.concatenate([weights, -weights])
@@ -153,8 +157,10 @@ def _gantt(run: Run, begin: float, end: float) -> str:
 
 
 def _host_boxes(host: HostView, held: Sequence[Held], first_row: int) -> list[Box]:
-    """Boxes for what was held on a host. Which of its GPUs a job had is not simulated: it is drawn on those that are
-    free, where it was before if it can. GPUs that jobs share are drawn as parts of a row."""
+    """Return the boxes of jobs on a host.
+
+    The simulator does not assign GPUs within a host. A job is drawn on free GPUs, if possible on those that it had
+    before. GPUs that jobs share are drawn as parts of a row."""
     layers = _most_at_once(host.id, held) / max(1, host.gpus)
     parts = max(1, math.ceil(layers - 1e-9))
     free_at = [-math.inf] * (host.gpus * parts)
@@ -180,7 +186,7 @@ def _most_at_once(host: str, held: Sequence[Held]) -> int:
 
 
 def _runs(lanes: Sequence[int]) -> list[tuple[int, int]]:
-    """(first, how many) of each stretch of numbers that follow each other."""
+    """Return (first, length) of each run of consecutive numbers."""
     found: list[tuple[int, int]] = []
     for lane in lanes:
         if found and found[-1][0] + found[-1][1] == lane:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from schedulearn.api.client.client import Json
 
 MOST_TASKS = 10_000
-"""Jobs of one array: as many as a batch holds."""
+"""Maximum jobs of one array, the same as of a batch."""
 _SHORT = {
     "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "N": "nodes", "n": "ntasks", "a": "array",
     "d": "dependency", "p": "partition", "A": "account", "o": "output", "e": "error", "D": "chdir", "w": "nodelist",
@@ -58,18 +58,18 @@ _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "": 1 << 20}
 _GPUS = ("gpu", "gres/gpu")
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
-"""How features of hosts are named that mean a type of GPU: a100, v100-32g, rtx3090, l40s."""
+"""Names of host features that mean a GPU type: a100, v100-32g, rtx3090, l40s."""
 _COMMANDS = re.compile(r"(?<![\w./-])(srun|sbatch|salloc|scontrol|scancel|squeue|sacct|sinfo|sbcast)(?![\w-])")
 _MODULE = re.compile(r"(?:^|[;&|]\s*)\s*(?:module|ml)\s+\S")
 _ARGUMENTS = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*][^}]*\}|\{#\})")
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _FUNCTION = re.compile(r"\s*(?:function\s+[\w-]+\s*(?:\(\s*\))?|[\w-]+\s*\(\s*\))\s*(?:\{|$)")
 _VARIABLE = re.compile(r"\bSLURMD?_\w+\b(?!:?[-+?=])")
-"""Variables that a line relies on: not those that have a default there, nor those that it sets."""
+"""Variables that a line needs, without those that have a default there or that it sets."""
 _SHOWN = 120
-"""Characters of a line in a note."""
+"""Maximum characters of a line in a note."""
 _SIGNAL_BEFORE_S = 60
-"""Seconds before the limit at which Slurm sends a signal, unless told."""
+"""Seconds before the limit at which Slurm sends a signal by default."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Interpreter:
 class Imported:
     """Jobs of a batch script.
 
-    `jobs`: one, or one for each task of an array. `at_once`: how many of an array may run at once, if it says so.
-    `remarks`: what is worth knowing. `untranslated`: what the jobs do not do, each with its line.
+    `jobs`: one, or one for each task of an array. `at_once`: maximum tasks of an array that run at once; None: not set.
+    `remarks`: notes of interest. `untranslated`: parts of the script without an effect here, each with its line.
     """
 
     jobs: list[Json] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Imported:
 
     @property
     def sweep(self) -> Json | None:
-        """The array as a sweep, where fewer of its tasks may run at once than there are."""
+        """The array as a sweep; None if all of its tasks may run at once."""
         if self.at_once is None or self.at_once >= len(self.jobs):
             return None
         shared = dict(self.jobs[0])
@@ -128,7 +128,7 @@ class _Script:
 
     @property
     def commands(self) -> Iterator[tuple[int, str]]:
-        """Lines that are no comments."""
+        """Lines that are not comments."""
         return ((number, line) for number, line in self.lines if not line.lstrip().startswith("#"))
 
     def __contains__(self, option: str) -> bool:
@@ -142,7 +142,7 @@ class _Script:
         return f"line {line}: --{option}{'=' if value else ''}{value}"
 
     def number(self, option: str, default: int = 0) -> int:
-        """Number of `4`, or the smaller one of `2-4`. Raises ValueError."""
+        """Return the value of an option: 4 for `4`, 2 for `2-4`. Raises ValueError."""
         text = self.get(option)
         match = re.match(r"\d+", text)
         if text and match is None:
@@ -155,7 +155,7 @@ class _Script:
 
     @property
     def tasks_per_node(self) -> int:
-        """As Slurm counts: --ntasks over the nodes, else --ntasks-per-node, else by GPUs, else one."""
+        """Tasks per node, as Slurm counts: by --ntasks, else --ntasks-per-node, else GPUs, else one."""
         if tasks := self.number("ntasks"):
             return -(-tasks // self.nodes)
         if per_node := self.number("ntasks-per-node"):
@@ -172,7 +172,7 @@ class _Script:
 def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, ...] = ()) -> Imported:
     """Return the jobs that `sbatch FILE ARGUMENTS` would make.
 
-    `name`: of the file. `image`: container image, unless the script names one. Raises ValueError.
+    `name`, `image`: job name and container image if the script sets none. Raises ValueError.
     """
     made = Imported()
     script = _read(text)
@@ -234,18 +234,18 @@ def _read(text: str) -> _Script:
 
 
 def _interpreter(line: str) -> Interpreter:
-    """Program of a script's first line, without `env`, which needs no path in a container."""
+    """Return the interpreter that a script's first line names, without `env`."""
     words = shlex.split(line.removeprefix("#!"))
     if words and words[0].endswith("/env"):
         words = [word for word in words[1:] if word not in ("-S", "--split-string")]
     if not words:
         return Interpreter()
-    # A shell or Python of the host's own path is that of the image.
+    # The image may have the shell or Python at another path than the host.
     return Interpreter((words[0].rpartition("/")[2], *words[1:]))
 
 
 def _missing(script: _Script) -> Iterator[str]:
-    """Notes on what the script calls and a container does not have."""
+    """Notes on late options, and on commands and modules that a container does not have."""
     for number, line in script.lines:
         if line.startswith("#SBATCH"):
             yield f"line {number}: comes after the first command, where sbatch ignores it as well"
@@ -298,7 +298,7 @@ def gpus_asked(script: _Script) -> tuple[int, str]:
         if option not in script:
             continue
         parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
-        if option == "gres":  # gpu, gpu:2, gpu:a100:2, beside what is no GPU
+        if option == "gres":  # gpu, gpu:2, gpu:a100:2, among other resources
             parts = [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
         each = sum(int(words[-1]) if words[-1].isdigit() else 1 for words in parts)
         times = 1 if option == "gpus" else script.tasks if option == "gpus-per-task" else script.nodes
@@ -358,7 +358,7 @@ def _limits(script: _Script, gpus: int, made: Imported) -> Json:
 
 
 def _signal(script: _Script) -> tuple[str, bool, int]:
-    """Of `[B:]NAME[@SECONDS]`: the name, whether it is for the batch shell, and the seconds before the limit."""
+    """Parse `[B:]NAME[@SECONDS]`: the name, whether it is for the batch shell, and the seconds before the limit."""
     text = script.get("signal")
     if not text:
         return "", False, 0
@@ -369,7 +369,9 @@ def _signal(script: _Script) -> tuple[str, bool, int]:
 
 
 def _seconds(script: _Script) -> int | None:
-    """Of `90` (minutes), `1:30` (minutes and seconds), `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`."""
+    """Return the time limit in seconds; None: there is none. Raises ValueError.
+
+    Formats: `90` (minutes), `1:30` (minutes and seconds), `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`."""
     text = script.get("time")
     if not text or text.upper() in ("UNLIMITED", "INFINITE", "0"):
         return None
@@ -401,7 +403,7 @@ def _exported(script: _Script, made: Imported) -> dict[str, str]:
 def _command(
     script: _Script, name: str, env: Mapping[str, str], arguments: tuple[str, ...], made: Imported
 ) -> list[str]:
-    """Words that run the script by its own interpreter, after the variables of Slurm that it uses."""
+    """Return the command that sets the variables of Slurm and runs the script."""
     prelude = _prelude(script, name, env, made)
     interpreter = script.interpreter
     if interpreter.is_shell:
@@ -447,7 +449,7 @@ def _prelude(script: _Script, name: str, env: Mapping[str, str], made: Imported)
 
 
 def _add_tasks(job: Json, script: _Script, made: Imported) -> None:
-    """One job for each task of an array; its number is in its environment. Raises ValueError."""
+    """Add one job for each task of an array, with its number in the environment. Raises ValueError."""
     array = script.get("array")
     if not array:
         made.jobs = [job]

@@ -1,4 +1,4 @@
-"""Usage: GPU-hours, energy, cost and capacity, by user, group, day and type of GPU."""
+"""Usage reports: GPU-hours, energy and cost by day, user or label; capacity by day."""
 
 from __future__ import annotations
 

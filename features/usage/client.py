@@ -8,7 +8,7 @@ from schedulearn.api.client.asked.base import Asked, J, L, N, T
 
 
 class UsageCalls(Asked[J, L, N, T]):
-    """Part of both clients."""
+    """Calls of both clients for usage reports."""
 
     def usage(self, **given: Any) -> L:
         """Rows of `GET /api/v1/usage`; `given` are its parameters."""

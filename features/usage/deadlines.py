@@ -14,20 +14,22 @@ from schedulearn.scheduler.store.accounting.usage import day_of
 from schedulearn.scheduler.store.models import Job
 
 Key = tuple[str, str, str]
-"""Day, user and label, as of a row of usage."""
+"""Day, user and label of a row of usage."""
 
 
 @dataclass
 class Kept:
     deadlines: int = 0
-    """Jobs of which it is decided whether they kept theirs."""
+    """Jobs whose deadline was met or missed."""
     met: int = 0
 
 
 def kept_deadlines(
     db: Connection, since: float, until: float, now: float, *, by: Sequence[str], label: str = ""
 ) -> dict[Key, Kept]:
-    """Of the jobs that there are. A job counts when it is decided: as it ends, or as its deadline passes before."""
+    """Count deadlines of jobs by day, user and label. Deleted jobs don't count.
+
+    A job counts at the time when it ends or when its deadline passes, whichever comes first."""
     job = Job.__table__.c  # type: ignore[attr-defined]
     decided = case((job.finished_at < job.deadline, job.finished_at), else_=job.deadline)
     query = select(job.user, job.labels, job.deadline, job.status, job.finished_at, decided.label("at")).where(

@@ -140,5 +140,5 @@ def _row(row: Usage, kept: Kept, prices: Mapping[str, float], currency: str) -> 
 
 
 def _harmless(value: object) -> object:
-    """A spreadsheet takes text that begins like this for a formula."""
+    """Quote text that a spreadsheet would take for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

@@ -9,7 +9,7 @@ from schedulearn.api.client.asked.base import Asked, J, L, N, T
 
 
 class WebhookCalls(Asked[J, L, N, T]):
-    """Part of both clients."""
+    """Calls of both clients for webhooks."""
 
     def webhooks(self) -> J:
         """`{"events": {name: meaning}, "items": [...]}`."""
@@ -25,5 +25,5 @@ class WebhookCalls(Asked[J, L, N, T]):
         return self._nothing("DELETE", f"webhooks/{webhook_id}")
 
     def test_webhook(self, webhook_id: int) -> J:
-        """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
+        """Send a made-up event at once: `{"ok", "status", "error", "seconds"}`."""
         return self._object("POST", f"webhooks/{webhook_id}/test")

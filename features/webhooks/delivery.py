@@ -13,12 +13,14 @@ import httpx
 from schedulearn.features.webhooks.targets import WebhookTargets
 
 TIMEOUT_S = 10.0
-"""So long a receiver may take to connect, and then to answer."""
+"""Maximum seconds to connect to a receiver, and then to wait for its answer."""
 
 
 def post(targets: WebhookTargets, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """The HTTP status of what answers. Raises OSError with why there is none, in words of ours: what else answers
-    is nobody's business."""
+    """Send a request and return the HTTP status of the answer.
+
+    Raises OSError with the reason if there is none. The reason never quotes an answer: it may come from some other
+    service, and is confidential."""
     timeouts = dict.fromkeys(("connect", "read", "write", "pool"), TIMEOUT_S)
     proxy = _proxy_for(url)
     try:
@@ -41,7 +43,7 @@ def post(targets: WebhookTargets, url: str, body: bytes, headers: Mapping[str, s
 
 
 class _Checked(httpcore.NetworkBackend):
-    """Connects where webhooks may lead, and nowhere else."""
+    """Network backend that connects only to allowed targets."""
 
     def __init__(self, targets: WebhookTargets) -> None:
         self._targets = targets
@@ -73,12 +75,14 @@ def _host(url: str) -> str:
 
 
 def _tls(url: str) -> ssl.SSLContext | None:
-    """With the authorities that SSL_CERT_FILE names, if it does."""
+    """Return the TLS context of an https URL. SSL_CERT_FILE may name its authorities."""
     return httpx.create_ssl_context() if urlsplit(url).scheme == "https" else None
 
 
 def _proxy_for(url: str) -> httpcore.Proxy | None:
-    """The proxy that the environment names. It resolves the name itself, and decides itself where it lets us."""
+    """Return the proxy that the environment names, if any.
+
+    The proxy resolves the host name, and itself decides which targets it allows."""
     parts = urlsplit(url)
     found = getproxies().get(parts.scheme)
     if found is None or proxy_bypass(parts.hostname or ""):

@@ -1,4 +1,4 @@
-"""Webhook as an operator writes it, and the events it may ask for."""
+"""Specification of a webhook, and the events that it may select."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from schedulearn.scheduler.core.planning.command_masking import MASK
 
-_SECRET_LENGTH = 20  # of a part of a path that nobody wrote by hand
+_SECRET_LENGTH = 20  # minimum length of a path segment that may be a secret
 
 EVENTS: dict[str, tuple[str, ...]] = {
     "job.running": ("job.running",),
@@ -22,7 +22,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "gpu.unhealthy": ("gpu.unhealthy", "host.gpus_closed"),
     "policy.changed": ("policy.changed",),
 }
-"""What can be asked for -> the kinds of events that it stands for."""
+"""Selectable event -> the kinds of events that it stands for."""
 
 MEANINGS = {
     "job.running": "a job has begun to run, also after a resize or a restart",
@@ -82,7 +82,7 @@ class WebhookSpec(BaseModel):
 
 
 def shown_url(url: str) -> str:
-    """What everybody may see of a URL: many receivers know their senders by a secret in it."""
+    """Return a URL with possible secrets masked: many receivers know their senders by a secret in it."""
     parts = urlsplit(url)
     path = "/".join(MASK if len(part) >= _SECRET_LENGTH else part for part in parts.path.split("/"))
     return urlunsplit(parts._replace(path=path, query=MASK if parts.query else "", fragment=""))

@@ -19,30 +19,30 @@ MOST = 50  # each has a thread of its own
 
 
 class Webhook(SQLModel, table=True):
-    """A receiver of events, and how far it has got."""
+    """Receiver of events, and the progress of its deliveries."""
 
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: int | None = Field(default=None, primary_key=True)
     url: str = Field(sa_type=Text)
     events: list[str] = Field(sa_column=json_column())
-    """Names of `webhooks.EVENTS`."""
+    """Names in `spec.EVENTS`."""
     secret: str = Field(default="", sa_type=Text)
-    """What deliveries are signed with; empty: they are not."""
+    """Key that signs deliveries; empty: they are not signed."""
     active: bool = True
     created_at: float = Field(sa_type=InstantColumn)
     position: int
-    """Id of the last event that was delivered, or given up. It is what makes delivery go on after a restart."""
+    """ID of the last event that was delivered or given up. Delivery continues there after a restart."""
     tries: int = 0
-    """Of the event after it, that have failed."""
+    """Failed tries of the next event."""
     delivered: int = 0
     given_up: int = 0
     last_at: float | None = Field(default=None, sa_type=InstantColumn)
     last_event: str = ""
     last_status: int | None = None
-    """Of HTTP; None: there was no answer."""
+    """HTTP status; None: there was no answer."""
     last_error: str = Field(default="", sa_type=Text)
-    """Why the last try failed; empty: it did not."""
+    """Reason why the last try failed; empty: it succeeded."""
 
 
 WebhookRow = Row[Any]
@@ -62,7 +62,7 @@ def get_webhook(db: Connection, webhook_id: int) -> WebhookRow:
 
 
 def add_webhook(db: Connection, spec: WebhookSpec, now: float) -> WebhookRow:
-    """It gets what happens from now on. Raises ConflictError if there are `MOST` already."""
+    """Add a webhook, which gets events from now on. Raises ConflictError if there are `MOST` already."""
     if len(list_webhooks(db)) >= MOST:
         raise ConflictError(f"there are {MOST} webhooks already: remove one first")
     added = db.execute(
@@ -74,7 +74,7 @@ def add_webhook(db: Connection, spec: WebhookSpec, now: float) -> WebhookRow:
 
 
 def set_active(db: Connection, webhook_id: int, active: bool, now: float) -> WebhookRow:
-    """Pauses a webhook, or takes it up again: then it gets what happens from now on. Raises NotFoundError."""
+    """Pause or resume a webhook. A resumed one gets events from now on. Raises NotFoundError."""
     row = get_webhook(db, webhook_id)
     if row.active == active:
         return row
@@ -93,7 +93,9 @@ def remove_webhook(db: Connection, webhook_id: int, now: float) -> None:
 
 
 def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[EventRow | None, int]:
-    """(the first event after this id that `events` ask for, or None; up to which id there is no other before it)."""
+    """Return the first event after this ID that `events` select, and up to which ID there is no other.
+
+    Without such an event: None, and the ID of the last event."""
     last = repository.last_event_id(db)
     query = select(Event).where(col(Event.id) > after, col(Event.id) <= last, col(Event.kind).in_(kinds_of(events)))
     found = db.execute(query.order_by(col(Event.id)).limit(1)).one_or_none()
@@ -103,6 +105,6 @@ def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[Event
 def note_try(
     db: Connection, webhook_id: int, event: str, now: float, *, status: int | None, error: str, **values: Any
 ) -> None:
-    """What became of one try. `values`: further columns. A webhook that was removed meanwhile is left out."""
+    """Store the outcome of one try, unless the webhook was removed meanwhile. `values`: further columns."""
     last = {"last_at": now, "last_event": event, "last_status": status, "last_error": error}
     db.execute(update(Webhook).where(col(Webhook.id) == webhook_id).values(**last, **values))

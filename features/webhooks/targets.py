@@ -15,7 +15,7 @@ from schedulearn.scheduler.errors import InvalidError
 
 Address = IPv4Address | IPv6Address
 
-# Tables of our own: what the standard library calls global differs from version to version.
+# The standard library is not used: the addresses that it calls global differ between versions.
 _IPV4_REFUSED = tuple(
     IPv4Network(each)
     for each in (
@@ -52,9 +52,9 @@ _EMBEDS_IPV4 = (
     (IPv6Network("64:ff9b::/96"), 0),  # translated by NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
 )
-"""Blocks of IPv6 whose addresses stand for one of IPv4, and how many bits follow it."""
+"""IPv6 blocks whose addresses contain an IPv4 address, and the number of bits after it."""
 _ISATAP = (0x00005EFE, 0x02005EFE)
-"""The third quarter of an address that has one of IPv4 as its last."""
+"""Values of the third quarter of an IPv6 address whose last quarter is an IPv4 address."""
 _METADATA = frozenset(
     ip_address(each)
     for each in (
@@ -69,16 +69,18 @@ _METADATA = frozenset(
         "168.63.129.16",  # Azure, in a public block
     )
 )
-"""Services of clouds that give away the credentials of a machine to all that it runs."""
+"""Metadata services of clouds, which give a machine's credentials to any program on it."""
 
 
 class TargetRefused(OSError):
-    """Nothing is sent there."""
+    """A target is not allowed, and nothing is sent to it."""
 
 
 class WebhookTargets:
-    """`networks`: which private ones may be reached too, as in "10.0.0.0/8". `own_port`: where the service listens.
-    Raises InvalidError for a network that is none."""
+    """Check of the addresses that webhooks lead to.
+
+    `networks`: private networks that are allowed, such as "10.0.0.0/8". `own_port`: the port of the service. Raises
+    InvalidError for an invalid network."""
 
     def __init__(self, networks: Iterable[str] = (), own_port: int = 0) -> None:
         self._own_port = own_port
@@ -88,7 +90,7 @@ class WebhookTargets:
             raise InvalidError(f"webhook_networks: {error}", field="webhook_networks") from error
 
     def addresses(self, host: str, port: int) -> Sequence[str]:
-        """Those of a host, where webhooks may lead to all of them. Raises OSError, of which TargetRefused."""
+        """Return the addresses of a host. Raises TargetRefused if one is not allowed, OSError if it has none."""
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         for address in addresses:

@@ -30,16 +30,16 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
 
 BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
-"""After each failed try of an event; then there is one last try."""
+"""Seconds to wait after each failed try of an event. One last try follows."""
 _IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
 
 Post = Callable[[str, bytes, Mapping[str, str]], int]
-"""(url, body, headers) -> HTTP status. Raises OSError or ValueError with why there is none."""
+"""(url, body, headers) -> HTTP status. Raises OSError or ValueError with the reason if there is none."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one try. `status`: of HTTP, None without an answer. `error`: empty if it was taken."""
+    """Outcome of one try. `status`: HTTP status, None without an answer. `error`: empty if it was accepted."""
 
     status: int | None
     error: str
@@ -48,7 +48,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class ToldJob:
-    """What a receiver gets of the job that an event is about."""
+    """Job of an event as a receiver gets it."""
 
     id: str
     name: str
@@ -74,7 +74,7 @@ class ToldEvent:
     host: str | None = None
 
     def payload(self) -> Mapping[str, object]:
-        """What is sent; docs/webhooks.md describes it."""
+        """Return the content of a delivery; docs/webhooks.md describes it."""
         about = self.job.name if self.job is not None else self.host
         return {
             "event": self.kind,
@@ -93,14 +93,16 @@ class _Receiver:
     def __init__(self, webhook_id: int, turn: Callable[[_Receiver], float | None]) -> None:
         self.webhook_id = webhook_id
         self.seen = 0
-        """No event up to this id is for it, beyond what is stored: looked at once is enough."""
+        """ID up to which no event is to be delivered. It may be ahead of the stored position, to search events once."""
         self.thread = Background(
             f"webhook-{webhook_id}", lambda: turn(self), trouble=f"webhook {webhook_id} could not be served"
         )
 
 
 class Webhooks:
-    """Delivers while it is started. `refresh` after a change of the rows, `beat` after a commit."""
+    """Delivery of webhooks while it is started.
+
+    Call `refresh` after a change of the rows, and `beat` after a commit."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Webhooks:
         self.refresh()
 
     def close(self) -> None:
-        """What is being sent may still arrive; it is sent again after the next start."""
+        """Stop. A delivery in progress may still arrive; it is sent again after the next start."""
         with self._lock:
             self._open = False
             receivers, self._receivers = list(self._receivers.values()), {}
@@ -141,12 +143,12 @@ class Webhooks:
             receiver.thread.close(timeout=1)
 
     def beat(self) -> None:
-        """From any thread; costs nothing while there is no receiver."""
+        """Wake all receivers. Any thread may call it; it costs nothing while there is no receiver."""
         for receiver in list(self._receivers.values()):
             receiver.thread.wake()
 
     def refresh(self) -> None:
-        """Takes up active webhooks that are new, leaves those that are gone or paused."""
+        """Start receivers of new active webhooks; stop those of removed or paused ones."""
         with self._lock:
             if not self._open:
                 return
@@ -159,7 +161,7 @@ class Webhooks:
                 receiver.thread.start()
 
     def test(self, webhook_id: int) -> Delivery:
-        """Sends a made-up event now, once. Raises NotFoundError."""
+        """Send a made-up event now, once. Raises NotFoundError."""
         with self._db.read() as conn:
             receiver = store.get_webhook(conn, webhook_id)
         made_up = ToldEvent(0, "test", self._clock(), "", "This is a test: nothing has happened.", {})
@@ -176,11 +178,11 @@ class Webhooks:
             return None
         if wait_s is None:
             return _IDLE_S
-        receiver.thread.rest(wait_s)  # which a commit does not end
+        receiver.thread.rest(wait_s)  # a commit does not end this wait
         return 0.0
 
     def _turn(self, receiver: _Receiver) -> float | None:
-        """Delivers one event, if there is one. Seconds until the next try; None: until something happens."""
+        """Deliver the next event, if any. Return the seconds until the next try; None: wait for an event."""
         with self._db.read() as conn:
             row = store.get_webhook(conn, receiver.webhook_id)
             found, receiver.seen = store.next_event(conn, max(row.position, receiver.seen), row.events)
@@ -199,7 +201,9 @@ class Webhooks:
         return float(self._backoff_s[-1])
 
     def _note(self, row: WebhookRow, event: ToldEvent, delivery: Delivery, **progress: int) -> None:
-        """`progress`: the columns that change. Others stay: somebody may pause the webhook meanwhile."""
+        """Store the outcome of a try. `progress`: the columns that change.
+
+        Other columns stay as they are: an admin may pause the webhook meanwhile."""
         now = self._clock()
 
         def change(conn: Connection) -> None:
@@ -213,7 +217,7 @@ class Webhooks:
         self._db.write(change)
 
     def _deliver(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        from schedulearn.features.webhooks.delivery import post  # not free, and few have webhooks
+        from schedulearn.features.webhooks.delivery import post  # slow to import, and few services have webhooks
 
         return post(self._targets, url, body, headers)
 
@@ -238,7 +242,7 @@ class Webhooks:
 
 
 def signature(secret: str, body: bytes) -> str:
-    """What the header x-schedulearn-signature says of a body."""
+    """Return the header x-schedulearn-signature of a body."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 

@@ -17,12 +17,12 @@ BOUNDS = {
     "cpus": "processors of those",
     "memory_gib": "GiB of memory of those",
 }
-"""What is used as well as bounded."""
+"""Bounds whose current use is known."""
 COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE")
 
 
 def bound_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options for what users and groups may have."""
+    """Add the options for bounds of users and groups."""
     for option in (
         click.option("--memory-gib", type=click.FloatRange(0), help="GiB of memory that those ask for together."),
         click.option("--cpus", type=click.FloatRange(0), help="Processors that those ask for together."),
@@ -31,7 +31,7 @@ def bound_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started."),
         click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days."),
         click.option("--gpus", type=click.IntRange(0), help="GPUs held at once."),
-    ):  # the last one stands first
+    ):  # the last one is listed first
         command = option(command)
     return command
 
@@ -93,17 +93,17 @@ def remove(session: Session, user: str) -> None:
 
 
 def used_lines(quota: Json) -> list[str]:
-    """What a user may have, a line for each bound."""
+    """Return the use of a quota, a line for each bound."""
     return [f"  {what}: {use(quota, name)}" for name, what in BOUNDS.items() if quota[name] is not None]
 
 
 def given(bounds: Mapping[str, float | None]) -> dict[str, float]:
-    """Without those that were left out."""
+    """Return the bounds without those that were left out."""
     return {name: value for name, value in bounds.items() if value is not None}
 
 
 def tell_bounds(session: Session, whose: str, made: Json, bounds: Mapping[str, float | None]) -> None:
-    """The answer to a change: `made` as JSON, or the bounds that were given in one line."""
+    """Print the result of a change: `made` as JSON, or the given bounds in one line."""
     if session.as_json:
         print_json(made)
         return

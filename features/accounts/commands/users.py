@@ -134,7 +134,7 @@ def set_ids(session: Session, name: str, uid: int | None, gid: int | None, group
 
 
 def _ids_of(user: Mapping[str, Any]) -> str:
-    """As whom on the hosts a user's jobs write; empty: they don't."""
+    """Return the IDs with which a user's jobs write on the hosts; empty: they don't write."""
     if user["uid"] is None:
         return ""
     return ":".join([str(user["uid"]), ",".join(map(str, (user["gid"], *user["gids"])))])

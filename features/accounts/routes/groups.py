@@ -102,7 +102,7 @@ def remove_member(request: Request, name: GroupName, user: Member) -> Response:
 
 
 def groups_shown(request: Request, names: Sequence[str] | None = None) -> list[GroupOut]:
-    """These groups, or all, and what they have."""
+    """Return these groups, or all, with their current use."""
     with cluster_of(request).db.read() as db:
         groups = store.load_groups(db)
     shown = [name for name in groups.bounds if names is None or name in names]

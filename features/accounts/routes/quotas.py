@@ -107,14 +107,14 @@ def remove_quota(request: Request, name: UserName) -> Response:
 
 
 def quotas_shown(request: Request, users: Sequence[str]) -> list[QuotaOut]:
-    """The quotas of these users, and what they have."""
+    """Return the quotas of these users, with their current use."""
     book = quotas_of(request)
     uses = uses_of(request, [Holder(user) for user in users if user != EVERYBODY])
     return [QuotaOut(user=user, used=uses.get(Holder(user)), **asdict(book.of(user))) for user in users]
 
 
 def uses_of(request: Request, holders: Sequence[Holder]) -> dict[Holder, QuotaUse]:
-    """What each of them has of what quotas bound."""
+    """Return what each holder currently uses of the bounded resources."""
     with seeing_all(), cluster_of(request).db.read() as db:
         quotas = replace(quotas_of(request).in_force, used_hours=used_hours(db, time.time()))
         held = quotas.by_holder(repository.held_gpus(db))

@@ -115,7 +115,7 @@ def revoke_token(request: Request, token_id: RowId) -> Response:
 
 
 def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) -> Role:
-    """Return what a new token may do; where no role is asked for, no more than a user.
+    """Return the role of a new token: the one asked for, else at most `user`.
 
     Raises ForbiddenError or InvalidError for more than its owner or maker may, NotFoundError for an unknown owner."""
     credentials = credentials_of(request)

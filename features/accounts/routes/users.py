@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
 HostId = Annotated[int, Field(strict=True, ge=1, le=HIGHEST_ID), BeforeValidator(whole)]
-"""0 is root's."""
+"""ID of a user or group on the hosts. 0 is excluded: it is root's."""
 
 
 class Ids(BaseModel):
@@ -54,7 +54,7 @@ class Ids(BaseModel):
         return self
 
     def run_as(self, user: str) -> RunAs | None:
-        """Raises InvalidError for the service's own."""
+        """Return the IDs for jobs of `user`; None without a uid. Raises InvalidError for the service's own uid."""
         if self.uid is None or self.gid is None:
             return None
         if self.uid == os.geteuid():

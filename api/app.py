@@ -1,4 +1,4 @@
-"""The application: routes, errors, sessions, and the cluster's life from start to stop."""
+"""ASGI application: routes, errors, sessions, and the lifespan of the cluster."""
 
 from __future__ import annotations
 
@@ -74,8 +74,10 @@ def create_app(
     report_certificate: str | None = None,
     features: Sequence[Feature] = (),
 ) -> ASGIApp:
-    """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
-    the hosts, for tests. `report_certificate`: by which workers know the service where no authority vouches for it."""
+    """Return the application with its access control.
+
+    `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the hosts in tests. `report_certificate`:
+    the certificate that workers trust if no authority vouches for the service."""
     for feature in features:
         feature.load_tables()
     pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
@@ -97,7 +99,7 @@ def create_app(
         )
         app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
         known.open(cluster.db)
-        cluster.clock_watch.on_step = partial(known.open, cluster.db)  # sessions end later, or earlier
+        cluster.clock_watch.on_step = partial(known.open, cluster.db)  # sessions then end later or earlier
         cluster.start()
         try:
             host = cluster.host
@@ -118,7 +120,7 @@ def create_app(
         redoc_url=None,
         dependencies=[Depends(problems.check_query)],
         responses={"default": {"model": Problem}},
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # unused, and each request would check
     )
     app.state.turns, app.state.comparisons, app.state.shells = Turns(), None, KeptShells()
     app.state.credentials, app.state.token_required = known, settings.token is not None
@@ -126,7 +128,7 @@ def create_app(
     app.state.settings, app.state.port_sessions = settings, PortSessions()
     app.state.fingerprint = fingerprint_for_workers(report_certificate) if report_certificate else None
     problems.install(app)
-    app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
+    app.get("/healthz", tags=["health"])(healthz)  # before all others: it is requested most often
     routed = (
         jobs, code, files, data, data_sets, hosts, disk, policy,
         reports, events, metrics, legacy, telemetry, resources, timeline, terminals, ports,
@@ -159,7 +161,7 @@ def create_app(
         pages=settings.page_origins,
         containers_reach_us=lambda: cast(Cluster, app.state.cluster).containers_reach_us,
     )
-    trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
+    trusts_proxy = settings.behind_proxy and settings.token is not None  # all requests come from the proxy's address
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))
     if settings.page_origins:
         inner = CORSMiddleware(inner, settings.page_origins, allow_methods=["*"], allow_headers=["*"])
@@ -177,7 +179,7 @@ async def healthz(request: Request) -> Health:
 
 
 class _AsOpened:
-    """For a service that people open by https: where TLS ends at a proxy, requests come on without it."""
+    """Middleware that sets the scheme to https: a proxy that terminates TLS forwards requests without it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -188,7 +190,7 @@ class _AsOpened:
 
 
 class _Headers:
-    """Security headers on every answer."""
+    """Middleware that adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,7 +1,9 @@
-"""Who may talk to the service: whoever is known by a token or a session, as far as their role goes. On loopback the
-account that runs the service is known by its connection; other accounts of this machine need a token.
+"""Authentication and authorization of all requests.
 
-A pure ASGI layer around the whole application, so that no route, stream or socket can be forgotten.
+A token or a session identifies a client, and its role decides what it may do. On loopback, the account that runs the
+service is identified by its connection. Other accounts of this machine need a token.
+
+The ASGI middleware wraps the whole application, so that no route, stream or socket can be forgotten.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
 COOKIE = "schedulearn_session"
 SECURE_COOKIE = f"__Host-{COOKIE}"
-"""Over TLS. No other host, and nothing without TLS, can set it."""
+"""Cookie over TLS. No other host, and no connection without TLS, can set it."""
 
 Refusal = tuple[int, str, str]
 OwnerOf = Callable[[str, str], Awaitable[str | None]]
-"""`job` or `sweep`, and its id -> its user; None: there is none."""
+"""(`job` or `sweep`, its id) -> its user; None: it does not exist."""
 
 
 class Guard:
-    """Lets a request through if who sends it is known and may do it. The service's own account is known on loopback
-    without a token where the service has none, but not by pages of other sites in its browser."""
+    """Middleware that passes on requests of known clients with the necessary role.
+
+    If the service has no token, its own account needs none on loopback. Pages of other sites in that account's browser
+    are refused."""
 
     def __init__(
         self,
@@ -53,9 +57,9 @@ class Guard:
         pages: Collection[str] = (),
         containers_reach_us: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`needs_token`: also from the account that runs the service. `hides`: users see only their own jobs. `pages`:
-        origins of other pages that may use the service. `containers_reach_us`: one may have the network of this
-        machine."""
+        """`needs_token`: the account that runs the service needs one too. `hides`: users see only their own jobs.
+        `pages`: origins of other pages that may use the service. `containers_reach_us`: a container may have the
+        network of this machine."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
@@ -83,7 +87,7 @@ class Guard:
         if refusal is not None:
             await _refuse(scope, receive, send, refusal)
             return
-        is_known = rule.need.role is not None  # a route that asks for nobody knows nobody
+        is_known = rule.need.role is not None  # a route that needs no role has no actor
         scope.setdefault("state", {}).update(actor=actor if is_known else None, grant=grant)
         acting = ACTOR.set(actor.name if is_known else "")
         seeing = SEES_ONLY.set(actor.name if self.hides and is_known and not actor.is_admin else None)
@@ -100,13 +104,13 @@ class Guard:
         given = bearer_of(headers)
         if given is not None:
             return self.credentials.find(given)
-        # The page's event streams and sockets can't send headers, so its cookie counts too; SameSite keeps it at home,
-        # and the origin is checked in case a browser does not.
+        # The page's event streams and sockets can't send headers, so its cookie counts too. SameSite keeps other sites
+        # from sending it; the origin is checked in case a browser ignores SameSite.
         cookie = cookie_of(headers, secure=is_secure(scope))
         return self.credentials.find_session(cookie) if cookie is not None and _is_own_origin(headers) else None
 
     def _while_known(self, grant: Grant, send: Send) -> Send:
-        """`send` until what made them known ends: then a stream ends with what it would have sent next."""
+        """Wrap `send`: after the grant has ended, a stream ends instead of sending its next message."""
         over = False
 
         async def guarded(message: Message) -> None:
@@ -123,7 +127,7 @@ class Guard:
         return guarded
 
     def _heard_while_known(self, grant: Grant, receive: Receive) -> Receive:
-        """`receive` until what made them known ends: what a socket says after that is not heard."""
+        """Wrap `receive`: after the grant has ended, a socket's messages are replaced by a disconnect."""
 
         async def guarded() -> Message:
             message = await receive()
@@ -136,7 +140,7 @@ class Guard:
     async def _refusal(
         self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None
     ) -> Refusal | None:
-        """Why a request is not let in, whatever the role of who sends it."""
+        """Return why a request is refused whatever the role of its sender."""
         if self.needs_token:
             if grant is not None or rule.need is Need.NOTHING:
                 return None
@@ -148,7 +152,7 @@ class Guard:
     ) -> Refusal | None:
         server, client = scope.get("server"), scope.get("client")
         if server is not None and server[0] not in LOOPBACK:
-            # Job containers come in by Docker's bridge, for reports only, whatever host they name.
+            # Job containers connect through Docker's bridge, only for reports, whatever host they name.
             return 403, "foreign_host", f"on {server[0]} this service takes only reports of jobs"
         address = _address("//" + headers.get("host", ""))
         host = address.host if address is not None else None
@@ -171,7 +175,7 @@ class Guard:
         return self._peers.is_own_account(client, server)
 
     async def _forbidden(self, rule: Rule, actor: Actor) -> Refusal | None:
-        """Why who sends a request may not do what it asks for."""
+        """Return why the sender may not do what the request asks for."""
         role = rule.need.role
         if role is None:
             return None
@@ -210,7 +214,7 @@ class _Address(NamedTuple):
 
 @lru_cache(64)  # most requests name the same one
 def _address(url: str) -> _Address | None:
-    """None: it is no address."""
+    """Return the address in a URL; None if it is invalid."""
     try:
         found = urlsplit(url)
         _ = found.port
@@ -220,7 +224,7 @@ def _address(url: str) -> _Address | None:
 
 
 def _malformed(headers: Mapping[str, str]) -> Refusal | None:
-    """Why a request can't be answered whatever it asks for; after this both headers can be taken apart."""
+    """Return why a request with an invalid header is refused. Otherwise Host and Origin can be parsed."""
     for name, prefix in (("host", "//"), ("origin", "")):
         if _address(prefix + headers.get(name, "")) is None:
             return 400, "bad_request", f"the header {name.title()} is no address"
@@ -236,7 +240,7 @@ def _is_own_origin(headers: Mapping[str, str]) -> bool:
 
 
 def bearer_of(headers: Mapping[str, str]) -> str | None:
-    """The token that a request carries in its header."""
+    """Return the token in a request's header."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else None
 
@@ -246,7 +250,7 @@ def is_secure(scope: Scope) -> bool:
 
 
 def cookie_of(headers: Mapping[str, str], *, secure: bool) -> str | None:
-    """The session that a request carries; `secure`: over TLS."""
+    """Return the session in a request's cookie. `secure`: the request came over TLS."""
     cookies = headers.get("cookie")
     if cookies is None:
         return None
@@ -258,7 +262,7 @@ def cookie_of(headers: Mapping[str, str], *, secure: bool) -> str | None:
 
 
 def stored_token(data_dir: Path) -> str:
-    """The generated token of this data directory, made at the first call, readable by its owner only."""
+    """Return the generated token of a data folder. The first call creates it, readable only by its owner."""
     path = data_dir / "token"
     if not path.exists():
         data_dir.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command, and the beginning of its help: `--help` imports no command."""
+    """Place of a command, and the beginning of its help: `--help` imports no command."""
 
     place: str
     help: str
@@ -24,16 +24,18 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Feature:
-    """A capability in a folder of its own. Parts are named, `module:attribute`, and imported when they are needed:
-    the command line must not import the web framework, nor `--help` any command."""
+    """Capability in a folder of its own.
+
+    Parts are named as `module:attribute` and imported on demand. The command line must not import the web framework,
+    and `--help` must not import any command."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     tables: str | None = None
     """Module that defines its tables."""
     routers: Sequence[str] = ()
     worker: str | None = None
-    """What makes its worker, which starts and closes with the service."""
+    """Factory of its worker, which starts and closes with the service."""
     commands: Mapping[str, Command] = field(default_factory=dict)
 
     @property
@@ -41,7 +43,7 @@ class Feature:
         return f"schedulearn.features.{self.name}"
 
     def load_tables(self) -> None:
-        """Make its tables known to the database."""
+        """Register its tables."""
         if self.tables is not None:
             importlib.import_module(f"{self.package}.{self.tables}")
 
@@ -54,6 +56,6 @@ class Feature:
 
 
 def load(package: str, place: str) -> Any:
-    """Return what stands at `module:attribute` of a package."""
+    """Return the object at `module:attribute` of a package."""
     module, _, name = place.partition(":")
     return reduce(getattr, name.split("."), importlib.import_module(f"{package}.{module}"))

@@ -1,4 +1,4 @@
-"""Instants between what people write and what is stored: seconds since the epoch."""
+"""Conversion between instants of requests and responses and epoch seconds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from schedulearn.scheduler.core.instants import shown
 
 
 def iso(seconds: float | None) -> str | None:
-    """Epoch seconds as ISO 8601; see `shown`."""
+    """Return epoch seconds as ISO 8601; see `shown`."""
     return None if seconds is None else shown(seconds)
 
 
 def epoch(given: datetime | None, default: float) -> float:
-    """What a request gives (an `Instant`), in seconds."""
+    """Return a request's `Instant` in epoch seconds, or the default."""
     return default if given is None else given.timestamp()

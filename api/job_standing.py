@@ -1,4 +1,4 @@
-"""How jobs stand: what an answer says of a job beside its row."""
+"""Status of jobs in responses, in addition to their rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from schedulearn.scheduler.store.people.visibility import names_of_jobs
 
 
 def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
-    """One for each row, in their order."""
+    """Yield the status of each job, in the order of the rows."""
     now = time.time()
     holders = [row.id for row in rows if row.status.holds_gpus]
     failed = [row for row in rows if row.status in FAILED]
@@ -78,15 +78,17 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
 
 
 def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
-    """What is expected of a job with a deadline that is about to be stored; nothing where its family's past does not
-    tell. Takes a second of the processor at most. Raises InvalidError if it would be late and is to be refused then."""
+    """Return the forecast of a new job with a deadline, before it is stored.
+
+    It is empty if the history of the job's family does not suffice. It takes at most 1 s of processor time. Raises
+    InvalidError if the job would be late and `refuse_late` is set."""
     assert spec.deadline is not None
     deadline, now = spec.deadline.timestamp(), time.time()
     known = cluster.profiles.knows_lengths(spec.family or "", spec.user or "")
     try:
         eta, until = cluster.forecaster.predict_job(spec) if known and deadline > now else (None, now)
     except PolicyFault:
-        return JobNow()  # a policy that can't be played says nothing of when a job ends
+        return JobNow()  # without a simulation of the policy there is no forecast
     end = expected_end(eta, until)
     if refuse_late and late(deadline, JobStatus.QUEUED, None, end, now) in (Late.EXPECTED, Late.YES):
         why = f"it is expected to end at {iso(end)}, after its deadline" if end else "its deadline has passed"
@@ -101,8 +103,9 @@ def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
 def _failures(
     logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int], hidden: Mapping[str, Sequence[bytes]]
 ) -> dict[str, FailureOut]:
-    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first; `hidden`: what stands in no
-    log, by job."""
+    """Return how the last attempt of each job failed, by job id.
+
+    `tasks`: those of the failed jobs, oldest first. `hidden`: values to mask in logs, by job id."""
     last: dict[str, list[Task]] = {}
     for task in tasks:
         others = last.setdefault(task.job_id, [])

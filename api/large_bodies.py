@@ -1,4 +1,7 @@
-"""Large bodies, read and checked in a thread, one at a time. No step of it holds up the event loop."""
+"""Large request bodies, parsed and checked in a thread, one at a time.
+
+No step holds up the event loop.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,17 @@ from schedulearn.scheduler.errors import InvalidError
 T = TypeVar("T")
 
 MANY = Bound(2 << 20, 500_000)
-"""Of a batch of jobs, or a sweep with many runs: what the database stores within 0.1 s, while others wait for it."""
+"""Limit of a batch of jobs or a sweep with many runs.
+
+The database stores that many within 0.1 s, while other requests wait for it."""
 _AT_ONCE = 200_000
-"""Values that are parsed by one call, which takes about 25 ms."""
+"""Maximum values that one call parses, which takes about 25 ms."""
 _MOST_KEYS = 2000
 _CODES = (b",", b"[", b"{")
 
 
 class _Patient(json.JSONDecoder):
-    """Python's own scanner: five times as slow, and no step of it takes long."""
+    """Decoder with the scanner in pure Python: 5 times as slow, but no step takes long."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +43,7 @@ class _Patient(json.JSONDecoder):
 
 
 def decoded(body: bytes) -> Any:
-    """What JSON says. Raises InvalidError."""
+    """Decode JSON. Raises InvalidError."""
     try:
         if sum(map(body.count, _CODES)) <= _AT_ONCE:
             return from_json(body)
@@ -50,7 +55,9 @@ def decoded(body: bytes) -> Any:
 
 
 def check_keys(value: Any) -> None:
-    """Raises InvalidError for an object with more keys than any has, before each of them makes an error."""
+    """Raise InvalidError for an object with more keys than any model has.
+
+    Otherwise validation would create an error for each of them."""
     rest = [value]
     while rest:
         each = rest.pop()
@@ -63,7 +70,7 @@ def check_keys(value: Any) -> None:
 
 
 def body_as(kind: type[T], bound: Bound = MANY, check: Callable[[Any], None] = check_keys) -> Any:
-    """A dependency: the body as `kind`. The route that has it takes its turn until it has answered."""
+    """Return a dependency that parses the body as `kind`. Its route holds a turn until its function returns."""
     adapter: TypeAdapter[T] = TypeAdapter(kind)
 
     def parse(body: bytes) -> T:
@@ -88,7 +95,7 @@ PARSED_BY_HAND: dict[type[BaseModel], None] = {}
 
 
 def request_of(model: type[BaseModel], *, several: bool = False) -> dict[str, Any]:
-    """Documents the request of a route that parses it by hand. `openapi.complete` describes the model, once asked."""
+    """Return the OpenAPI part of a route that parses its body itself. `openapi.complete` adds the model."""
     PARSED_BY_HAND[model] = None
     one = {"$ref": f"#/components/schemas/{model.__name__}"}
     schema = {"type": "array", "items": one} if several else one

@@ -1,4 +1,7 @@
-"""What nobody foresaw becomes a problem document with a reference; the log has the same reference and all details."""
+"""Handler of unexpected errors.
+
+The response is a problem document with a reference. The log has the same reference and all details.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from schedulearn.scheduler.errors import SchedulearnError
 
 log = logging.getLogger(__name__)
 
-_INTERNAL_ERROR = 1011  # the code that ends a socket
+_INTERNAL_ERROR = 1011  # close code of a WebSocket
 
 
 class LastResort:
-    """Around all that answers requests. A stream of events that fails tells the problem as its last event; any other
-    answer that has begun is cut off, so that nobody takes it for complete."""
+    """Middleware around all handlers of requests.
+
+    An event stream that fails sends the problem as its last event. Any other response that has begun is cut off, so
+    that no client takes it for complete."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -39,10 +44,10 @@ class LastResort:
         try:
             await self.app(scope, receive, noting)
         except ClientDisconnect:
-            return  # nobody is there to be told
+            return  # the client has gone
         except Exception as error:
             if begun is not None and (known := _known(error)) is not None and not _is_event_stream(begun):
-                # What the answer depends on failed under way. The server cuts off an answer that has no end.
+                # A dependency failed during the response. The server cuts off a response that has no end.
                 log.warning("the answer to %s %r was cut off: %s", scope.get("method"), scope["path"][:500], known)
                 return
             reference = secrets.token_hex(4)
@@ -61,7 +66,7 @@ class LastResort:
 
 
 def _known(error: Exception) -> SchedulearnError | None:
-    """What a route raised, also where it came too late for a handler."""
+    """Return the error of ours that a route raised, even too late for an exception handler."""
     cause = error if isinstance(error, SchedulearnError) else error.__cause__
     return cause if isinstance(cause, SchedulearnError) else None
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, with what FastAPI can't know of the routes."""
+"""OpenAPI document, with facts that FastAPI can't know of routes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def complete(app: FastAPI) -> None:
 
 
 def _add_bodies(document: dict[str, Any]) -> None:
-    """Describe what routes take that parse their body themselves."""
+    """Add the models of routes that parse their body themselves."""
     for model in PARSED_BY_HAND:
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
@@ -54,7 +54,7 @@ def _add_bodies(document: dict[str, Any]) -> None:
 
 
 def _name_problems(document: dict[str, Any]) -> None:
-    """Problems have a media type of their own."""
+    """Give problems their own media type."""
     for methods in document["paths"].values():
         for route in methods.values():
             for response in route["responses"].values():
@@ -64,7 +64,7 @@ def _name_problems(document: dict[str, Any]) -> None:
 
 
 def _leave_out_null(document: dict[str, Any]) -> None:
-    """From parameters: one that may be left out is not null, which no query can say."""
+    """Remove null from the types of optional parameters: a query can't express null."""
     for methods in document["paths"].values():
         for route in methods.values():
             for parameter in route.get("parameters", ()):
@@ -77,7 +77,7 @@ def _leave_out_null(document: dict[str, Any]) -> None:
 
 
 def _say_security(document: dict[str, Any], rules: Rules, *, needs_token: bool, cookie: str) -> None:
-    """Who may use each route, with the least role (docs/people.md). What belongs to a user is for them and admins."""
+    """Add the minimum role of each route (docs/people.md). A user's objects are for that user and admins."""
     document["components"]["securitySchemes"] = {**_SCHEMES, "session": {**_SCHEMES["session"], "name": cookie}}
     for path, methods in document["paths"].items():
         for method, route in methods.items():

@@ -1,4 +1,7 @@
-"""Errors as RFC 9457 problem documents with a stable `code`. A bad request never becomes a 500."""
+"""Errors as RFC 9457 problem documents with a stable `code`.
+
+A bad request never becomes a 500.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ T = TypeVar("T")
 
 _EXACT = 1 << 53  # whole numbers below are exact as floats
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-_TOLD = 50  # errors in one answer
+_TOLD = 50  # maximum errors in one response
 _IN_DETAIL = 5
-_LONGEST, _LONGEST_SENTENCE = 200, 2000  # characters that may be somebody else's
+_LONGEST, _LONGEST_SENTENCE = 200, 2000  # maximum characters of text that the client may have written
 
 
 class ProblemResponse(Response):
@@ -40,7 +43,7 @@ class ProblemResponse(Response):
 
 
 class InvalidBody(Exception):
-    """A body that is not what its route takes; `kind` is the type that it should have."""
+    """A body does not have the type that its route takes, `kind`."""
 
     def __init__(self, errors: Sequence[ErrorDetails], kind: Any) -> None:
         super().__init__(f"{len(errors)} errors")
@@ -64,7 +67,7 @@ def problem_json(problem: Problem) -> bytes:
 
 
 def _writable(text: str) -> str:
-    """Whatever text a request held: a lone surrogate is written as its escape."""
+    """Return text that can be encoded, whatever a request held: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -73,7 +76,7 @@ def _error(field: str, message: str, kind: str) -> FieldError:
 
 
 def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
-    """Takes 1.0 for 1, as schemas do and strict models don't. Raises InvalidBody."""
+    """Parse a body. Accepts 1.0 as 1, as schemas do and strict models don't. Raises InvalidBody."""
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
@@ -92,15 +95,16 @@ def _number(text: str) -> int | float:
 
 
 async def check_query(connection: HTTPConnection) -> None:
-    """Refuses what the route does not know: a filter with a typing error would be no filter at all. A dependency of
-    all routes; those of the page are not described, and their queries are its own."""
+    """Refuse unknown query parameters: a misspelt filter would have no effect.
+
+    This is a dependency of all routes. Those of the page are not in the schema, and may have any query."""
     route = connection.scope["route"] if connection.scope["query_string"] else None
     if route is not None and getattr(route, "include_in_schema", True):
         refuse_unknown(connection, [field.alias for field in route.dependant.query_params])
 
 
 def refuse_unknown(connection: HTTPConnection, known: Iterable[str]) -> None:
-    """Raises InvalidError for a query parameter that is not known."""
+    """Raise InvalidError for an unknown query parameter."""
     known = list(known)
     for name in connection.query_params:
         if name not in known:
@@ -111,7 +115,9 @@ def refuse_unknown(connection: HTTPConnection, known: Iterable[str]) -> None:
 
 
 def _validation_problem(found: Sequence[ErrorDetails], kind: Any = None) -> ProblemResponse:
-    """Names each field that is wrong. The input itself is not repeated: it may hold secrets, or not be text at all."""
+    """Return a problem that names each invalid field.
+
+    It does not repeat the input, which may hold secrets or not be text."""
     errors = []
     for item in found[:_TOLD]:
         place = [part for part in item["loc"] if part != "body"]
@@ -129,13 +135,13 @@ def _short(text: str, most: int = _LONGEST) -> str:
 
 
 def _body_kind(request: Request) -> Any:
-    """What the body of a route should be, where FastAPI parses it."""
+    """Return the type of a route's body, if FastAPI parses it."""
     field = getattr(request.scope.get("route"), "body_field", None)
     return field.field_info.annotation if field is not None else None
 
 
 def _methods(app: FastAPI, request: Request) -> list[str]:
-    """What the path of a request takes, by all of its routes: each knows its own methods only."""
+    """Return the methods of a path. Each of its routes knows only its own."""
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
     return [m for m, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in app.routes)]
 

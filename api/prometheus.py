@@ -1,4 +1,4 @@
-"""The cluster's figures in Prometheus' terms, read from the database when asked."""
+"""Prometheus metrics of the cluster, read from the database when scraped."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DCGM = {
     "DCGM_FI_DEV_POWER_USAGE": "Power draw in W",
     "DCGM_FI_DEV_XID_ERRORS": "The last Xid error; 0 if there was none",
 }
-"""As NVIDIA's exporter calls and labels them, so that dashboards made for it work."""
+"""Metrics with the names of NVIDIA's exporter, so that dashboards made for it work. They also have its labels."""
 
 
 def exposition(cluster: Cluster) -> bytes:
-    """The text format that Prometheus scrapes."""
+    """Return the metrics in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_ClusterCollector(cluster))
     return generate_latest(registry)
@@ -101,7 +101,9 @@ _TASK_COUNTERS = {
 
 
 def _resources(cluster: Cluster) -> Iterator[Metric]:
-    """Counters as engines tell them: Prometheus makes rates of them."""
+    """Yield the resource metrics of hosts and tasks.
+
+    Counters are as engines report them: Prometheus computes the rates."""
     gauges = {
         name: GaugeMetricFamily(f"schedulearn_host_{name}", text, labels=["host"])
         for name, text in _HOST_GAUGES.items()
@@ -144,7 +146,7 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
 
 
 def _values(gpu: GpuOut) -> dict[str, float | None]:
-    """By the names of `_DCGM`."""
+    """Return the values of a GPU by the names of `_DCGM`."""
     reading = gpu.reading
     memory = reading.memory_bytes if reading is not None else None
     return {

@@ -1,4 +1,4 @@
-"""Where the workers inside job containers reach the service."""
+"""Address at which workers in job containers reach the service."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def bridge_address() -> str | None:
 
 
 def needs_bridge_listener(settings: Settings) -> bool:
-    """A service that listens on loopback only is out of the reach of containers."""
+    """Return whether a second listener is needed: containers can't reach a service on loopback."""
     return settings.loopback and settings.runtime != "process" and settings.report_url is None
 
 
 def find_report_url(settings: Settings, runtime: str) -> str | None:
-    """The service's URL for the workers of the embedded host, found by itself; None if none could work."""
+    """Return the default URL of the service for workers of the embedded host; None if none could work."""
     if settings.port == 0:
-        return None  # nobody has told us which port it became
+        return None  # the port that the system chose is not known
     everywhere = settings.everywhere
     if runtime == "docker":
-        # In a container itself, the service has no such bridge, but an address of its own on it.
+        # In a container, the service does not have the bridge itself, but its own address on it.
         address = bridge_address() or (socket.gethostbyname(socket.gethostname()) if everywhere else settings.host)
         if not (settings.loopback or everywhere):
             address = settings.host

@@ -1,4 +1,7 @@
-"""What requests give, beside what users write into files (`scheduler.specs`)."""
+"""Parameters and bodies of requests.
+
+`scheduler.specs` has those that users also write into files.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ _KEY = {"type": "string", "minLength": 1, "maxLength": 200}
 WITH_KEY: dict[str, Any] = {
     "parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]
 }
-"""Documents a route that asks for the `idempotency_key` of a request."""
+"""OpenAPI part of a route that uses the `idempotency_key` of a request."""
 RowId = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
-"""An id that the database may have given."""
+"""ID that the database may have assigned."""
 
 
 def idempotency_key(request: Request) -> str | None:
-    """Raises InvalidError for one that is empty or too long."""
+    """Return the Idempotency-Key of a request. Raises InvalidError if it is empty or too long."""
     key = request.headers.get("idempotency-key")
     if key is not None and not 1 <= len(key) <= 200:
         raise InvalidError("an Idempotency-Key has 1 to 200 characters", field="Idempotency-Key")

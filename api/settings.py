@@ -28,8 +28,7 @@ def _absolute(path: Path) -> Path:
 
 
 class Settings(ClusterSettings, BaseSettings):
-    """All settings: those of the scheduler, and those of the API here. Every field is documented in docs/settings.md
-    (a test says so)."""
+    """Settings of the scheduler and of the API. A test checks that docs/settings.md documents each field."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, env_nested_delimiter="__")
 
@@ -91,7 +90,7 @@ class Settings(ClusterSettings, BaseSettings):
 
     @property
     def everywhere(self) -> bool:
-        """It listens on all addresses of the machine."""
+        """Whether the service listens on all addresses of the machine."""
         return self.host in WILDCARDS
 
     @property
@@ -100,12 +99,12 @@ class Settings(ClusterSettings, BaseSettings):
 
     @property
     def is_opened_by_tls(self) -> bool:
-        """The service's own, or that of a proxy."""
+        """Whether clients connect by TLS, to the service or to a proxy."""
         return self.has_tls or self.public_url_has_tls
 
     @property
     def has_tls(self) -> bool:
-        """The service's own."""
+        """Whether the service itself speaks TLS."""
         if self.tls == "off":
             return False
         is_plain_outside = self.behind_proxy or (self.public_url or "").startswith("http:")
@@ -113,7 +112,9 @@ class Settings(ClusterSettings, BaseSettings):
 
 
 def load_settings(file: Path | None = None, **flags: object) -> Settings:
-    """Flags that are None count as not given. Raises InvalidError naming the key and where it came from."""
+    """Load the settings. A flag that is None counts as not given.
+
+    Raises InvalidError that names the key and its source."""
     from_file = _read_file(file) if file is not None else {}
     from_environment = _Environment(Settings)()
     from_flags = {key: value for key, value in flags.items() if value is not None}
@@ -133,7 +134,7 @@ def load_settings(file: Path | None = None, **flags: object) -> Settings:
 
 
 class _Environment(EnvSettingsSource):
-    """Names the variable that can't be read."""
+    """Source of environment variables whose error names the variable."""
 
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
         try:
@@ -147,9 +148,11 @@ class _Environment(EnvSettingsSource):
 
 
 def _read_file(file: Path) -> Mapping[str, Any]:
-    """By hand: the source of pydantic-settings takes a file that is missing for an empty one, and fails without a
-    reason where the file holds a list."""
-    import yaml  # only for those who have a file: it is not free at start
+    """Read a settings file. Raises InvalidError.
+
+    The source of pydantic-settings is not used: it takes a missing file for an empty one, and fails without a reason
+    if the file holds a list."""
+    import yaml  # slow to import, and few have a file
 
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What every route needs of the running application."""
+"""Accessors for the state of the running application."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def futures_of(connection: HTTPConnection) -> ThreadFutures:
 
 
 def actor_of(connection: HTTPConnection) -> Actor:
-    """Who asks."""
+    """Return the sender of a request."""
     return cast(Actor, connection.state.actor)
 
 
 def grant_of(connection: HTTPConnection) -> Grant | None:
-    """By what they are known; None: by their connection."""
+    """Return the grant that identifies the sender; None: the connection does."""
     return cast("Grant | None", connection.state.grant)
 
 

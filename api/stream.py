@@ -1,4 +1,4 @@
-"""Live streams: server-sent events, and what wakes them."""
+"""Server-sent events, and the broadcaster that wakes their streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ KEEPALIVE_S = 15.0
 
 
 class Pulse:
-    """Wakes every stream after a commit. Commits happen in the writer's thread; streams live in the event loop."""
+    """Broadcaster that wakes every stream after a commit.
+
+    Commits happen in the writer's thread; streams run in the event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -26,16 +28,16 @@ class Pulse:
         self.closing = False
 
     def bind(self) -> None:
-        """Call once, in the event loop."""
+        """Bind it to the running event loop. Call it once."""
         self._loop = asyncio.get_running_loop()
 
     def beat(self) -> None:
-        """From any thread; cheap while nobody listens."""
+        """Wake all streams. Any thread may call it; it is cheap while there is no stream."""
         if self._loop is not None and self._waiters and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
     def close(self) -> None:
-        """Ends all streams, so that the server can stop."""
+        """End all streams, so that the server can stop."""
         self.closing = True
         self._wake()
 
@@ -44,7 +46,7 @@ class Pulse:
             waiter.set()
 
     async def wait(self, waiter: asyncio.Event, timeout: float) -> bool:
-        """False after `timeout` seconds without a beat."""
+        """Wait for a beat. Return False after `timeout` seconds without one."""
         try:
             await asyncio.wait_for(waiter.wait(), timeout)
         except TimeoutError:
@@ -74,7 +76,9 @@ def wants_sse(request: Request) -> bool:
 
 
 def last_event_id(request: Request, default: int) -> int:
-    """Where a stream resumes: what a browser sends when it connects again, else `default`."""
+    """Return the event ID after which a stream resumes.
+
+    A browser sends it when it connects again; otherwise it is `default`."""
     given = request.headers.get("last-event-id", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else default
 
@@ -85,8 +89,9 @@ def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | None = None) -> AsyncIterator[bytes]:
-    """All events with an id above `after`, then new ones as they are committed. A comment line every 15 s keeps
-    proxies from closing the connection and tells the reader that it is alive."""
+    """Yield all events with an ID above `after`, then new ones as they are committed.
+
+    A comment line after 15 s without events keeps proxies from closing the connection, and shows that it is alive."""
 
     def read(last: int) -> list[EventOut]:
         with db.read() as connection:

@@ -1,4 +1,4 @@
-"""Turns of requests that compute for long: one of each person at a time, and few of all together."""
+"""Concurrency limits of expensive requests: one per user, and few in total."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPUTING = 2
 
 
 class Turns:
-    """Whoever has their turn, others wait without a thread; those that have gone meanwhile get none."""
+    """Turns of expensive requests. Requests wait without a thread; a client that has gone gets no turn."""
 
     def __init__(self) -> None:
         self._own: dict[tuple[str, str], asyncio.Lock] = {}
@@ -25,13 +25,13 @@ class Turns:
 
     @asynccontextmanager
     async def large(self, request: Request) -> AsyncIterator[None]:
-        """For a body that may be large."""
+        """Hold the turn for a body that may be large."""
         async with self._turn(request, "large", self._large):
             yield
 
     @asynccontextmanager
     async def computing(self, request: Request) -> AsyncIterator[None]:
-        """For what simulates, or fits a model."""
+        """Hold a turn for a request that simulates or fits a model."""
         async with self._turn(request, "computing", self._computing):
             yield
 

@@ -23,11 +23,13 @@ class FeatureCalls(
     UsageCalls[J, L, N, T],
     WebhookCalls[J, L, N, T],
 ):
-    """Part of both clients."""
+    """Calls of both clients for all features."""
 
 
 class Client(client.Client, FeatureCalls[Json, list[Json], None, str]):
-    """One service, synchronously. `schedulearn.api.client.client.Client` says how it is found and what is raised."""
+    """Synchronous client of a service.
+
+    `schedulearn.api.client.client.Client` describes how it finds the service, and its errors."""
 
 
 class AsyncClient(
@@ -36,4 +38,4 @@ class AsyncClient(
         Coroutine[Any, Any, Json], Coroutine[Any, Any, list[Json]], Coroutine[Any, Any, None], Coroutine[Any, Any, str]
     ],
 ):
-    """The same for asyncio."""
+    """Client of a service for asyncio."""

@@ -1,5 +1,6 @@
-"""The public names for authors of policies: what a policy sees (`Snapshot`), what it returns (`Plan`), how to make one
-(`make_policy`) and how to check its plan (`plan_faults`).
+"""Public names for authors of policies.
+
+A policy sees a `Snapshot` and returns a `Plan`. `make_policy` makes a policy, and `plan_faults` checks its plan.
 
 These names are stable; the modules that define them may move. docs/policies.md has a policy of thirty lines.
 """

@@ -1,8 +1,8 @@
-"""The command `schedulearn`.
+"""Command `schedulearn`.
 
-Kept light on purpose: nothing here imports the web framework, the database, rich or httpx until a command needs it,
-so that `schedulearn serve` is ready soon and `schedulearn ls` answers at once. A command's module is imported when it
-is called; `--help` needs none of them.
+Nothing here imports the web framework, the database, rich or httpx until a command needs it. Therefore
+`schedulearn serve` is ready soon and `schedulearn ls` answers at once. A command's module is imported when it is
+called; `--help` needs none of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COMMANDS = {
     "timeline": Command("history:timeline", "Shows who had which GPUs when, oldest first: one line a..."),
     "telemetry": Command("history:telemetry", "Shows the mean and the highest utilisation, memory,..."),
 }
-"""Those of the core, by name."""
+"""Commands of the core, by name."""
 
 _HELP = """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
 
@@ -67,7 +67,7 @@ exit code, 124 if it ran into its time limit, 130 if it was cancelled.
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """Commands by name, imported one by one."""
+    """Commands by name, each imported when it is needed."""
 
     def __init__(self, known: Mapping[str, tuple[str, Command]]) -> None:
         self._known = known
@@ -118,7 +118,7 @@ class Cli(Group):
             formatter.write_dl([(name, self.known[name][1].help) for name in self.list_commands(ctx)])
 
     def run(self) -> None:
-        """Run as the program. Ends with one line on stderr, not a traceback, whatever the service answers."""
+        """Run as the program. An error ends it with one line on stderr, not a traceback."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What every command shares: its options, the client, the job that an id means, and how things are printed."""
+"""Shared parts of commands: options, client, job IDs and output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMED_OUT = 124  # as timeout(1) does
 _FULL_ID = re.compile(r"[0-9a-z]{10}")
 
 Cell = str | tuple[str, str]
-"""Text, or (text, style of rich). Raw: printing escapes it."""
+"""Text, or (text, style of rich), not escaped: printing does that."""
 
 STATE_STYLES: dict[str, str] = {
     JobStatus.QUEUED: "yellow",
@@ -48,7 +48,7 @@ STATE_STYLES: dict[str, str] = {
 
 @dataclass
 class Session:
-    """What the options of one call amount to."""
+    """Shared options of one call, and its client."""
 
     as_json: bool = False
     url: str | None = None
@@ -68,17 +68,20 @@ class Session:
 
     @property
     def pretty(self) -> bool:
-        """Whether a person looks at stdout."""
+        """Whether stdout is a terminal, and --json is not given."""
         return sys.stdout.isatty() and not self.as_json
 
     def user(self) -> str:
-        """Whose jobs are yours: the account that the service knows you by, for its admins the account here."""
+        """Return the user who owns your jobs.
+
+        It is your account at the service; for an admin, the account that runs this command."""
         me = self.client.whoami()
         return whoami() if me["role"] == Role.ADMIN else str(me["name"])
 
     def job_id(self, given: str) -> str:
-        """The job's id for an id, an unambiguous beginning or end of one, or `last`: your own newest job, so that
-        `cancel last` never ends a colleague's."""
+        """Return the job's ID for an ID, an unambiguous beginning or end of one, or `last`.
+
+        `last` is your own newest job, so that `cancel last` never ends a colleague's."""
         if given == "last":
             user = self.user()
             newest = self.client.jobs(user=user, limit=1)["items"] if user else []
@@ -109,8 +112,10 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def _leave_out_httpx_command() -> None:
-    """Import httpx without the command line of its own, which takes a third of the time of `schedulearn ls`: that
-    imports rich and Pygments. None in `sys.modules` makes an import fail, and httpx can do without."""
+    """Import httpx without its own command line, which imports rich and Pygments.
+
+    That would take a third of the time of `schedulearn ls`. None in `sys.modules` makes an import fail, and httpx works
+    without it."""
     if "httpx" not in sys.modules:
         sys.modules["httpx._main"] = None  # type: ignore[assignment]
         importlib.import_module("httpx")
@@ -118,7 +123,7 @@ def _leave_out_httpx_command() -> None:
 
 
 def whoami() -> str:
-    """The account that runs this command. Empty if it has no name."""
+    """Return the account that runs this command; empty if it has no name."""
     try:
         return getpass.getuser()[:100]
     except (KeyError, OSError):
@@ -167,11 +172,11 @@ def _shared_options() -> list[click.Parameter]:
 
 
 SHARED = tuple(str(option.name) for option in _shared_options())
-"""Their names: a command made of the options of another has them already."""
+"""Names of the shared options. A command that reuses the options of another has them already."""
 
 
 class Command(click.Command):
-    """A command that also takes the shared options. A refusal by the service names its flags."""
+    """Command that also takes the shared options. Errors of the service name its flags."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -185,7 +190,7 @@ class Command(click.Command):
 
 
 def _naming_flags(error: ApiError, context: click.Context) -> ApiError:
-    """The same refusal, where a field that a flag gave goes by the name of the flag."""
+    """Return the same error, with the flag's name in place of each field that a flag set."""
     flags = {
         str(param.name).removesuffix("_"): max(param.opts, key=len)
         for param in context.command.params
@@ -204,7 +209,7 @@ def _naming_flags(error: ApiError, context: click.Context) -> ApiError:
 
 
 class Group(click.Group):
-    """A group whose commands, and which itself, take the shared options: they may stand before or after."""
+    """Group that takes the shared options, as its commands do: they may come before or after the command."""
 
     command_class = Command
     group_class = type
@@ -215,7 +220,7 @@ class Group(click.Group):
 
 
 def clean(text: str) -> str:
-    """`text` with everything that a terminal would act upon, or nobody would see, as an escape."""
+    """Return `text` with its control characters and invisible characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -224,14 +229,16 @@ def print_json(data: object) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that takes every text literally."""
+    """Return a console that prints every text literally."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def print_table(session: Session, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Aligned columns; on a terminal in colour and cut to its width (but for the first), else whole."""
+    """Print aligned columns.
+
+    On a terminal they have colours, and all but the first are cut to its width."""
     if session.pretty:
         console().print(rich_table(headers, rows))
         return
@@ -247,7 +254,7 @@ def rich_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     for index, header in enumerate(headers):
         last = index == len(headers) - 1
         table.add_column(header, no_wrap=not last, overflow="fold" if last else "ellipsis")
-        # A long name gives way to the others, an id never does.
+        # A long name may be cut, an ID never.
         table.columns[-1].min_width = (
             max((len(clean(_text(row[0]))) for row in rows), default=2) if index == 0 else None
         )
@@ -282,7 +289,7 @@ def state_cell(job: Json) -> tuple[str, str]:
 
 
 def exit_code(job: Json) -> int:
-    """What the command line ends with for a job that has ended."""
+    """Return the exit code of the command line for a job that has ended."""
     match job["state"]:
         case JobStatus.SUCCEEDED:
             return 0

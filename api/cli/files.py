@@ -1,4 +1,4 @@
-"""The commands for a job's files: what there is, and how it comes here."""
+"""Commands that list and download a job's files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _bring(session: Session, job: str, path: str, to: str, host: str | None) -> 
 
 @contextmanager
 def _progress(session: Session, path: str) -> Iterator[Progress]:
-    """A bar on a terminal; nothing in a pipe."""
+    """Show a progress bar if stderr is a terminal and --json is not given."""
     if session.as_json or not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -140,7 +140,7 @@ def _progress(session: Session, path: str) -> Iterator[Progress]:
 
 
 def size_text(size: int | None) -> str:
-    """As people say it: 45 MB, 1.2 GB. Empty for what has none."""
+    """Return a size as text: 45 MB, 1.2 GB; empty for None."""
     if size is None:
         return ""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -1,4 +1,4 @@
-"""Follows one job to its end: its log on stdout, what happens to it on stderr."""
+"""Follower of a job: its log on stdout, its state on stderr."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _LOOK_S = 0.5
-_REMOVAL_S = 10.0  # of its containers; what they lose is told before
+_REMOVAL_S = 10.0  # maximum wait for the removal of containers; lost files are reported before it
 _NAMED = 5
 
 
 def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False) -> int:
-    """Prints the log until the job has ended and returns the exit code to end with. `quiet`: nothing but the log,
-    and news of the connection. With --json each piece of the log is a JSON line."""
+    """Print the log until the job has ended, and return the exit code of the command line.
+
+    `quiet`: print only the log, connection problems and a failure of the job. With --json each piece of the log is a
+    JSON line."""
     stamps = LineStamps() if timestamps else None
     watch = _Watch(session, job)
     if not quiet:
@@ -54,7 +56,7 @@ def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False
 
 
 def _left_behind(session: Session, job_id: str) -> Iterator[str]:
-    """Where to find what it wrote, and what of it is lost. Nothing of this is worth a failure."""
+    """Yield where a job's outputs are, and which files were lost. Errors of the service are ignored."""
     try:
         found = session.client.files(job_id, "outputs")["items"]
         if found:
@@ -70,13 +72,13 @@ def _left_behind(session: Session, job_id: str) -> Iterator[str]:
 
 
 def write_log(text: str) -> None:
-    """A job's output goes through as it is, colours and progress bars included, and at once."""
+    """Write a job's output as it is, colours and progress bars included, and at once."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 class _Watch:
-    """Tells what happens to a job: a live line on a terminal until its log begins, else one line a change."""
+    """Display of a job's state: a live line on a terminal until the log begins, else a line per change."""
 
     def __init__(self, session: Session, job: Json) -> None:
         self._session = session
@@ -85,7 +87,7 @@ class _Watch:
         self._done = threading.Event()
         self._live: Live | None = None
         self._told = ""
-        self._in_line = False  # the log stands in the middle of a line
+        self._in_line = False  # the log is in the middle of a line
         self._thread = threading.Thread(target=self._look, name="watch-job", daemon=True)
 
     def start(self) -> None:
@@ -100,7 +102,7 @@ class _Watch:
         self._thread.start()
 
     def log_comes(self, text: str) -> None:
-        """Makes room: from here on the terminal belongs to the job's output."""
+        """Remove the live line: from now on the terminal shows the job's output."""
         with self._lock:
             self._end_live()
             self._in_line = not text.endswith("\n")
@@ -127,7 +129,7 @@ class _Watch:
             try:
                 job = self._session.client.job(self._job["id"])
             except ClientError:
-                continue  # whoever follows the log tells of it
+                continue  # `follow` reports it
             if self._done.is_set() or JobStatus(job["state"]) in TERMINAL:
                 return
             self._show(job)
@@ -137,7 +139,7 @@ class _Watch:
             if self._live is not None:
                 self._live.update(_line(job), refresh=True)
                 return
-        # A pull goes through a hundred percentages: one line for all of them.
+        # One line for a whole pull, not one for each percentage.
         news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {Job(job).told}"
         if news != self._told:
             self._told = news

@@ -1,4 +1,4 @@
-"""hosts show, hosts gpu, and how a GPU is named beside its index."""
+"""Commands `hosts show` and `hosts gpu`, and names of GPUs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from schedulearn.api.client.client import Json
 
 
 def named(gpu: Json) -> str:
-    """`GPU 3 (0000:3B:00.0)`: indices may change with a reboot, and NVML's are not CUDA's."""
+    """Return a name such as `GPU 3 (0000:3B:00.0)`.
+
+    An index alone is ambiguous: it may change with a reboot, and NVML's indices are not CUDA's."""
     return f"GPU {gpu['index']}" + (f" ({short_bus_id(gpu['pci'])})" if gpu["pci"] else "")
 
 
 def short_bus_id(pci: str) -> str:
-    """As `lspci -D` and sysfs write it, with four digits of the domain where these are enough."""
+    """Return a PCI bus ID as `lspci -D` and sysfs write it, with four digits of the domain if these suffice."""
     return pci[4:] if len(pci) == len("00000000:3B:00.0") and pci.startswith("0000") else pci
 
 

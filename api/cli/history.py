@@ -1,4 +1,4 @@
-"""events, timeline and telemetry: what was."""
+"""Commands `events`, `timeline` and `telemetry`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def timeline(session: Session, since: str) -> None:
 
 
 def _gpus(lanes: list[Json]) -> str:
-    """`atlas:0,1,2`; several hosts apart by a space."""
+    """Return GPUs as `atlas:0,1,2`, with a space between hosts."""
     hosts: dict[str, list[str]] = {}
     for lane in lanes:
         hosts.setdefault(lane["host"], []).append(str(lane["index"]))

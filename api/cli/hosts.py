@@ -1,4 +1,4 @@
-"""hosts ls, show, scaling, add, cordon, uncordon, drain, return, gpu, disk, pull and rm."""
+"""Command group `hosts`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _count(gpus: Sequence[Json]) -> str:
 
 
 def _of_gpus(host: Json) -> list[str]:
-    """What keeps GPUs from being given, and what is odd of them."""
+    """Return why GPUs of a host are not available, and warnings about them."""
     unhealthy = [f"{named(gpu)} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
     taken = [f"{named(gpu)} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
     odd = [f"{named(gpu)}: {why}" for gpu in host["gpus"] for why in gpu["warnings"]]

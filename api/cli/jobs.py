@@ -1,4 +1,4 @@
-"""ls, show, logs, prio."""
+"""Commands `ls`, `show`, `logs` and `prio`."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _code(code: Json | None) -> str:
 
 
 def _after(after: Json | None) -> str:
-    """The jobs that end before one may start."""
+    """Return the jobs that must end before a job may start, as text."""
     return f"{', '.join(after['jobs'])} ({after['when']})" if after is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""policy get, set, preview and history."""
+"""Command group `policy`."""
 
 from __future__ import annotations
 

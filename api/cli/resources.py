@@ -1,4 +1,4 @@
-"""What hosts and containers take of processors, memory, network and disk, in tables."""
+"""Tables of the processors, memory, network and disk that hosts and containers use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RESOURCE_HEADERS = ("CPU", "MEMORY", "DISK")
 RATE_HEADERS = ("NETWORK IN", "OUT", "DISK READ", "WRITTEN")
 TASK_HEADERS = ("JOB", "NAME", "RANK", "HOST", "CPU", "MEMORY", *RATE_HEADERS)
 _FULL = 0.9
-"""From here on it is shown as a warning."""
+"""Share from which on use is shown as a warning."""
 _TITLES = {"cpus": "CPU", "memory_bytes": "MEMORY", "disk_bytes": "DISK"}
 
 
 def of_host(taken: Json | None) -> list[Cell]:
-    """As `RESOURCE_HEADERS`."""
+    """Return the cells of a host for `RESOURCE_HEADERS`."""
     if taken is None:
         return ["-"] * len(RESOURCE_HEADERS)
     cpus = "-" if taken["cpus"] is None else f"{taken['cpus']:.1f} of {taken['cpus_total']}"
@@ -29,12 +29,12 @@ def of_host(taken: Json | None) -> list[Cell]:
 
 
 def rates_of(taken: Json) -> list[Cell]:
-    """Of a host or a task, as `RATE_HEADERS`."""
+    """Return the cells of a host or a task for `RATE_HEADERS`."""
     return [_rate(taken[key]) for key in ("network_in", "network_out", "disk_read", "disk_written")]
 
 
 def of_task(taken: Json, names: Mapping[str, str]) -> list[Cell]:
-    """As `TASK_HEADERS`. `names`: those of jobs."""
+    """Return the cells of a task for `TASK_HEADERS`. `names`: job ID -> name."""
     limit = taken["memory_limit"]
     memory: Cell = show_bytes(taken["memory_bytes"])
     if limit:
@@ -55,7 +55,7 @@ def series_headers(taken: Json) -> list[str]:
 
 
 def series_rows(taken: Json) -> list[list[Cell]]:
-    """Mean and highest of each series."""
+    """Return the mean and the maximum of each series."""
     return [
         [
             series["name"],

@@ -1,4 +1,7 @@
-"""submit: from flags, or from a file; run: the code of a folder."""
+"""Commands `submit` and `run`.
+
+`submit` takes jobs from flags or from a file; `run` also sends the code of a folder.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ if TYPE_CHECKING:
     from schedulearn.api.client.code import Listing
 
 NO_KEYS = ("file", "env_from", "refuse_late", "as_found")
-"""Parameters of `submit` that are no keys of a job. Commands made of its options leave them out."""
+"""Parameters of `submit` that are not keys of a job. Commands that reuse its options leave them out."""
 _WORDS = "schedulearn.submit.words"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TOLD = 5
-"""Files that stay here of which each is told."""
+"""Maximum files reported one by one as left out."""
 
 
 class WordsCommand(Command):
@@ -51,19 +54,19 @@ class WordsCommand(Command):
 
 
 def given_words(context: click.Context) -> tuple[str, ...]:
-    """Words after `--`."""
+    """Return the words after `--`."""
     return tuple(context.meta.get(_WORDS, ()))
 
 
 class SubmitCommand(WordsCommand):
-    """The words after `--` are the job's command."""
+    """Command whose words after `--` are the job's command."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
 
 
 class _JobFile(click.File):
-    """A file with jobs. A program in its place is a command without its `--`."""
+    """File with jobs. For a program in its place, the error says that `--` is missing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         how = "a command goes after `--`: schedulearn submit [OPTIONS] -- python train.py"
@@ -197,7 +200,7 @@ def submit(
 
 
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
-    """The keys of a job that the flags say, as they say them."""
+    """Return the keys of a job that the flags set."""
     after = _after(context.ensure_object(Session), flags.pop("after"), flags.pop("after_any"))
     data, keep, ports = flags.pop("data"), flags.pop("keep"), flags.pop("ports")
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
@@ -231,12 +234,12 @@ def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str
 
 
 def send(session: Session, spec: Json, detach: bool, env_from: str | None = None, refuse_late: bool = False) -> int:
-    """Submits one job and follows it, or tells its id."""
+    """Submit one job and follow it, or print its ID."""
     return submitted(session, session.client.submit(spec, env_from=env_from, refuse_late=refuse_late), detach)
 
 
 def submitted(session: Session, job: Job, detach: bool) -> int:
-    """Follows what was just submitted, or with `detach` prints its id; the exit code to end with."""
+    """Follow a job just submitted, or print its ID with `detach`. Return the exit code of the command line."""
     if detach:
         if session.as_json:
             print_json(job)
@@ -260,13 +263,13 @@ def submitted(session: Session, job: Job, detach: bool) -> int:
 
 
 def _warn(job: Json) -> None:
-    """What its message says beside that it was submitted: that its deadline has passed, say."""
+    """Print the rest of the message of a submitted job, for example that its deadline has passed."""
     if more := str(job["message"]).removeprefix("Submitted.").strip():
         click.echo(f"schedulearn: job {job['id']}: {clean(more)}", err=True)
 
 
 def _after(session: Session, jobs: tuple[str, ...], whatever: bool) -> Json:
-    """The key `after`, if there are such jobs. Raises click.UsageError."""
+    """Return the key `after`, if jobs are given. Raises click.UsageError."""
     if whatever and not jobs:
         raise click.UsageError("--after-any needs --after")
     when = "any" if whatever else "ok"
@@ -295,7 +298,7 @@ def _read(file: IO[str]) -> Json | list[Json]:
 
 
 def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:
-    """What to send: the file's keys, over them the flags, and under them what a command line may leave out."""
+    """Return the job to send: the file's keys, overridden by flags, with defaults for missing keys."""
     job = {**job, **given}
     for key, added in (("env", env), ("labels", labels)):
         if added:
@@ -311,7 +314,9 @@ def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]
 
 
 def as_it_was_found(session: Session, job: Json) -> Json:
-    """The job with the configuration that a search found for its family; rigid, as it was tried."""
+    """Return the job with the configuration that a search found for its family.
+
+    It is rigid, as the jobs of the search were."""
     family = job.get("family") or family_of(str(job.get("container_image", "")), str(job.get("command", "")))
     found = session.client.found_for(family)
     kept = {key: value for key, value in job.items() if key not in ("elastic", "min_gpus", "max_gpus", "resize")}
@@ -322,7 +327,7 @@ def as_it_was_found(session: Session, job: Json) -> Json:
 
 
 def _name(command: str) -> str:
-    """The script's name, else the program's."""
+    """Return the name of a command's script, else of its program."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -332,7 +337,7 @@ def _name(command: str) -> str:
 
 
 def _hint_at_run(job: Json) -> None:
-    """Says that a file which the command names is only here."""
+    """Print a hint if the command names a file that is only in this folder."""
     command = job.get("command")
     if job.get("code") is not None or not isinstance(command, str):
         return
@@ -344,7 +349,7 @@ def _hint_at_run(job: Json) -> None:
 
 
 def _files_here(command: str) -> str:
-    """The first file, or Python module, of this folder that a command names. Empty if there is none."""
+    """Return the first file or Python module of this folder that a command names; empty if there is none."""
     words = [word for word in re.split(r"[\s=;&|<>()'\"]+", command) if word]
     for before, word in zip(["", *words], words, strict=False):
         paths = [word]
@@ -374,13 +379,13 @@ def _variable(given: str) -> tuple[str, str]:
 
 
 def code_of(session: Session, where: str) -> Json:
-    """What to give as the key `code`. Sends a folder, unless the service has it, and says so on stderr."""
+    """Return the key `code`. Send a folder, unless the service has it, and report that on stderr."""
     if _DIGEST.fullmatch(where):
         return {"digest": where}
     if where.startswith(("https://", "http://")):
         scheme, _, rest = where.partition("://")
         server, slash, path = rest.partition("/")
-        path, at, ref = path.partition("@")  # a user before the server is refused by the service
+        path, at, ref = path.partition("@")  # the service refuses a user before the server
         return {"git": f"{scheme}://{server}{slash}{path}", **({"ref": ref} if at else {})}
     return _send_folder(session, Path(where))
 
@@ -420,14 +425,14 @@ def _tell(sentence: str) -> None:
 
 
 class _Run(Command):
-    """The first word that is no option begins the command, with or without `--` before it."""
+    """Command whose first word that is not an option begins the job's command, with or without `--`."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[--] COMMAND..."]
 
 
 def _params() -> Iterator[click.Parameter]:
-    """Those of `submit`, but for its file and for what each command has."""
+    """Return the parameters of `submit`, without its file and the shared options."""
     shared = {param.name for param in Command("any").params}
     return (param for param in submit.params if param.name not in {"file", *shared})
 

@@ -1,4 +1,4 @@
-"""Points and lengths of time as people write and read them."""
+"""Instants and durations as users write and read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
 
 class Parsed(click.ParamType[Any]):
-    """What `parse` makes of a text; its ValueError says what is wrong with it."""
+    """Parameter type whose text `parse` converts; the message of its ValueError is shown."""
 
     name = "text"
 
@@ -32,7 +32,7 @@ class Parsed(click.ParamType[Any]):
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of `90`, `30m`, `2h` or `1.5d`. Raises ValueError."""
+    """Return the seconds of `90`, `30m`, `2h` or `1.5d`. Raises ValueError."""
     match = _LENGTH.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is not a length of time: write seconds, or e.g. 30m, 2h, 1d")
@@ -40,8 +40,9 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_instant(text: str) -> str:
-    """ISO 8601 with its time zone, of such a time (without a zone: this machine's) or of a length of time from now.
-    Raises ValueError."""
+    """Return ISO 8601 with a time zone for a time, or for a duration from now. Raises ValueError.
+
+    A time without a zone is in the zone of this machine."""
     try:
         return (datetime.now(UTC) + timedelta(seconds=parse_seconds(text))).isoformat()
     except (ValueError, OverflowError):
@@ -53,8 +54,9 @@ def parse_instant(text: str) -> str:
 
 
 def parse_past(text: str) -> str:
-    """ISO 8601 of a time (without a zone: this machine's), of `today`, or of a length of time before now. Raises
-    ValueError."""
+    """Return ISO 8601 with a time zone for a time, `today`, or a duration before now. Raises ValueError.
+
+    A time without a zone is in the zone of this machine."""
     try:
         return (datetime.now(UTC) - timedelta(seconds=parse_seconds(text))).isoformat()
     except (ValueError, OverflowError):
@@ -69,12 +71,12 @@ def parse_past(text: str) -> str:
 
 
 def since_option(told: str, default: str | None = None) -> Callable[[_Decorated], _Decorated]:
-    """The option `--since`: an earlier point in time, or a length of time before now."""
+    """Return the option `--since`: an earlier time, or a duration before now."""
     return click.option("--since", type=Parsed(parse_past), default=default, metavar="TIME", help=told)
 
 
 def show_seconds(seconds: float) -> str:
-    """The two units that matter: `42s`, `3m05s`, `2h10m`, `3d4h`."""
+    """Return a duration in its two largest units: `42s`, `3m05s`, `2h10m`, `3d4h`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -86,19 +88,20 @@ def show_seconds(seconds: float) -> str:
 
 
 def show_time(stamp: str | None) -> str:
-    """Local time of what the API says; `-` for never."""
+    """Return a time from the API as local time; `-` for never."""
     return _parse(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S") if stamp else "-"
 
 
 def job_time(job: Json) -> str:
-    """How long it waits, runs, or ran."""
+    """Return how long a job has been waiting or running, or ran."""
     end = _parse(job["finished_at"]) if job["finished_at"] else datetime.now(UTC)
     return show_seconds((end - _parse(job["started_at"] or job["submitted_at"])).total_seconds())
 
 
 def starts(job: Json) -> str:
-    """How long until a job that waits is expected to start: `in 12m05s`. `can't run` where it never will, `-` where
-    nobody knows or it has started."""
+    """Return when a waiting job is expected to start: `in 12m05s`.
+
+    `can't run` if it never will; `-` if that is unknown or it has started."""
     eta = job["eta"]
     if eta is None or job["started_at"]:
         return "-"
@@ -108,8 +111,9 @@ def starts(job: Json) -> str:
 
 
 def ends(job: Json) -> str:
-    """How long until a job is expected to end: `in 12m05s`, `in 12m05s?` for a guess, `after 7d0h` if not before that,
-    `-` where nobody knows or it has ended."""
+    """Return when a job is expected to end: `in 12m05s`, or `in 12m05s?` for a guess.
+
+    `after 7d0h` if it will not end before; `-` if that is unknown or it has ended."""
     eta = job["eta"]
     if eta is None or not (eta["end"] or eta["not_before"]):
         return "-"
@@ -129,7 +133,7 @@ def _until(stamp: str) -> str:
 
 
 def expected(eta: Json | None) -> str:
-    """What the API predicts of a job, as a sentence; empty if nothing."""
+    """Return the API's forecast of a job as a sentence; empty without a forecast."""
     if eta is None:
         return ""
     if eta["awaits_image"]:

@@ -1,4 +1,4 @@
-"""top: the cluster at a glance."""
+"""Command `top`, which shows the cluster at a glance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _GPU_HEADERS = ("GPU", "TYPE", "UTIL", "JOBS")
-_ROWS = 20  # of each list on a terminal
+_ROWS = 20  # maximum rows of each list on a terminal
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _View:
 
     @property
     def waiting(self) -> list[Json]:
-        """In the order in which they came, the more urgent ones first."""
+        """Waiting jobs, by priority, then by time of submission."""
         queued = [job for job in self.jobs if job["state"] in WAITS]
         return sorted(queued, key=lambda job: (-job["priority"], job["submitted_at"], job["id"]))
 

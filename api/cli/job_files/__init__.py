@@ -1,1 +1,1 @@
-"""Files that hold jobs: read, made from a job or from questions, and taken over from Slurm."""
+"""Job files: reader, writer, and the command `init`."""

@@ -1,4 +1,4 @@
-"""init: make a job file."""
+"""Command `init`, which makes a job file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _init(
 
 
 def _ask(given: Json) -> None:
-    """For the keys that neither flags nor defaults give."""
+    """Ask for the image, the command and the GPUs, unless flags give them."""
     if "container_image" not in given:
         given["container_image"] = click.prompt("Container image", default="schedulearn/pytorch")
     if "command" not in given:
@@ -92,4 +92,4 @@ init = _Init(
         *(option for option in submit.params if option.name not in _NOT_HERE),
     ],
 )
-"""With the flags of `submit`, which are those of every key of a job."""
+"""Command with the flags of `submit`, which cover every key of a job."""

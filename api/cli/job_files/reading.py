@@ -1,4 +1,4 @@
-"""A file with one job or a list of jobs, or another object, as JSON or as YAML."""
+"""Reader of JSON and YAML files with jobs or other objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LARGEST = 32 << 20
 LARGEST_YAML = 1 << 20
-"""Characters: YAML is read a hundred times more slowly than JSON."""
+"""Maximum characters of YAML, which is read 100 times more slowly than JSON."""
 _CORE_TYPES = {
     "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", [*"tTfF"]),
     "int": (r"^[-+]?(?:0|[1-9][0-9]*)$", [*"-+0123456789"]),
@@ -22,7 +22,7 @@ _CORE_TYPES = {
 
 
 def read_jobs(text: str, name: str) -> Json | list[Json]:
-    """The job, or the jobs, in `text`. A `name` that ends with .json holds JSON only. Raises ValueError."""
+    """Return the job or the jobs in `text`. A `name` that ends with .json holds JSON only. Raises ValueError."""
     found = read_values(text, name)
     if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(job, dict) for job in found)):
         return found
@@ -41,8 +41,9 @@ def read_values(text: str, name: str) -> Any:
 
 
 def read_yaml(text: str) -> Any:
-    """What YAML 1.2 reads: `no` and `2030-01-01` are text. Aliases are refused, since a few lines of them stand for
-    gigabytes, and keys that stand twice. Raises ValueError."""
+    """Parse YAML 1.2: `no` and `2030-01-01` are text. Raises ValueError.
+
+    Aliases are refused, since a few lines of them can stand for gigabytes. Duplicate keys are refused too."""
     if len(text) > LARGEST_YAML:
         raise ValueError(f"it is not JSON, and as YAML it may have {LARGEST_YAML >> 20} MiB at most")
     import yaml

@@ -1,4 +1,4 @@
-"""A job file that explains itself: the keys of a job as they are given, then each other key as a comment."""
+"""Template of a job file: given keys, then all other keys as comments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def commented(job: Json) -> str:
-    """`job` as YAML with comments; every key of a job is in it."""
+    """Return `job` as YAML with every key of a job, each with its description."""
     lines = ["# A job for Schedulearn. `schedulearn submit` takes this file; docs/jobs.md tells more of each key."]
     rest = {key: value for key, value in job.items() if key in JobFields.model_fields}
     for key, about in JobFields.model_fields.items():

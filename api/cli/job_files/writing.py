@@ -1,4 +1,4 @@
-"""Job files as people read them: YAML, in the order of the keys."""
+"""Writer of job files as YAML, in the order of the keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def as_yaml(job: Json) -> str:
-    """`job` as YAML that `read_jobs`, and every other reader of YAML 1.1 or 1.2, takes for the same."""
+    """Return `job` as YAML. `read_jobs`, and every other reader of YAML 1.1 or 1.2, reads the same job."""
     lines = []
     for key, value in job.items():
         if isinstance(value, Mapping) and value:
@@ -25,7 +25,7 @@ def as_yaml(job: Json) -> str:
 
 
 def scalar(value: object) -> str:
-    """One value on one line. Plain words need no quotes."""
+    """Return a value on one line. Plain words get no quotes."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value) else _quoted(value)
     if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""What is done with a job after its submission: waited for, submitted again, deleted."""
+"""Commands that act on submitted jobs: wait, cancel, resubmit and rm."""

@@ -1,4 +1,4 @@
-"""cancel: jobs that wait or run."""
+"""Command `cancel`, for jobs that wait or run."""
 
 from __future__ import annotations
 

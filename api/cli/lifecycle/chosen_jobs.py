@@ -1,4 +1,4 @@
-"""The jobs that a command is for, given by their ids or by labels, and one thing done to each of them."""
+"""Selection of jobs by ID or label, and an action on each of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from schedulearn.api.client.client import ClientError, Json
 def labelled_jobs(
     session: Session, labels: tuple[str, ...], user: str | None, states: list[str], kind: str
 ) -> list[Json]:
-    """Jobs in these states (`kind` names them) with all these labels, of `user`, by default one's own. Raises
-    ClientError if there is none."""
+    """Return the jobs of `user` in these states with all these labels. Raises ClientError if there is none.
+
+    The default user is you. `kind` names the states in the error."""
     owner = session.user() if user is None else user
     having = dict(key_and_value(label, "--label") for label in labels)
     found: list[Json] = session.client.all_jobs(states, user=owner, labels=having)["items"] if owner else []
@@ -25,7 +26,7 @@ def labelled_jobs(
 
 
 def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None) -> None:
-    """Raises click's UsageError unless jobs are given in one way."""
+    """Raise click.UsageError unless jobs are given either by ID or by label."""
     if bool(jobs) == bool(labels):
         raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
     if user is not None and not labels:
@@ -33,7 +34,7 @@ def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | Non
 
 
 def for_each(session: Session, jobs: Iterable[str], do: Callable[[str], Json], told: Callable[[Json], str]) -> int:
-    """Does it to all that let it, and tells each. Returns 1 if one did not, else 0."""
+    """Call `do` for each job and print its result or error. Return 1 after any error, else 0."""
     done: list[Json] = []
     failed = 0
     for given in jobs:

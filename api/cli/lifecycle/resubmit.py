@@ -1,4 +1,4 @@
-"""resubmit: a job again, with changes."""
+"""Command `resubmit`, which submits a job again with changes."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ resubmit = _Resubmit(
         *(option for option in submit.params if option.name not in _NOT_HERE),
     ],
 )
-"""With the flags of `submit`, which are those of every key of a job."""
+"""Command with the flags of `submit`, which cover every key of a job."""

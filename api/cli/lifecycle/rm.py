@@ -1,4 +1,4 @@
-"""rm: jobs that have ended, with all that they left."""
+"""Command `rm`, which deletes ended jobs with all that they left."""
 
 from __future__ import annotations
 

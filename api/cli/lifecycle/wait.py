@@ -1,4 +1,4 @@
-"""wait: until jobs have ended."""
+"""Command `wait`, which waits until jobs have ended."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands that run the service, or work on its data folder while it is stopped."""
+"""Command that runs the service."""

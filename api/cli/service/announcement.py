@@ -1,4 +1,4 @@
-"""What the service says when it is ready: where it is, how to log in, and what runs jobs."""
+"""Message of a ready service: its URL, the login, and what runs jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 class Announcement:
     settings: Settings
     made_token: bool
-    """The service made its token itself."""
+    """Whether the service made its token itself."""
     login: str | None = None
-    """What opens one session of an admin; None: this is not the first start with a token of the service's own."""
+    """Secret of a link that opens one session of an admin.
+
+    None: this is not the first start with a token of the service's own."""
     certificate: Certificate | None = None
     """None: the service speaks plain HTTP."""
 
@@ -32,7 +34,7 @@ class Announcement:
         return json.dumps({**told, "runtime": runtime, "simulated_gpus": simulated_gpus, "account": own_account()})
 
     def lines(self, machine: str, runtime: str, simulated_gpus: int = 0, unknown: str = "") -> list[str]:
-        """`machine`: its host name; `unknown`: why it can't be told which GPUs it has."""
+        """Return the message. `machine`: its host name; `unknown`: why its GPUs are not known."""
         settings = self.settings
         url, told = self._url(), settings.public_url is not None
         everywhere = settings.everywhere
@@ -59,7 +61,7 @@ class Announcement:
         return [*lines, *no_gpus, _what_runs_jobs(settings, runtime)]
 
     def _url(self) -> str:
-        """What people open: as they told us, or this machine's own address."""
+        """Return the URL that users open: the setting `public_url`, or an address of this machine."""
         settings = self.settings
         if settings.public_url is not None:
             return settings.public_url.rstrip("/")
@@ -73,8 +75,9 @@ class Announcement:
 
     @property
     def _named(self) -> str | None:
-        """What an authority calls this machine: by another name or address nobody would trust it. On loopback the
-        service answers by no name."""
+        """Name of this machine in a certificate from an authority; None without one.
+
+        Clients would not trust another name or address. On loopback it is None: the service answers to no name."""
         if self.certificate is None or self.certificate.own or self.settings.loopback:
             return None
         return self.certificate.name

@@ -1,4 +1,7 @@
-"""serve: the options; `server.py` does it, and is imported only then because it brings the whole service along."""
+"""Command `serve` and its options.
+
+It imports `server.py` only when it runs, because that imports the whole service.
+"""
 
 from __future__ import annotations
 
@@ -72,9 +75,9 @@ def serve(session: Session, /, config: Path | None, verbose: bool, **flags: obje
       schedulearn serve --host 0.0.0.0        (makes a token and a certificate, and says how clients know them)
       schedulearn serve --host 0.0.0.0 --tls-cert gpu1.pem --tls-key gpu1.key
     """
-    # Our matrices are tiny: threads for them would only spin, and a decision is one of many things on this machine.
+    # The matrices are tiny: threads would only spin, and take processors from everything else on this machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.disable()  # while some hundred modules are imported nothing becomes garbage; looking for it takes 0.2 s
+    gc.disable()  # importing some hundred modules leaves no garbage; looking for it takes 0.2 s
     from schedulearn.api.cli import Cli
     from schedulearn.api.cli.service.server import run
 

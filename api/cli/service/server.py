@@ -1,4 +1,7 @@
-"""The service under uvicorn: one clear line when it is ready, one when it can't start, and a prompt end."""
+"""Process of the service, under uvicorn.
+
+It prints one clear line when it is ready, and one when it can't start. It ends promptly.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +42,18 @@ if TYPE_CHECKING:
     from schedulearn.api.tls.certificates import Certificate
 
 SWITCH_S = 0.0005
-"""The loop and the database's writer compute in threads of their own: an answer shall not wait 5 ms for its turn."""
-_DRAIN_S = 1  # for answers under way, once the streams have been ended
-_KEEP_ALIVE_S = 20  # clients keep idle connections for 5 s: who closes them as soon resets requests that are under way
+"""Seconds between switches of threads.
+
+The scheduling loop and the database's writer compute in their own threads. With Python's default, a response could
+wait 5 ms for its turn."""
+_DRAIN_S = 1  # for responses in progress, after the streams have ended
+_KEEP_ALIVE_S = 20  # clients keep idle connections for 5 s; closing them as early would reset new requests
 _LOG = logging.getLogger("uvicorn.error")
-_DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
+_DEADLINE_S = 5.0  # then the process exits: all that matters is on disk, and a stop must not hang
 
 
 class _WithoutSecrets(logging.Formatter):
-    """What is logged of an engine's words or of an error may hold a command or a URL."""
+    """Formatter that hides secrets: the text of an engine or an error may hold a command or a URL."""
 
     def __init__(self, formatter: logging.Formatter | None) -> None:
         super().__init__()
@@ -60,7 +66,7 @@ class _WithoutSecrets(logging.Formatter):
 def run(
     config: Path | None, flags: Mapping[str, object], features: Sequence[Feature], *, verbose: bool, as_json: bool
 ) -> int:
-    """Serves until SIGINT or SIGTERM and returns 0; 1 with one line on stderr if the service can't start."""
+    """Serve until SIGINT or SIGTERM and return 0; return 1, with one line on stderr, if the service can't start."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -91,7 +97,7 @@ def run(
     server = _Server(app, pulse, announcement, standby, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
-    except SystemExit:  # how uvicorn says that the application did not start
+    except SystemExit:  # uvicorn raises it if the application did not start
         if app.failure is None:
             raise
     finally:
@@ -105,10 +111,11 @@ def run(
 
 
 def leave_in_peace() -> None:
-    """What is there at the start stays, so the garbage collector never looks through it again: nobody is answered while
-    it does, and that takes 0.2 s where everything is imported. It does not look once before either: it would find 2,000
-    of 250,000 objects. What comes later is looked at more seldom: a decision makes and drops thousands of values,
-    hardly any in cycles."""
+    """Set up the garbage collector after the start of the service.
+
+    It never visits the objects of the start again, since they stay. No request is answered during a collection, which
+    takes 0.2 s if everything is imported. There is no collection before, which would find 2,000 of 250,000 objects.
+    Later objects are visited less often: a decision makes and drops thousands of values, hardly any in cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 2, 200)
     gc.enable()
@@ -123,7 +130,9 @@ def _certificate(settings: Settings) -> Certificate | None:
 
 
 def _bridge_listener(settings: Settings) -> list[socket.socket]:
-    """Lets job containers send their reports to a service that listens on loopback; the guard lets nothing else in."""
+    """Return a listener for reports of job containers, if the service listens on loopback.
+
+    The guard refuses all other requests to it."""
     address = bridge_address() if needs_bridge_listener(settings) else None
     if address is None:
         return []
@@ -143,7 +152,7 @@ def _refuse(error: BaseException) -> int:
 
 
 class _Startup:
-    """The application; `failure` is what it raised while it started or stopped."""
+    """Wrapper of the application; `failure` is the error that it raised at its start or stop."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -161,8 +170,9 @@ class _Startup:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn waits for streams to end before it tells the application to stop, and streams end when the application
-    stops: here they are ended first. A second signal ends the process at once."""
+    """Server that ends streams first when it stops. A second signal ends the process at once.
+
+    uvicorn itself waits for the end of streams before it stops the application, which would end them."""
 
     def __init__(
         self,
@@ -202,7 +212,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         with _level_restored():
-            _LOG.setLevel(logging.CRITICAL)  # what goes wrong is told in one line
+            _LOG.setLevel(logging.CRITICAL)  # `run` reports an error in one line
             certificate = self._announcement.certificate
             if certificate is None:
                 await super().startup(sockets)
@@ -218,7 +228,7 @@ class _Server(uvicorn.Server):
         deadline.daemon = True
         deadline.start()
         self._pulse.close()
-        _LOG.setLevel(logging.CRITICAL)  # of readers who would not let go; `run` ends it, once the last of them is cut
+        _LOG.setLevel(logging.CRITICAL)  # no errors of streams that are cut; `run` restores the level
         await super().shutdown(sockets)
         deadline.cancel()
 
@@ -257,7 +267,9 @@ def _level_restored() -> Iterator[None]:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A bound socket that does not listen yet: nobody connects before the service is ready. Raises InvalidError."""
+    """Return a bound socket that does not listen yet: no client connects before the service is ready.
+
+    Raises InvalidError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:

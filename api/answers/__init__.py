@@ -1,2 +1,5 @@
-"""What the API answers with, one module a noun. The shape of an answer stands in its model and nowhere else: routes
-build the model, which checks what it is given, FastAPI documents it, and pydantic writes it as JSON."""
+"""Response models of the API, one module per noun.
+
+Only the model defines the schema of a response. A route builds the model, which validates its values. FastAPI documents
+the model, and pydantic writes it as JSON.
+"""

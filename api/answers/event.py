@@ -1,4 +1,4 @@
-"""What happened."""
+"""Responses with events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EventOut(AnswerModel):
 
 
 def event_out(row: dict[str, Any]) -> EventOut:
-    """`row`: its columns."""
+    """Return the event of a row, given by its columns."""
     return unchecked(EventOut, {**row, "at": shown(row["at"])})
 
 

@@ -1,4 +1,4 @@
-"""A job's files, as they are listed."""
+"""Responses that list a job's files."""
 
 from __future__ import annotations
 
@@ -50,5 +50,7 @@ def _file(path: str, host: str, entry: FileEntry) -> FileOut:
 
 
 def _shown(name: str) -> str:
-    """A name that is not UTF-8 can be shown, but not asked for: it comes with its folder."""
+    """Return a name that can be shown.
+
+    A file whose name is not UTF-8 can't be requested by it, only with its folder."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

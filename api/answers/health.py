@@ -1,4 +1,4 @@
-"""Whether the service lives."""
+"""Response of the health check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts, their GPUs and the whole cluster."""
+"""Responses about hosts, their GPUs and the whole cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs, their containers, and when they are expected to start and end."""
+"""Responses about jobs, their containers, and their expected start and end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EtaOut(AnswerModel):
 
     @classmethod
     def of(cls, eta: Eta, until: float) -> Self:
-        """`until`: up to when it was looked for."""
+        """Return the model of a forecast. `until`: end of the time that was simulated."""
         cut = eta.end is None and not (eta.awaits_image or eta.beyond_quota) and math.isfinite(until)
         return unchecked(
             cls,
@@ -131,33 +131,33 @@ class HangOut(AnswerModel):
 
 
 class JobNow(NamedTuple):
-    """What is known of a job beside its row."""
+    """Current status of a job, in addition to its row."""
 
     gpus: Sequence[GpuRef] = ()
     hosts: Sequence[str] = ()
-    """Where it runs, also without GPUs."""
+    """Hosts where it runs, also without GPUs."""
     waiting: Explanation | None = None
-    """By the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
+    """Reason from the last decision, for a job that is queued, or that pauses on shared GPUs."""
     eta: EtaOut | None = None
     expected_end: float | None = None
-    """None: nobody can tell, or it would be a mere guess."""
+    """None: it can't be predicted, or only guessed."""
     served: Service = UNSERVED
-    """By its live tasks."""
+    """Run time and GPU time of its live tasks."""
     silent: str | None = None
-    """What is wrong with a job that runs and does not report."""
+    """Problem of a running job that does not report."""
     hang: FoundHang | None = None
     progress: float | None = None
     failure: FailureOut | None = None
     idle_ends_at: float | None = None
     names: Mapping[str, str] = MappingProxyType({})
-    """Of the jobs in sentences that whoever asks may see, by id."""
+    """Names by ID, of the jobs in messages that the user may see."""
 
 
 _NOTHING = JobNow()
 
 
 def seen_by(actor: Actor, job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns and keys of a job; its commands without secrets for whoever may not change it."""
+    """Return the columns and keys of a job. Secrets in its commands are hidden from users who may not change it."""
     job = with_keys(job)
     return job if actor.may_change(job["user"]) else without_secrets(job)
 
@@ -224,7 +224,7 @@ class JobOut(JobFields):
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
-        """`job`: its columns and keys (`with_keys`); `more`: fields of a subclass."""
+        """Return the model of a job. `job`: its columns and keys (`with_keys`); `more`: fields of a subclass."""
         allocation = dict.fromkeys(now.hosts, 0)
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
@@ -308,7 +308,7 @@ class OriginalKeys(BaseModel):
 
     @classmethod
     def beside(cls, job: JobOut, tasks: Sequence[Task] = ()) -> Self:
-        """The answer about a job with these names too. `tasks`: those of the job."""
+        """Return the response about a job with these names too. `tasks`: those of the job."""
         newest = max(tasks, key=lambda task: (task.attempt, -task.rank), default=None)
         names = {
             "status": job.state,

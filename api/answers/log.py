@@ -1,4 +1,4 @@
-"""What the stream of a job's log carries, as the data of its events."""
+"""Data of the events in the stream of a job's log."""
 
 from __future__ import annotations
 

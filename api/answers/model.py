@@ -1,12 +1,12 @@
-"""What all answers have in common, and how one is written.
+"""Base of all response models, and their serialization.
 
-A route that only reads returns its model: FastAPI finds that it is one of its class, which takes a microsecond for a
-thousand jobs, and writes it. A route that changes something returns an `Answer`, which is written where it is made:
-inside the transaction, before the commit (docs/adr/0023). Both check a value once, when its model is built.
+A route that only reads returns its model. FastAPI checks the model's class, which takes 1 µs for 1,000 jobs, and writes
+it. A route that changes something returns an `Answer`. It is written where it is made: inside the transaction, before
+the commit (docs/adr/0023). Both validate a value once, when its model is built.
 
-Jobs, GPUs and events come by the thousand: they are built by `unchecked`. To check a job's sixty keys takes longer than
-to read, build and write it (1,000 jobs: 28 of 57 ms). What they show comes from typed columns, pydantic's serializer
-warns of a value of another type, and tests/api/test_answers.py checks the answers of every route.
+A response may have thousands of jobs, GPUs and events: `unchecked` builds them. Validating the 60 keys of a job takes
+longer than reading, building and writing it (1,000 jobs: 28 of 57 ms). Their values come from typed columns, pydantic's
+serializer warns of a value of another type, and tests/api/test_answers.py checks the responses of every route.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from starlette.responses import Response
 from schedulearn.scheduler.core.instants import shown
 
 At = Annotated[str, BeforeValidator(shown)]
-"""A time: given in seconds since the epoch, answered as ISO 8601 in UTC."""
+"""Instant, given in seconds since the epoch and serialized as ISO 8601 in UTC."""
 
 
 def values_of(rows: Sequence[Row[Any]]) -> Iterator[dict[str, Any]]:
-    """Column -> value of each row, in half the time of its `_asdict`; one at a time, so that few are alive at once."""
+    """Yield each row as column -> value, in half the time of its `_asdict`.
+
+    They come one at a time, so that few exist at once."""
     keys = rows[0]._fields if rows else ()
     return (dict(zip(keys, row, strict=True)) for row in rows)
 
@@ -40,7 +42,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def unchecked(model: type[M], values: dict[str, object]) -> M:
-    """A model of values that are as it says, times included; `model_construct` takes fifty times as long."""
+    """Return a model without validation; `model_construct` takes 50 times as long.
+
+    The values must be valid as they are: instants are ISO 8601 already."""
     made = model.__new__(model)
     object.__setattr__(made, "__dict__", values)
     object.__setattr__(made, "__pydantic_fields_set__", values.keys())
@@ -50,7 +54,7 @@ def unchecked(model: type[M], values: dict[str, object]) -> M:
 
 
 class Answer(Response):
-    """A model as JSON, written at once."""
+    """Response with a model as JSON, written when it is made."""
 
     media_type = "application/json"
 
@@ -59,5 +63,5 @@ class Answer(Response):
 
 
 def json_bytes(model: BaseModel) -> bytes:
-    """A number that JSON has no word for becomes null."""
+    """Return a model as JSON. A number that JSON can't express becomes null."""
     return model.__pydantic_serializer__.to_json(model)

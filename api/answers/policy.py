@@ -1,4 +1,4 @@
-"""The policy in force, and what another would do."""
+"""Responses about the policy in force, and what another would do."""
 
 from __future__ import annotations
 

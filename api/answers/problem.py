@@ -1,4 +1,4 @@
-"""What is answered to a request that fails."""
+"""Response to a request that fails."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For `responses` of a route: what it answers with these."""
+    """Return the `responses` of a route for these statuses."""
     return {status: {"model": Problem} for status in statuses}

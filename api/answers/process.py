@@ -1,4 +1,4 @@
-"""What runs in a job's container."""
+"""Responses about the processes in a job's container."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from schedulearn.scheduler.runtimes.terminals.contract import TaskLoad
 
 class ProcessOut(AnswerModel):
     pid: int
-    """On the host."""
+    """Process ID on the host."""
     user: str
     cpu_percent: float
-    """Of one processor, since it began."""
+    """Percent of one processor, averaged since the process began."""
     memory_bytes: int
     seconds: float
-    """Since it began."""
+    """Seconds since the process began."""
     command: str
 
 
@@ -25,11 +25,11 @@ class ProcessesOut(AnswerModel):
     rank: int
     host: str
     cpu_percent: float
-    """Of one processor, all together."""
+    """Percent of one processor, for all processes together."""
     memory_bytes: int
     memory_limit: int | None
     processes: list[ProcessOut]
-    """The busiest first, at most 500."""
+    """At most 500 processes, the busiest first."""
 
     @classmethod
     def of(cls, task: Task, load: TaskLoad) -> ProcessesOut:

@@ -1,4 +1,4 @@
-"""What workers are told, and what is known of a job's speed."""
+"""Responses to workers, and the profile of a job's speed."""
 
 from __future__ import annotations
 

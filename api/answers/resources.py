@@ -1,4 +1,4 @@
-"""What hosts and running tasks take of processors, memory, network and disk."""
+"""Responses about the processors, memory, network and disk that hosts and tasks use."""
 
 from __future__ import annotations
 

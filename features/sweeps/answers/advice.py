@@ -1,5 +1,8 @@
-"""Advice: configurations of a job, with what each is predicted to take and to reach. Predictions of lengths,
-beside what came, and the versions of what they rest on."""
+"""Responses with advice and predictions.
+
+Advice lists configurations of a job, each with its predicted run time, cost and metric. Predictions of run times and
+metrics come with the actual values and the versions of their models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record of what a feature adds to the service and the command line."""
+"""Record of a feature's additions to the service and the command line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Large request bodies, parsed and checked in a thread, one at a time.
+"""Parser of large request bodies.
 
-No step holds up the event loop.
+It parses and checks them in a thread, one at a time. No step holds up the event loop.
 """
 
 from __future__ import annotations

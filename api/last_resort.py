@@ -66,7 +66,7 @@ class LastResort:
 
 
 def _known(error: Exception) -> SchedulearnError | None:
-    """Return the error of ours that a route raised, even too late for an exception handler."""
+    """Return the SchedulearnError that a route raised, also if it came too late for an exception handler."""
     cause = error if isinstance(error, SchedulearnError) else error.__cause__
     return cause if isinstance(cause, SchedulearnError) else None
 

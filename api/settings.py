@@ -1,4 +1,7 @@
-"""Settings from flags, environment variables (SCHEDULEARN_...) and a YAML file, in this order of precedence."""
+"""Settings of the service.
+
+They come from flags, environment variables (SCHEDULEARN_...) and a YAML file, in this order of precedence.
+"""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ class OriginalKeys(BaseModel):
 
     @classmethod
     def beside(cls, job: JobOut, tasks: Sequence[Task] = ()) -> Self:
-        """Return the response about a job with these names too. `tasks`: those of the job."""
+        """Return the response with these names added. `tasks`: those of the job."""
         newest = max(tasks, key=lambda task: (task.attempt, -task.rank), default=None)
         names = {
             "status": job.state,

@@ -1,4 +1,4 @@
-"""Responses about the processors, memory, network and disk that hosts and tasks use."""
+"""Responses about processors, memory, network and disk of hosts and tasks."""
 
 from __future__ import annotations
 

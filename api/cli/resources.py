@@ -1,4 +1,4 @@
-"""Tables of the processors, memory, network and disk that hosts and containers use."""
+"""Tables of processors, memory, network and disk of hosts and containers."""
 
 from __future__ import annotations
 

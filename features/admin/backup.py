@@ -57,7 +57,7 @@ def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of each file except the database and the code.
+    """Yield the name and content of the token, the key of secrets, the certificate's files and the logs.
 
     Logs may grow or vanish meanwhile: each has its content at the time of reading."""
     single = (data_dir / name for name in (TOKEN, SECRETS_KEY, *CERTIFICATE))

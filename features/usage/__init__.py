@@ -1,4 +1,7 @@
-"""Usage reports: GPU-hours, energy and cost by day, user or label; capacity by day."""
+"""Reports of usage and capacity.
+
+Usage is GPU-hours, energy and cost by day, user or label. Capacity is GPU-hours by day.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,9 @@ class _Receiver:
     def __init__(self, webhook_id: int, turn: Callable[[_Receiver], float | None]) -> None:
         self.webhook_id = webhook_id
         self.seen = 0
-        """ID up to which no event is to be delivered. It may be ahead of the stored position, to search events once."""
+        """ID up to which no event is left to deliver.
+
+        It may be ahead of the stored position, so that each event is searched once."""
         self.thread = Background(
             f"webhook-{webhook_id}", lambda: turn(self), trouble=f"webhook {webhook_id} could not be served"
         )

@@ -1,4 +1,7 @@
-"""Template of a job file: given keys, then all other keys as comments."""
+"""Template of a job file.
+
+It has the given keys, then all other keys as comments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection of jobs by ID or label, and an action on each of them."""
+"""Selection of jobs by ID or label, and an action on each."""
 
 from __future__ import annotations
 

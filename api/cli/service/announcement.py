@@ -1,4 +1,4 @@
-"""Message of a ready service: its URL, the login, and what runs jobs."""
+"""Message of a ready service: URL, login, and what runs jobs."""
 
 from __future__ import annotations
 

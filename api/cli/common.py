@@ -238,7 +238,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_table(session: Session, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print aligned columns.
 
-    On a terminal they have colours, and all but the first are cut to its width."""
+    On a terminal they have colours and fit its width; the first column is never cut."""
     if session.pretty:
         console().print(rich_table(headers, rows))
         return

@@ -23,7 +23,7 @@ await takePosition();
 begin(window.location);
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
-// What dialogs use to lock the scrolling behind them asks for it by this name.
+// The scroll lock of dialogs reads the nonce under this name.
 Object.assign(window, { __webpack_nonce__: nonce });
 
 createRoot(root).render(

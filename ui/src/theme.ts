@@ -26,7 +26,7 @@ const dark: MantineColorsTuple = [
   "#080c0b",
 ];
 
-/** Dark enough for white text on it, and for itself on white. */
+/** Shades dark enough for white text on them, and as text on white. */
 const red: MantineColorsTuple = [
   "#fdeceb",
   "#f9d3d0",
@@ -54,14 +54,14 @@ export const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
-    // Buttons that show only a sign need a name. Plain objects: the components themselves are loaded when needed.
+    // Icon-only buttons need a name. Plain objects suffice, so the components load only when needed.
     Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     PasswordInput: { defaultProps: { visibilityToggleButtonProps: { "aria-label": "Show what is typed" } } },
   },
 });
 
-/** Mantine's own grey for secondary text is too faint on white. */
+/** Colours of both schemes. Mantine's own grey for secondary text is too faint on white. */
 export const variables: CSSVariablesResolver = () => ({
   variables: {},
   light: {

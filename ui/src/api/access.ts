@@ -1,7 +1,7 @@
 import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { ApiError } from "./client";
 
-/** Whether the service has asked for its token; a store that React subscribes to. */
+/** Flag that the service asked for a token. React subscribes to this store. */
 class Access {
   #needed = false;
   readonly #listeners = new Set<() => void>();
@@ -31,11 +31,11 @@ export const queryClient = new QueryClient({
   mutationCache: new MutationCache({ onError: askForToken }),
   defaultOptions: {
     queries: {
-      // Live events make data stale; the time is for what comes while the stream is broken.
+      // Live events make data stale. The time limit matters only while the event stream is broken.
       staleTime: 30_000,
-      // Requests wait for a service that is away; what is left are answers that broke off.
+      // Requests already wait for an unreachable service. Retries cover only replies that broke off.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status >= 400),
-      // What the browser takes for offline says nothing about a service on this machine.
+      // The browser's "offline" says nothing about a service on this machine.
       networkMode: "always",
     },
     mutations: { networkMode: "always" },

@@ -10,11 +10,11 @@ export const client = createClient<paths, "application/json">({
   fetch: patientFetch(connection, (request) => clock.watch(() => fetch(request))),
 });
 
-/** What the service answered instead of what was asked for; status 0 when it did not answer at all. */
+/** Failed request. Status 0 means that the service did not reply at all. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
-  /** Message of each field that the service refused, by the field's dotted name. */
+  /** Validation message of each rejected field, by the field's dotted name. */
   readonly fields: Readonly<Record<string, string>>;
 
   constructor(status: number, code: string, detail: string, fields: Record<string, string> = {}) {
@@ -35,7 +35,7 @@ export function problemToError(status: number, body: unknown): ApiError {
   return new ApiError(status, problem.code ?? "unknown", detail, fields);
 }
 
-/** The data of an answer; throws ApiError for every other outcome. */
+/** Return the data of a reply. Throw ApiError for every other outcome. */
 export async function unwrap<T>(
   call: Promise<{ data?: T; error?: unknown; response: Response }>,
 ): Promise<T> {
@@ -49,14 +49,14 @@ export async function unwrap<T>(
   return answer.data as T;
 }
 
-/** Whether the service did not answer: nobody knows what came of the request. */
+/** Whether the service did not reply. The outcome of the request is then unknown. */
 export function isUnanswered(error: unknown): boolean {
   return (
     error instanceof ApiError && (error.status === 0 || (error.code === "unknown" && error.status > 501))
   );
 }
 
-/** What the service found wrong, by field. */
+/** Return the validation messages of an error, by field. */
 export function faultsOf(error: Error | null): Record<string, string> {
   return error instanceof ApiError ? error.fields : {};
 }

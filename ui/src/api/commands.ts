@@ -30,7 +30,7 @@ const AT_ONCE = 6;
 
 type GpuName = Pick<Gpu, "host" | "uuid">;
 
-/** Cancels each job; one that ended meanwhile does not keep the others from it. */
+/** Cancel each job. A job that ended meanwhile does not stop the others from being cancelled. */
 export async function cancelJobs(ids: string[]): Promise<{ done: number; failed: Error[] }> {
   const waiting = [...ids];
   const failed: Error[] = [];
@@ -47,15 +47,15 @@ export async function cancelJobs(ids: string[]): Promise<{ done: number; failed:
   return { done: ids.length - failed.length, failed };
 }
 
-/** Sizes may be written as "8g", which the document does not say. */
+/** Job as the service accepts it. Sizes may be text such as "8g", which the OpenAPI document omits. */
 export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory">> & {
   shm_size?: string | number;
   memory?: string | number | null;
   gpu_memory?: string | number | null;
 };
 
-/** Stores a job. Sent again with the same key, it is still one job. */
-/** `envFrom`: id of the job whose values stand for masks in `env`. */
+/** Store a job. Sending it again with the same key stores no second job. `envFrom` is the id of the job whose values
+ * replace masked values in `env`. */
 export function submitJob(job: { body: JobBody; key: string; envFrom?: string }): Promise<Job> {
   return unwrap(
     client.POST("/api/v1/jobs", {
@@ -65,12 +65,12 @@ export function submitJob(job: { body: JobBody; key: string; envFrom?: string })
   );
 }
 
-/** How much code may have, and what runs it where no image is named. */
+/** Return the limits for code, and the image of jobs without one. */
 export function codeLimits(): Promise<CodeLimits> {
   return unwrap(client.GET("/api/v1/code"));
 }
 
-/** Stores an archive; the same files are stored once. */
+/** Store a code archive. The same files are stored once. */
 export function sendCode(tar: Blob): Promise<StoredCode> {
   return unwrap(
     client.POST("/api/v1/code", {
@@ -81,12 +81,12 @@ export function sendCode(tar: Blob): Promise<StoredCode> {
   );
 }
 
-/** When such a job would start and end if it were submitted now. */
+/** Predict the start and end of a job submitted now. */
 export function expectJob(body: JobBody): Promise<Eta> {
   return unwrap(client.POST("/api/v1/jobs:preview", { body: body as JobSpec }));
 }
 
-/** With which batch size and how many GPUs a job meets an objective. Takes seconds. */
+/** Find the batch size and number of GPUs that meet an objective. Takes seconds. */
 export function advise(spec: AdviceSpec): Promise<Advice> {
   return unwrap(client.POST("/api/v1/advise", { body: spec }));
 }
@@ -95,14 +95,15 @@ export function choosePolicy(choice: PolicyChoice): Promise<Policy> {
   return unwrap(client.PUT("/api/v1/policy", { body: choice }));
 }
 
-/** Takes effect at the next decision. */
+/** Set the priority of a job. It takes effect at the next decision. */
 export function setPriority({ id, priority }: { id: string; priority: number }): Promise<Job> {
   return unwrap(
     client.PATCH("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, body: { priority } }),
   );
 }
 
-/** No job comes any more; elastic ones leave now, others are stopped after so many seconds and start elsewhere. */
+/** Drain a host. The host gets no new jobs. Elastic jobs leave now. Other jobs are stopped after `seconds` and start
+ * elsewhere. */
 export function drainHost({ id, seconds }: { id: string; seconds: number }): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/drain", {
@@ -120,13 +121,13 @@ export async function removeHost(id: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/hosts/{host_id}", { params: { path: { host_id: id } } }));
 }
 
-/** A cordoned host keeps its jobs and gets no others. */
+/** Cordon or uncordon a host. A cordoned host keeps its jobs and gets no new ones. */
 export function setCordon({ id, cordoned }: { id: string; cordoned: boolean }): Promise<Host> {
   const path = cordoned ? "/api/v1/hosts/{host_id}/cordon" : "/api/v1/hosts/{host_id}/uncordon";
   return unwrap(client.POST(path, { params: { path: { host_id: id } } }));
 }
 
-/** A cordoned GPU keeps its job and gets no other. */
+/** Cordon a GPU. A cordoned GPU keeps its job and gets no new one. */
 export function cordonGpu(gpu: GpuName): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/cordon", {
@@ -135,7 +136,7 @@ export function cordonGpu(gpu: GpuName): Promise<Host> {
   );
 }
 
-/** As `drainHost`, for one GPU. */
+/** Drain a GPU, as `drainHost` drains a host. */
 export function drainGpu({ gpu, seconds }: { gpu: GpuName; seconds: number }): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/drain", {
@@ -145,7 +146,7 @@ export function drainGpu({ gpu, seconds }: { gpu: GpuName; seconds: number }): P
   );
 }
 
-/** Resets an idle GPU on its host; takes seconds. */
+/** Reset an idle GPU on its host. Takes seconds. */
 export function resetGpu(gpu: GpuName): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/reset", {
@@ -154,7 +155,7 @@ export function resetGpu(gpu: GpuName): Promise<Host> {
   );
 }
 
-/** Opens a closed GPU; an operator's word that an unhealthy one is well again. */
+/** Uncordon a GPU. For an unhealthy GPU, the operator states that it is healthy again. */
 export function returnGpu(gpu: GpuName): Promise<Host> {
   return unwrap(
     client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/return", {
@@ -167,7 +168,7 @@ export function addWebhook(spec: WebhookSpec): Promise<Webhook> {
   return unwrap(client.POST("/api/v1/webhooks", { body: spec }));
 }
 
-/** One that is paused gets nothing; what happens meanwhile is not sent later. */
+/** Pause or resume a webhook. Events during a pause are not sent later. */
 export function setWebhook({ id, active }: { id: number; active: boolean }): Promise<Webhook> {
   return unwrap(
     client.PATCH("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: id } }, body: { active } }),
@@ -178,12 +179,12 @@ export async function removeWebhook(id: number): Promise<void> {
   await unwrap(client.DELETE("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: id } } }));
 }
 
-/** Sends a made-up event now. */
+/** Send a test event now. */
 export function testWebhook(id: number): Promise<Delivery> {
   return unwrap(client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: id } } }));
 }
 
-/** The answer is the only place where the token ever stands. */
+/** Create a token. Only this reply contains the token itself. */
 export function addToken(spec: TokenSpec): Promise<NewToken> {
   return unwrap(client.POST("/api/v1/tokens", { body: spec }));
 }
@@ -196,22 +197,22 @@ export function addUser(user: { name: string; role: Role }): Promise<User> {
   return unwrap(client.POST("/api/v1/users", { body: user }));
 }
 
-/** In force at once, for all their tokens and sessions. */
+/** Set the role of a user. It applies at once to all their tokens and sessions. */
 export function setRole({ name, role }: { name: string; role: Role }): Promise<User> {
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { role } }));
 }
 
-/** Their tokens and sessions end, their jobs go on. */
-/** As whom on the hosts their jobs write folders; nulls: they write none. */
+/** Set the ids under which a user's jobs write folders on hosts. With nulls, their jobs write none. */
 export function setIds({ name, ids }: { name: string; ids: HostIds }): Promise<User> {
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: ids }));
 }
 
+/** Remove a user. Their tokens and sessions end. `left` says what happens to their jobs, secrets and data. */
 export async function removeUser({ name, left }: { name: string; left: LeftBy }): Promise<void> {
   await unwrap(client.DELETE("/api/v1/users/{name}", { params: { path: { name }, query: left } }));
 }
 
-/** `user`: `*` for all who have none of their own. */
+/** Set the quota of a user. `*` stands for all users without a quota of their own. */
 export function setQuota({ user, quota }: { user: string; quota: QuotaSpec }): Promise<Quota> {
   return unwrap(client.PUT("/api/v1/quotas/{name}", { params: { path: { name: user } }, body: quota }));
 }
@@ -220,7 +221,7 @@ export async function removeQuota(user: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/quotas/{name}", { params: { path: { name: user } } }));
 }
 
-/** Makes or changes a group, then puts users in and takes them out, so that it has these `members`. */
+/** Create or change a group, then add and remove users to match `members`. */
 export async function setGroup(wanted: {
   name: string;
   bounds: Bounds;

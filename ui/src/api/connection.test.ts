@@ -23,7 +23,7 @@ afterEach(() => {
 
 const url = "http://service/api/v1/jobs";
 
-/** Fails so often, then answers. */
+/** A `send` that fails `times` times, then replies. */
 function failing(times: number, failure: () => Promise<Response>) {
   const sent: string[] = [];
   return {

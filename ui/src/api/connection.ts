@@ -1,22 +1,20 @@
-/** When the connection broke, and when it is tried again (epoch ms); `retryAt` is null while a try runs. */
+/** Connection outage: its start and next retry in epoch ms. `retryAt` is null while a retry runs. */
 export interface Outage {
   since: number;
   retryAt: number | null;
 }
 
 export interface ConnectionOptions {
-  /** Whether the service answers. */
+  /** Whether the service replies. */
   probe: () => Promise<boolean>;
   now?: () => number;
 }
 
-/** How long the page waits before each try; the last counts for all that follow. */
+/** Wait before each retry. The last value applies to all further retries. */
 const DELAYS_MS = [250, 1_000, 2_000, 4_000, 8_000, 15_000];
 
-/**
- * Whether the service can be reached: one store for the whole page. Whoever finds that it can't says so and waits here;
- * one probe tries on behalf of all.
- */
+/** Reachability of the service, one store for the whole page. Code whose request fails reports it and waits here.
+ * One probe runs on behalf of all. */
 export class Connection {
   readonly #probe: () => Promise<boolean>;
   readonly #now: () => number;
@@ -37,17 +35,17 @@ export class Connection {
     };
   };
 
-  /** null while the service answers. */
+  /** Return the current outage, or null while the service replies. */
   outage = () => this.#outage;
 
-  /** A request ended without an answer of the service. */
+  /** Report that a request ended without a reply from the service. */
   failed() {
     if (this.#outage) return;
     this.#tries = 0;
     this.#plan(this.#now());
   }
 
-  /** The service answered. */
+  /** Report that the service replied. */
   succeeded() {
     if (!this.#outage) return;
     clearTimeout(this.#timer);
@@ -55,14 +53,14 @@ export class Connection {
     this.#tell(null);
   }
 
-  /** Does not wait for the time of the next try. */
+  /** Retry now instead of at the scheduled time. */
   retryNow = () => {
     if (this.#outage?.retryAt == null) return;
     clearTimeout(this.#timer);
     void this.#try();
   };
 
-  /** Ends when the service can be reached; rejects when `signal` is aborted before. */
+  /** Wait until the service is reachable. Reject if `signal` is aborted before. */
   back(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
@@ -93,7 +91,7 @@ export class Connection {
     if (!began) return;
     this.#tell({ since: began.since, retryAt: null });
     const answered = await this.#probe().catch(() => false);
-    if (!this.#outage) return; // another request was answered meanwhile
+    if (!this.#outage) return; // another request got a reply meanwhile
     if (answered) this.succeeded();
     else this.#plan(began.since);
   }
@@ -104,33 +102,34 @@ export class Connection {
   }
 }
 
-/** Statuses of a proxy that finds no service behind it. */
+/** Status codes of a proxy that reaches no service. */
 const NOBODY_THERE = [502, 503, 504];
 
-/** Whether an answer comes from something before the service, which itself explains every error as a problem. */
+/** Whether a reply comes from a proxy in front of the service. The service itself describes every error as a problem
+ * document. */
 export function isNotOfTheService(answer: Pick<Response, "status" | "headers">): boolean {
   const kind = answer.headers.get("content-type") ?? "";
   return NOBODY_THERE.includes(answer.status) && !kind.startsWith("application/problem+json");
 }
 
-/** So often a request is made again though the service answers others. */
+/** Maximum attempts for a request while the service replies to others. */
 const TRIES = 3;
 
-/** So long a change waits to be sent again: later, whoever asked for it may want it no more. */
+/** Maximum wait before a change is sent again. After longer, the user may no longer want it. */
 const CHANGE_MS = 4_000;
 
-/** What comes to the same however often it is asked for. */
+/** Endpoints with the same result however often they are called. */
 const SAME_AGAIN = /\/(cancel|cordon|uncordon|drain)$|:preview$/;
 
-/** How long a request that was not answered may wait to be made again; 0: it is made once. */
+/** Return the maximum wait for a retry of a request in ms; 0: no retry. */
 function patienceOf(request: Request): number {
   if (request.method === "GET") return Number.POSITIVE_INFINITY;
   const again = request.headers.has("Idempotency-Key") || SAME_AGAIN.test(new URL(request.url).pathname);
   return again ? CHANGE_MS : 0;
 }
 
-/** `fetch`, which makes a request that was not answered again once the service can be reached: what only reads, however
- * long that takes; what changes something only soon, and only if it does no harm twice. */
+/** Wrap `fetch` to retry unanswered requests once the service is reachable. Reads are retried however long that
+ * takes. Changes are retried only soon, and only if a repetition does no harm. */
 export function patientFetch(
   connection: Connection,
   send: (request: Request) => Promise<Response> = (request) => fetch(request),
@@ -156,7 +155,7 @@ export function patientFetch(
   };
 }
 
-/** Whether the service can be reached again before `until`; rejects when `signal` is aborted before. */
+/** Whether the service becomes reachable before `until`. Reject if `signal` is aborted before. */
 async function isBack(connection: Connection, signal: AbortSignal, until: number): Promise<boolean> {
   if (until === Number.POSITIVE_INFINITY) return connection.back(signal).then(() => true);
   const late = AbortSignal.timeout(Math.max(0, until - Date.now()));

@@ -1,4 +1,4 @@
-/** The first word of each query's key; live events name by it what they make stale. */
+/** First element of each query key. Live events use it to name stale queries. */
 export const keys = {
   jobs: "jobs",
   job: "job",

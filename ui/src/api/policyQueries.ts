@@ -8,7 +8,8 @@ export const policyHistoryQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),
 });
 
-/** What all policies would make of the jobs that there are; it takes seconds, so it is asked for anew only by a button. */
+/** Simulated results of all policies for the present jobs. A comparison takes seconds, so only a button fetches it
+ * again. */
 export function comparisonQuery(hours: number) {
   return queryOptions({
     queryKey: ["comparison", hours],
@@ -20,7 +21,7 @@ export function comparisonQuery(hours: number) {
   });
 }
 
-/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
+/** Effects of a policy choice. Fetched only by a button, and never shown when stale. */
 export function previewQuery(choice: PolicyChoice, hours = 24) {
   return queryOptions({
     queryKey: ["preview", choice, hours],

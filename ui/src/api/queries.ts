@@ -7,20 +7,21 @@ import { keys } from "./keys";
 import { sharedById } from "./sharing";
 import type { Job, JobState } from "./types";
 
-/** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
+/** Refetch interval for data that changes without an event. Only such data is refetched: why a job waits, and how
+ * busy a GPU is. */
 const UNANNOUNCED_MS = 5_000;
 
-/** When a job that runs will end is predicted anew without an event as well, about so often. */
+/** Approximate interval of new predictions of when running jobs end. No event announces them. */
 const PREDICTED_MS = 10_000;
 
-/** What moves on with the time, where no event says so. */
+/** Refetch interval for data that changes with time and without an event. */
 const A_MINUTE_MS = 60_000;
 
 const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 
-/** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
+/** Jobs per page. Lists longer than `LIVE_PAGES` are not updated, because every page would be fetched again. */
 const PAGE = 100;
-/** Of what is typed, as long as the service takes; of what is found, as much as one looks through. */
+/** Maximum search text that the service accepts, and number of results. */
 const MOST_TEXT = 200;
 const FOUND = 6;
 export const LIVE_PAGES = 5;
@@ -70,7 +71,7 @@ export function jobQuery(id: string) {
   });
 }
 
-/** The name of a job that another one's sentence tells of; it never changes. */
+/** Name of a job that another job's sentence mentions. A name never changes. */
 export function jobNameQuery(id: string) {
   return queryOptions({
     queryKey: ["job-name", id],
@@ -83,7 +84,7 @@ export function jobNameQuery(id: string) {
   });
 }
 
-/** The queue, in its order, as far as it is shown. */
+/** First jobs of the queue in queue order, as many as shown. */
 export const queueQuery = queryOptions({
   queryKey: [keys.jobs, "queue"],
   queryFn: ({ signal }) =>
@@ -96,7 +97,7 @@ export const queueQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.items.length ? UNANNOUNCED_MS : false),
 });
 
-/** Jobs whose name or id contains this, the newest; without a text the newest of all. */
+/** Newest jobs whose name or id contains the text. An empty text matches all jobs. */
 export function findJobsQuery(text: string) {
   return queryOptions({
     queryKey: [keys.jobs, "find", text],
@@ -111,7 +112,7 @@ export function findJobsQuery(text: string) {
   });
 }
 
-/** Who waits, longest first, as far as a place in the queue is told. */
+/** Ids of waiting jobs, longest wait first. The limit is the largest queue position shown. */
 export const waitingQuery = queryOptions({
   queryKey: [keys.jobs, "waiting"],
   queryFn: ({ signal }) =>
@@ -124,7 +125,7 @@ export const waitingQuery = queryOptions({
   select: (page) => page.items.map((job) => job.id),
 });
 
-/** What a job reports of itself comes without an event; one that has ended reports no more. */
+/** Reported profile of a job. Reports cause no event, and a finished job sends none. */
 export function profileQuery(id: string, running: boolean) {
   return queryOptions({
     queryKey: [keys.job, id, "profile"],
@@ -147,7 +148,7 @@ export function jobEventsQuery(id: string) {
   });
 }
 
-/** What is in a folder of a job's files. It asks the hosts, so it is asked for again by hand only. */
+/** Entries of a folder of a job's files. The request reaches the hosts, so only a button repeats it. */
 export function filesQuery(id: string, path: string) {
   return queryOptions({
     queryKey: [keys.jobFiles, id, path],
@@ -161,7 +162,7 @@ export function filesQuery(id: string, path: string) {
   });
 }
 
-/** The beginning of a file: 64 KiB at most. `bytes`: its size, by which a file that has grown is read again. */
+/** First 64 KiB of a file. `bytes` is its size, so that a file that grew is read again. */
 export function fileTextQuery(id: string, path: string, bytes: number) {
   return queryOptions({
     queryKey: [keys.jobFiles, id, path, bytes],
@@ -179,10 +180,10 @@ export const hostsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/hosts", { signal })),
 });
 
-/** For screens that show how busy GPUs are. */
+/** Hosts, for screens that show how busy GPUs are. */
 export const watchedHostsQuery = queryOptions({ ...hostsQuery, refetchInterval: UNANNOUNCED_MS });
 
-/** Names of the jobs that hold GPUs, by id: a GPU says only the ids. */
+/** Names by id of the jobs that hold GPUs. A GPU states only ids. */
 export const runningNamesQuery = queryOptions({
   queryKey: [keys.jobs, "names"],
   queryFn: ({ signal }) =>
@@ -190,7 +191,7 @@ export const runningNamesQuery = queryOptions({
   select: (page) => Object.fromEntries(page.items.map((job) => [job.id, job.name])),
 });
 
-/** The jobs that hold GPUs themselves. */
+/** Jobs that hold GPUs. */
 export const holdersQuery = queryOptions({ ...runningNamesQuery, select: (page) => page.items });
 
 export const clusterQuery = queryOptions({
@@ -200,7 +201,7 @@ export const clusterQuery = queryOptions({
 
 const ago = (seconds: number) => new Date(clock.now() - seconds * 1000).toISOString();
 
-/** Who had which GPU between two times (epoch ms); null: until now. */
+/** GPU allocations between two times (epoch ms). `until` null means now. */
 export function timelineQuery(since: number, until: number | null) {
   return queryOptions({
     queryKey: [keys.timeline, String(since), String(until)],
@@ -222,10 +223,10 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
-/** So many jobs that wait are drawn, and some more, so that those that a filter finds are among them. */
+/** Number of predictions to fetch. It exceeds the jobs drawn, so that a filter's matches are among them. */
 const EXPECTED = 500;
 
-/** When running and waiting jobs are expected to start and end. It is predicted anew without an event. */
+/** Predicted starts and ends of running and waiting jobs. No event announces a new prediction. */
 export const expectedQuery = queryOptions({
   queryKey: [keys.timeline, "expected"],
   queryFn: ({ signal }) =>
@@ -233,7 +234,7 @@ export const expectedQuery = queryOptions({
   refetchInterval: PREDICTED_MS,
 });
 
-/** Who had which GPU over the last `seconds`, whenever it is asked. */
+/** GPU allocations over the last `seconds` before each fetch. */
 export function recentTimelineQuery(seconds: number) {
   return queryOptions({
     queryKey: [keys.timeline, "last", String(seconds)],
@@ -247,10 +248,10 @@ export function recentTimelineQuery(seconds: number) {
   });
 }
 
-/** What GPUs did is measured every second, and announced by no event. */
+/** Refetch interval for GPU readings. They are taken every second, and no event announces them. */
 const MEASURED_MS = 10_000;
 
-/** The GPUs of a host over the last `seconds`. */
+/** Telemetry of a host's GPUs over the last `seconds`. */
 export function hostTelemetryQuery(id: string, seconds: number) {
   return queryOptions({
     queryKey: [keys.telemetry, "host", id, String(seconds)],
@@ -267,7 +268,7 @@ export function hostTelemetryQuery(id: string, seconds: number) {
   });
 }
 
-/** The GPUs of a job, while it held them. */
+/** Telemetry of a job's GPUs while it held them. */
 export function jobTelemetryQuery(id: string, running: boolean) {
   return queryOptions({
     queryKey: [keys.telemetry, "job", id],
@@ -278,7 +279,7 @@ export function jobTelemetryQuery(id: string, running: boolean) {
   });
 }
 
-/** The cluster's utility over the last `seconds`; it is kept by the minute. */
+/** The cluster's utility over the last `seconds`, stored per minute. */
 export function utilityQuery(seconds: number) {
   return queryOptions({
     queryKey: [keys.utility, String(seconds)],
@@ -289,7 +290,7 @@ export function utilityQuery(seconds: number) {
   });
 }
 
-/** What became of deliveries is announced by no event. */
+/** Webhooks. No event announces the results of deliveries. */
 export const webhooksQuery = queryOptions({
   queryKey: [keys.webhooks],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/webhooks", { signal })),
@@ -301,7 +302,7 @@ export const tokensQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
 });
 
-/** Who the service takes one for, and what one may have. */
+/** Identity and quota of the current user. */
 export const whoQuery = queryOptions({
   queryKey: [keys.who],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/whoami", { signal })),
@@ -313,7 +314,7 @@ export const usersQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
 });
 
-/** What is used of them is announced by no event. */
+/** Quotas. No event announces their usage. */
 export const quotasQuery = queryOptions({
   queryKey: [keys.quotas],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/quotas", { signal })),
@@ -326,7 +327,7 @@ export const groupsQuery = queryOptions({
   refetchInterval: MEASURED_MS,
 });
 
-/** Set where the service is started: they don't change while it runs. */
+/** Data sets. The service's settings define them, so they don't change while it runs. */
 export const dataSetsQuery = queryOptions({
   queryKey: [keys.dataSets],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/data-sets", { signal })),
@@ -335,7 +336,7 @@ export const dataSetsQuery = queryOptions({
 
 export interface EventsFilter {
   text: string;
-  /** Beginning of the kind; empty: all. */
+  /** Prefix of the event kind; empty: all kinds. */
   kind: string;
   job: string;
   host: string;

@@ -3,7 +3,8 @@ import { Connection, isNotOfTheService } from "./connection";
 
 const PROBE_MS = 5_000;
 
-/** Asks for what costs the service nothing and needs no token. A service in trouble answers, and says so; a standby does not work. */
+/** Check the service with a cheap request that needs no token. A service in trouble still replies and says so. A
+ * standby instance counts as unreachable. */
 async function probe(): Promise<boolean> {
   const answer = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(PROBE_MS) });
   if (answer.ok || isNotOfTheService(answer)) return answer.ok;
@@ -11,10 +12,10 @@ async function probe(): Promise<boolean> {
   return problem.code !== "standby";
 }
 
-/** The page's one connection. */
+/** The page's only connection. */
 export const connection = new Connection({ probe, now: clock.now });
 
-// After these a try may succeed at once.
+// A retry may succeed at once after these events.
 window.addEventListener("online", connection.retryNow);
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) connection.retryNow();

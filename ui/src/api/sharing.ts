@@ -5,10 +5,10 @@ interface Item {
 }
 
 /**
- * The pages of a list just read, in which what did not change is the very object of before, wherever it stands now.
+ * Return newly read pages of a list, reusing unchanged objects at any position.
  *
- * TanStack Query compares lists by position. One new job at the top would make a new object of every other job, and
- * the library keeps several answers.
+ * TanStack Query compares lists by position. One new job at the top would create a new object for every other job. The
+ * library keeps several replies.
  */
 export function sharedById<T extends Item>(before: unknown, after: unknown): unknown {
   if (!isList<T>(before) || !isList<T>(after)) return after;

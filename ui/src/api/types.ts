@@ -51,7 +51,7 @@ export type CodeLimits = Schemas["CodeLimits"];
 export type StoredCode = Schemas["StoredCodeOut"];
 export type WhoAmI = Schemas["WhoAmI"];
 export type User = Schemas["UserOut"];
-/** What becomes of what a removed user has. */
+/** Choices for the jobs, secrets and data of a removed user. */
 export type LeftBy = {
   jobs: Schemas["OfJobs"];
   secrets: Schemas["OfThings"];

@@ -6,9 +6,9 @@ export interface UsageChoice {
   /** Epoch ms. */
   since: number;
   by: ("user" | "day" | "label")[];
-  /** Which label, where `by` names it. */
+  /** Label name, used if `by` contains "label". */
   label: string;
-  /** Of a GPU-hour; null: as it is set where the service is started. */
+  /** Price of a GPU-hour; null: the price in the service's settings. */
   price: number | null;
 }
 
@@ -28,7 +28,7 @@ export function usageQuery(choice: UsageChoice) {
   });
 }
 
-/** How much there was, and how much of it jobs held, since a time (epoch ms). */
+/** GPU capacity and its part held by jobs, since a time (epoch ms). */
 export function capacityQuery(since: number) {
   return queryOptions({
     queryKey: [keys.usage, "capacity", since],
@@ -43,7 +43,7 @@ export function capacityQuery(since: number) {
   });
 }
 
-/** Where the rows of a choice are to be had as a file. */
+/** Return the URL of the usage rows as a CSV file. */
 export function usageFile(choice: UsageChoice): string {
   const query = new URLSearchParams({ format: "csv" });
   for (const [name, value] of Object.entries(usageParameters(choice))) {

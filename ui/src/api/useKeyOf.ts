@@ -1,8 +1,8 @@
 import { useCallback, useRef } from "react";
 import { idempotencyKey } from "./idempotencyKey";
 
-/** The key of what is sent: pressed again after a broken connection it is the same submission, after a change another
- * one. */
+/** Return the idempotency key for a request body. Pressing again after a broken connection is the same submission. A
+ * changed body is another one. */
 export function useKeyOf(): (body: unknown) => string {
   const sent = useRef({ text: "", key: "" });
   return useCallback((body) => {

@@ -17,13 +17,13 @@ export interface Series {
   /** Holds its value until the next point, as an allocation does. */
   stepped?: boolean;
   dashed?: boolean;
-  /** Fills what is below it. */
+  /** Fills the area below the line. */
   filled?: boolean;
-  /** Its points lie between those of other series: the line goes on where it has none. */
+  /** Draws the line across points where only other series have a value. */
   joined?: boolean;
   /** Points without a line. */
   dots?: boolean;
-  /** Grey: what is no one's own. */
+  /** Grey, for what belongs to nobody: idle time, all others. */
   muted?: boolean;
 }
 
@@ -36,52 +36,52 @@ export type ChartData = readonly [readonly number[], ...(readonly (number | null
 
 export interface ChartProps {
   title: string;
-  /** For those who can't see it: what it shows, in a sentence. */
+  /** Sentence for screen readers that says what the chart shows. */
   label: string;
   series: readonly Series[];
-  /** x (epoch seconds if `time`), then the values of each series; null: they are being read. */
+  /** x (epoch seconds if `time`), then the values of each series; null while loading. */
   data: ChartData | null;
   time?: boolean;
   xName?: string;
-  /** Bars in place of lines, the series of each upon each other; x counts these from 0. */
+  /** Stacked bars in place of lines. x is the index of a bin. */
   bins?: readonly Bin[];
-  /** Vertical lines with a word. */
+  /** Vertical lines with a label. */
   markers?: readonly Marker[];
   height?: number;
   /** The axis begins at 0. */
   fromZero?: boolean;
-  /** The values are counts: no ticks between them. */
+  /** The values are counts, so ticks are whole numbers. */
   whole?: boolean;
   format?: (value: number) => string;
-  /** How much the lines are smoothed, from 0 to below 1; what was measured stays behind them, faint. */
+  /** Smoothing of the lines, from 0 to below 1. The measured values stay visible behind them, faint. */
   smoothing?: number;
-  /** Beside the title. */
+  /** Shown beside the title. */
   action?: ReactNode;
-  /** Below the chart. */
+  /** Shown below the chart. */
   note?: ReactNode;
-  /** Said in its place where there is nothing to draw. */
+  /** Shown in place of an empty chart. */
   empty?: ReactNode;
-  /** It stands within another panel, and has no frame of its own. */
+  /** The chart is inside another panel and has no frame of its own. */
   bare?: boolean;
 }
 
-/** What Plot draws beside what it was given. */
+/** View settings of Plot, in addition to the chart's props. */
 export interface View {
   log: boolean;
-  /** Series that are not drawn. */
+  /** Indexes of series that are not drawn. */
   hidden: ReadonlySet<number>;
   zoom: Range | null;
   onZoom: (range: Range | null) => void;
   /** Charts with the same key share their crosshair. */
   sharedBy: string;
-  /** Told what it draws with, and null when that is taken away. */
+  /** Called with the uPlot object in use, and with null when it is removed. */
   onPlot: (plot: uPlot | null) => void;
 }
 
 const Plot = new Code("plot", () => import("./Plot")).Component;
 const WholeWindow = new Code("whole window", () => import("./WholeWindow")).Component;
 
-/** A chart with its title, last values and tools. Its library is loaded with the first one. */
+/** Chart with its title, last values and tools. The first chart loads the library. */
 export function Chart(props: ChartProps) {
   const [whole, setWhole] = useState(false);
   return (
@@ -187,14 +187,14 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
 interface LegendProps {
   names: string[];
   series: readonly Series[];
-  /** The last of each line, the sum of each series of bars. */
+  /** Last value of each line, or sum of each series of bars. */
   values: (number | null)[];
   format: (value: number) => string;
   hidden: ReadonlySet<number>;
   onToggle: (index: number) => void;
 }
 
-/** What each line is, and its value; a click hides the line. */
+/** Names and values of the lines. A click hides a line. */
 function Legend({ names, series, values, format, hidden, onToggle }: LegendProps) {
   return (
     <ul className={classes.legend} data-testid="legend">

@@ -7,7 +7,7 @@ import { type Axis, axesOf, MOST_SMOOTHING } from "./curves";
 
 const NAMES: Record<Axis, string> = { step: "by step", time: "by time", epoch: "by epoch" };
 
-/** How the curves of a screen are drawn; it stands in the address. */
+/** Axis and smoothing of a screen's curves, read from the address. */
 export function useCurveChoice(profiles: readonly (Profile | undefined)[]): {
   axis: Axis;
   smoothing: number;
@@ -21,7 +21,7 @@ export function useCurveChoice(profiles: readonly (Profile | undefined)[]): {
   };
 }
 
-/** By what all curves of a screen are drawn, and how smooth. */
+/** Controls for the axis and smoothing of all curves of a screen. */
 export function CurveControls({ profiles }: { profiles: readonly (Profile | undefined)[] }) {
   const { axis, smoothing } = useCurveChoice(profiles);
   const set = useSetAddress();

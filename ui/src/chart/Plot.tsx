@@ -18,14 +18,14 @@ interface Props extends ChartProps {
   view: View;
 }
 
-/** Where the crosshair is: a point of the data, and pixels. */
+/** Position of the crosshair: index of a point, and pixels. */
 interface Place {
   index: number;
   left: number;
   top: number;
 }
 
-/** So many points Shift makes of one. */
+/** Points that an arrow key moves with Shift. */
 const LEAP = 10;
 
 export default function Plot(props: Props) {
@@ -57,7 +57,7 @@ export default function Plot(props: Props) {
   const faint = smoothing > 0;
   const plot = useRef<uPlot | null>(null);
   const { sharedBy, log, onPlot } = view;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what changes often is set below, without a new drawing.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: values that change often are set below, on the same plot.
   useEffect(() => {
     const here = box.current;
     if (!here) return;
@@ -66,7 +66,7 @@ export default function Plot(props: Props) {
     plot.current = made;
     onPlot(made);
     const sizes = new ResizeObserver(() => {
-      // It also tells of the size that it begins with, and a new size takes the crosshair away.
+      // The observer also reports the initial size, and a new size removes the crosshair.
       if (here.clientWidth !== made.width) made.setSize({ width: here.clientWidth, height });
     });
     sizes.observe(here);
@@ -83,7 +83,7 @@ export default function Plot(props: Props) {
     const [min, max] = endsOf(data[0], view.zoom, asBars);
     plot.current?.setScale("x", { min, max });
   }, [view.zoom, data, asBars]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a drawing that is new shows everything.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new plot shows all series.
   useEffect(() => {
     for (const [index] of series.entries()) {
       const show = !view.hidden.has(index);
@@ -91,10 +91,10 @@ export default function Plot(props: Props) {
         if (plot.current?.series[each]?.show !== show) plot.current?.setSeries(each, { show });
     }
   }, [view.hidden, shape, faint, log, dark, height]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while it draws.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while drawing.
   useEffect(() => plot.current?.redraw(false), [markers]);
 
-  /** Puts the crosshair on a point, here and in the charts that share it. */
+  /** Put the crosshair on a point, here and in the charts that share it. */
   function goTo(index: number) {
     const x = data[0][Math.max(0, Math.min(data[0].length - 1, index))];
     if (x === undefined || !plot.current) return;
@@ -142,7 +142,7 @@ export default function Plot(props: Props) {
       role="application"
       aria-roledescription="chart"
       aria-label={label}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move its crosshair.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move its crosshair.
       tabIndex={0}
       onKeyDown={onKeyDown}
       onPointerMove={() => setByKeys(false)}
@@ -176,13 +176,13 @@ export default function Plot(props: Props) {
   );
 }
 
-/** With the charts that share the crosshair; uPlot's types leave that out. */
+/** Move the crosshair, also in the charts that share it. uPlot's types omit these parameters. */
 function moveCursor(plot: uPlot, left: number, top: number) {
   const move = plot.setCursor as (at: { left: number; top: number }, fire: boolean, publish: boolean) => void;
   move({ left, top }, true, true);
 }
 
-/** What uPlot draws: the smoothed lines and behind them what they were; a logarithm has only what is above 0. */
+/** Return uPlot's data: the smoothed lines, then the measured ones. A logarithmic axis shows only values above 0. */
 function drawnOf(data: ChartData, smoothing: number, log: boolean): uPlot.AlignedData {
   const [x, ...columns] = data;
   const lines =
@@ -193,12 +193,12 @@ function drawnOf(data: ChartData, smoothing: number, log: boolean): uPlot.Aligne
   return [x, ...shown] as uPlot.AlignedData;
 }
 
-/** What uPlot draws of bars: each series upon those before it. */
+/** Return uPlot's data of stacked bars. */
 function barsOf(data: ChartData, hidden: ReadonlySet<number>): uPlot.AlignedData {
   return [data[0], ...stackedOf(data, hidden)] as uPlot.AlignedData;
 }
 
-/** The first and the last point that are in view. */
+/** Return the indexes of the first and last point in view. */
 function shownBetween(x: readonly number[], [min, max]: readonly [number, number]): [number, number] {
   const first = x.findIndex((each) => each >= min);
   return [
@@ -230,7 +230,8 @@ function xLabel(x: number | undefined, { time, xName = "", bins }: Props): strin
   return time ? when(x * 1000, clock.now(), true) : `${xName} ${plainNumber(x)}`.trim();
 }
 
-/** Beside the crosshair, on the side that has room; where the crosshair is another chart's, at the top. */
+/** Place the tooltip beside the crosshair, on the side with space. If the crosshair comes from another chart, the
+ * tooltip is at the top. */
 function placed({ left, top }: Place, plot: uPlot) {
   const { left: from, width } = plot.bbox;
   const at = from / devicePixelRatio + left;

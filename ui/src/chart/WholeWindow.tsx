@@ -1,7 +1,7 @@
 import { Modal } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** Something as large as the window; Escape leaves it. */
+/** Full-screen dialog. Escape closes it. */
 export default function WholeWindow({
   label,
   onClose,

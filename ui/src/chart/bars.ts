@@ -1,6 +1,6 @@
 import type { ChartData } from "./Chart";
 
-/** What a bar stands for: on the axis, and in full. */
+/** Label of a bar: short on the axis, and in full. */
 export interface Bin {
   tick: string;
   text: string;
@@ -8,7 +8,8 @@ export interface Bin {
 
 type Column = readonly (number | null)[];
 
-/** Each column upon those before it; hidden ones have no height. A bar of one reaches from the column before to it. */
+/** Stack each column on those before it. A hidden column has no height. A bar reaches from the column before to its
+ * own. */
 export function stackedOf([, ...columns]: ChartData, hidden: ReadonlySet<number>): number[][] {
   let below: number[] = [];
   return columns.map((column, index) => {
@@ -17,7 +18,7 @@ export function stackedOf([, ...columns]: ChartData, hidden: ReadonlySet<number>
   });
 }
 
-/** The sum of a column; null if it has no value at all. */
+/** Return the sum of a column, or null if it has no value at all. */
 export function totalOf(column: Column | undefined): number | null {
   const values = column?.filter((value) => value !== null) ?? [];
   return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0);

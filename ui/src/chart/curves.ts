@@ -1,32 +1,32 @@
 import type { Profile } from "../api/types";
 
-/** By what curves are drawn. */
+/** x axis of the curves. */
 export type Axis = "step" | "time" | "epoch";
 
-/** [step, value, seconds since the epoch] of each time that a metric was logged. */
+/** [step, value, seconds since the epoch] of each logged value of a metric. */
 type Points = readonly (readonly number[])[];
 
-/** More lines than these can't be told apart in one chart. */
+/** Maximum curves in one chart. More can't be told apart. */
 export const MOST_CURVES = 6;
 
-/** The metric that says at which step which epoch was reached: it is an axis of the others. */
+/** Metric that maps steps to epochs. It serves as an axis for the others. */
 export const EPOCH = "epoch";
 
 export const X_NAMES: Record<Axis, string> = { step: "Step", time: "Minutes", epoch: "Epoch" };
 
-/** The metrics that are curves. */
+/** Return the names of the metrics to draw as curves. */
 export const metricsOf = (profiles: readonly (Profile | undefined)[]): string[] =>
   [...new Set(profiles.flatMap((profile) => Object.keys(profile?.metrics ?? {})))].filter(
     (name) => name !== EPOCH,
   );
 
-/** By what all of them can be drawn. */
+/** Return the x axes available for all curves. */
 export function axesOf(profiles: readonly (Profile | undefined)[]): Axis[] {
   const epochs = profiles.some((profile) => (profile?.metrics[EPOCH]?.length ?? 0) > 0);
   return epochs ? ["step", "time", "epoch"] : ["step", "time"];
 }
 
-/** The epoch at a step: between two steps that it was logged at, in proportion. Null where nobody knows. */
+/** Return the epoch at a step, interpolated between logged steps; null if unknown. */
 export function epochAt(step: number, epochs: Points): number | null {
   const after = epochs.findIndex(([at]) => (at ?? 0) >= step);
   if (after < 0) return null;
@@ -37,10 +37,8 @@ export function epochAt(step: number, epochs: Points): number | null {
   return before + ((value - before) * (step - from)) / (at - from);
 }
 
-/**
- * The curves of one metric on one axis, a column a job. x: steps, epochs, or minutes since each job's first report;
- * `clock`: seconds since the epoch instead of minutes, for an axis that other charts have too.
- */
+/** Curves of one metric on one axis, one column per job. x: steps, epochs, or minutes since each job's first report.
+ * With `clock`, x is seconds since the epoch instead of minutes, for an axis shared with other charts. */
 export function curvesOf(
   profiles: readonly (Profile | undefined)[],
   metric: string,
@@ -63,13 +61,11 @@ export function curvesOf(
   return [xs, ...curves.map((curve) => xs.map((x) => curve.get(x) ?? null))];
 }
 
-/** The most that a curve is smoothed. */
+/** Maximum smoothing of a curve. */
 export const MOST_SMOOTHING = 0.99;
 
-/**
- * The running mean that forgets: of each further value `1 - weight` counts. Its beginning counts for no more than the
- * rest, as an average that starts at 0 would have it.
- */
+/** Exponential moving average: each further value counts `1 - weight`. The bias of an average that starts at 0 is
+ * corrected, so the first values don't count less. */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   let sum = 0;
   let share = 0;

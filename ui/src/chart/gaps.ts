@@ -1,4 +1,5 @@
-/** Rows [x, ...values] as columns, with a row of nulls in each hole longer than `longest`: no line is drawn over it. */
+/** Rows [x, ...values] as columns, with breaks at long gaps. A gap longer than `longest` gets a row of nulls, so
+ * that no line crosses it. */
 export function columnsWithGaps(
   rows: readonly (readonly (number | null)[])[],
   longest: number,

@@ -1,18 +1,18 @@
 import { createContext, type ReactNode, useCallback, useContext, useId, useMemo, useState } from "react";
 
-/** A part of an axis: from, to. */
+/** Part of an axis: from, to. */
 export type Range = readonly [number, number];
 
 interface Group {
   id: string;
-  /** What is zoomed to on each kind of x axis. */
+  /** Zoomed range of each kind of x axis. */
   zooms: Readonly<Record<string, Range | null>>;
   zoom: (kind: string, range: Range | null) => void;
 }
 
 const GroupContext = createContext<Group | null>(null);
 
-/** The charts of one screen: those with the same kind of x axis share the crosshair and the zoom. */
+/** Group of a screen's charts. Charts with the same kind of x axis share the crosshair and the zoom. */
 export function ChartGroup({ children }: { children: ReactNode }) {
   const id = useId();
   const [zooms, setZooms] = useState<Group["zooms"]>({});
@@ -24,7 +24,7 @@ export function ChartGroup({ children }: { children: ReactNode }) {
   return <GroupContext value={group}>{children}</GroupContext>;
 }
 
-/** With whom a chart shares its crosshair, and what it is zoomed to; alone outside of a group. */
+/** Return a chart's crosshair key and zoom. Outside a group, the chart has its own. */
 export function useChartGroup(kind: string): {
   key: string;
   zoom: Range | null;

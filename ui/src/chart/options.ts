@@ -15,7 +15,7 @@ import {
   widthOf,
 } from "./ticks";
 
-/** What may change without a new drawing: read while it draws. */
+/** Values that may change without a new plot: they are read while drawing. */
 export interface Live {
   markers: readonly Marker[];
   format: (value: number) => string;
@@ -30,14 +30,14 @@ interface Look {
   width: number;
   height: number;
   log: boolean;
-  /** Behind each line stands what was measured. */
+  /** The measured values are drawn behind each line. */
   faint: boolean;
   sharedBy: string;
 }
 
 type Shape = Required<Pick<ChartProps, "time" | "fromZero" | "whole">> & {
   series: readonly Series[];
-  /** The series are bars upon each other. */
+  /** The series are stacked bars. */
   asBars: boolean;
 };
 
@@ -45,11 +45,11 @@ const Y_STEP_PX = 28;
 const X_SPACE_PX = 76;
 const X_GAP_PX = 9;
 const LEAST_DRAG_PX = 4;
-/** Of the room that a bar has. */
+/** Share of a bin's width that a bar fills. */
 const BAR_SHARE = 0.8;
 const FONT = "12px ui-sans-serif, system-ui, sans-serif";
 
-/** The ends of what is drawn; a single point lies in the middle, and bars reach half a step further. */
+/** Return the ends of the x axis. A single point lies in the middle, and bars reach half a step further. */
 export function endsOf(x: readonly number[], zoom: Range | null, asBars: boolean): [number, number] {
   if (zoom) return [zoom[0], zoom[1]];
   const [low = 0, high = 1] = [x[0], x.at(-1)];
@@ -75,7 +75,7 @@ export function optionsOf(
   return {
     width,
     height,
-    // Half of the last label stands beyond the axis.
+    // Half of the last label lies beyond the axis.
     padding: [
       10,
       (plot) => Math.max(30, widthOf(lastLabelOf(plot, live.current, { time, asBars })) / 2),
@@ -117,7 +117,7 @@ export function optionsOf(
         space: X_SPACE_PX,
         gap: X_GAP_PX,
         ...(asBars && { incrs: WHOLE_STEPS }),
-        // A label of two lines is no wider than the others, and not cut off at the edge.
+        // A label of two lines keeps its width, and is not cut off at the edge.
         size: (_, values) => (values?.some((each) => each.includes("\n")) ? 48 : 34),
         splits: (plot, _, min, max, step) => {
           const wide = Math.max(1, plot.bbox.width / devicePixelRatio);
@@ -163,10 +163,10 @@ export function optionsOf(
 
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200];
 
-/** What stands below the right end of the axis, as long as it may get. */
+/** Return the label at the right end of the axis, at its maximum length. */
 function lastLabelOf(plot: uPlot, { bins, zoom }: Live, { time, asBars }: Pick<Shape, "time" | "asBars">) {
   if (time) return "00:00:00";
-  const [x = []] = (plot.data ?? []) as number[][]; // before its first data it is asked too
+  const [x = []] = (plot.data ?? []) as number[][]; // uPlot also calls this before the first data
   const [, max] = endsOf(x, zoom, asBars);
   return asBars ? (bins?.[Math.floor(max)]?.tick ?? "") : numberLabel(max, Math.max(1, max / 100));
 }
@@ -197,7 +197,7 @@ function barOf(each: Series, color: string): uPlot.Series {
   };
 }
 
-/** The bars of one series, each from the top of the series before it to its own. */
+/** Draw the bars of one series, from the top of the series before it. */
 function barPaths(plot: uPlot, index: number, first: number, last: number): uPlot.Series.Paths {
   const [x = [], ...columns] = plot.data as number[][];
   const [tops = [], floors] = [columns[index - 1], columns[index - 2]];
@@ -212,7 +212,7 @@ function barPaths(plot: uPlot, index: number, first: number, last: number): uPlo
   return { stroke: new Path2D(), fill };
 }
 
-/** Without a label: it stands in no list of lines. */
+/** Style of the measured values behind a line. Without a label, they appear in no list of lines. */
 function faintOf(each: Series, color: string): uPlot.Series {
   return { stroke: `${color}55`, width: 1, spanGaps: each.joined === true, points: { show: false } };
 }
@@ -234,7 +234,7 @@ function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string) {
     ctx.lineTo(at, bbox.top + bbox.height);
     ctx.stroke();
     const width = ctx.measureText(text).width;
-    if (at < free) continue; // the words of the one before stand here
+    if (at < free) continue; // the previous label covers this place
     const left = Math.min(at + 4 * ratio, bbox.left + bbox.width - width);
     ctx.fillText(text, left, bbox.top + 10 * ratio);
     free = left + width + 8 * ratio;

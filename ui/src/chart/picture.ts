@@ -3,18 +3,18 @@ import type uPlot from "uplot";
 const HEAD_PX = 36;
 const KEPT_MS = 60_000;
 
-/** Saves a file from the page itself. */
+/** Save a file from the page itself. */
 export function download(file: Blob, name: string) {
   const url = URL.createObjectURL(file);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
   link.click();
-  // A browser that is busy asks for the file only later.
+  // A busy browser reads the file only later.
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-/** A chart as a PNG: its title and, of several lines, which is which, above what is drawn. */
+/** Draw a chart as a PNG, with its title and, for several lines, a legend above. */
 export async function pictureOf(plot: uPlot, title: string): Promise<Blob> {
   const drawn = plot.ctx.canvas;
   const ratio = devicePixelRatio;

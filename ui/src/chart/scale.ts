@@ -1,4 +1,4 @@
-/** Where an axis begins and ends, and how far its ticks lie apart. */
+/** Ends of an axis, and the distance between its ticks. */
 export interface Scale {
   min: number;
   max: number;
@@ -7,14 +7,15 @@ export interface Scale {
 
 const STEPS = [1, 2, 2.5, 5, 10];
 
-/** A round number of at least `least`: 1, 2, 2.5 or 5 times a power of ten. */
+/** Return a round number of at least `least`: 1, 2, 2.5 or 5 times a power of ten. */
 export function roundStep(least: number, whole = false): number {
   const power = 10 ** Math.floor(Math.log10(least));
   const step = (STEPS.find((each) => each * power >= least * (1 - 1e-9)) ?? 10) * power;
   return whole ? Math.max(1, Math.ceil(step)) : step;
 }
 
-/** An axis of round numbers around what is drawn, with at most `most` steps: its first and its last tick are its ends. */
+/** Return an axis of round numbers around the values, with at most `most` steps. Its first and last tick are its
+ * ends. */
 export function roundScale(
   low: number | null,
   high: number | null,
@@ -33,20 +34,20 @@ export function roundScale(
   }
 }
 
-/** From `min` to `max` by `step`, both included. */
+/** Return the ticks from `min` to `max` by `step`, both included. */
 export function ticksOf({ min, max, step }: Scale): number[] {
   const count = Math.round((max - min) / step);
   return Array.from({ length: count + 1 }, (_, at) => Number((min + at * step).toPrecision(12)));
 }
 
-/** The powers of ten around what is drawn; `low` is above 0. */
+/** Return the powers of ten around the values. `low` is above 0. */
 export function logBounds(low: number | null, high: number | null): [number, number] {
   if (low === null || high === null || low <= 0) return [0.1, 1];
   const [from, to] = [Math.floor(Math.log10(low) + 1e-9), Math.ceil(Math.log10(high) - 1e-9)];
   return [10 ** from, 10 ** Math.max(to, from + 1)];
 }
 
-/** Powers of ten, at most `most` steps of them; where there are few, also what lies at 2 and 5 times of them. */
+/** Return powers of ten, at most `most` steps of them. If there are few, their multiples by 2 and 5 are added. */
 export function logTicks(min: number, max: number, most: number): number[] {
   const [from, to] = [Math.round(Math.log10(min)), Math.round(Math.log10(max))];
   const step = Math.ceil((to - from) / most);
@@ -58,8 +59,8 @@ export function logTicks(min: number, max: number, most: number): number[] {
   return [...ticks, 10 ** to].map((tick) => Number(tick.toPrecision(12)));
 }
 
-/** Ticks with the ends of the axis among them, at least `room` apart: those between make room for the ends, and where
- * there is none for both ends, the last stays. */
+/** Return ticks with both ends of the axis, at least `room` apart. Ticks between give way to the ends. Without space
+ * for both ends, the last one stays. */
 export function withEnds(ticks: readonly number[], min: number, max: number, room: number): number[] {
   if (max <= min) return [min];
   if (max - min < room) return [max];

@@ -20,7 +20,7 @@ test("both ends of an axis are labelled, between them are round times", () => {
   );
 });
 
-/** Pixels that letters take in a wide font of 12 px. */
+/** Width in pixels of letters in a wide font of 12 px. */
 const LETTERS: Record<string, number> = {
   ":": 4.1,
   ",": 3.9,
@@ -36,7 +36,7 @@ const widthOf = (label: string) =>
     ...label.split("\n").map((line) => [...line].reduce((sum, letter) => sum + (LETTERS[letter] ?? 7.7), 0)),
   );
 
-/** The least between two labels in px, of an axis that is so many px wide. */
+/** Return the minimum gap in px between two labels on an axis `wide` px wide. */
 function leastApart(ticks: number[], labels: string[], wide: number): number {
   const [min = 0, max = 0] = [ticks[0], ticks.at(-1)];
   const at = ticks.map((tick) => ((tick - min) / (max - min)) * wide);
@@ -51,7 +51,7 @@ function leastApart(ticks: number[], labels: string[], wide: number): number {
 }
 
 const WIDTHS = Array.from({ length: 140 }, (_, at) => 150 + at * 11);
-const SPACE_PX = 76; // the drawing takes no steps that are closer
+const SPACE_PX = 76; // the chart uses no smaller steps
 
 test("labels of times stand apart at any width and over any span, the first and the last among them", () => {
   const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 7200, 21_600, 86_400, 604_800];

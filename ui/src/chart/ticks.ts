@@ -3,18 +3,18 @@ import { withEnds } from "./scale";
 
 const DAY_S = 86_400;
 
-/** Of letters in charts, the widest of common fonts; and what lies at least between two labels. */
+/** Letter width in charts (the widest of common fonts), and minimum gap between labels. */
 const [LETTER_PX, APART_PX] = [7.7, 14];
 
-/** The pixels that a label takes at most, of one line or more. */
+/** Return the maximum width of a label in pixels, of one line or more. */
 export const widthOf = (label: string) =>
   LETTER_PX * Math.max(...label.split("\n").map((line) => line.length));
 
-/** How far labels must lie apart on an axis of this length that is so many pixels wide. */
+/** Return the distance that labels need, in axis units, on an axis `wide` px wide. */
 export const roomFor = (labels: readonly string[], length: number, wide: number) =>
   ((Math.max(0, ...labels.map(widthOf)) + APART_PX) * length) / wide;
 
-/** Round times (epoch seconds) from `min` to `max`, `step` apart, by the local clock; with both ends among them. */
+/** Return round local times (epoch s) from `min` to `max`, `step` apart, with both ends. */
 export function timeTicks(min: number, max: number, step: number, wide: number): number[] {
   const ticks: number[] = [];
   if (step >= DAY_S) {
@@ -28,13 +28,13 @@ export function timeTicks(min: number, max: number, step: number, wide: number):
     for (let tick = first; tick <= max; tick += step) ticks.push(tick);
   }
   const labels = labelsWithEnds([min, ...ticks, max], step);
-  // Seconds that are not told would make two labels of one time.
+  // Labels without seconds would be the same for two ticks within a minute.
   const told = (tick: number) => (step < 60 ? tick : Math.floor(tick / 60));
   const between = ticks.filter((tick) => told(tick) !== told(min) && told(tick) !== told(max));
   return withEnds(between, min, max, roomFor(labels, max - min, wide));
 }
 
-/** Round numbers from `min` to `max`, `step` apart, with both ends among them. */
+/** Return round numbers from `min` to `max`, `step` apart, with both ends. */
 export function numberTicks(min: number, max: number, step: number, wide: number): number[] {
   const ticks = multiples(min, max, step);
   const labels = [min, ...ticks, max].map((tick) => numberLabel(tick, step));
@@ -47,13 +47,13 @@ export function multiples(min: number, max: number, step: number): number[] {
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
 }
 
-/** To a digit more than the steps of its axis: the ends may lie between them. */
+/** Format a tick to one digit more than the step: ends may lie between steps. */
 export function numberLabel(tick: number, step: number): string {
   const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step))));
   return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
 }
 
-/** Labels of an axis of values. Where `format` rounds two ticks to one label, their numbers get more digits. */
+/** Return labels of a value axis. If `format` gives two ticks the same label, they get more digits. */
 export function valueLabels(ticks: readonly number[], format: (value: number) => string): string[] {
   const labels = ticks.map(format);
   if (new Set(labels).size === labels.length) return labels;
@@ -61,10 +61,8 @@ export function valueLabels(ticks: readonly number[], format: (value: number) =>
   return labels.map((label, index) => label.replace(/-?\d[\d.,]*/, numberLabel(ticks[index] ?? 0, step)));
 }
 
-/**
- * Labels of a time axis' ticks (epoch seconds): the time of day, and the date where a day begins or ticks are days.
- * `both` joins the two.
- */
+/** Labels of a time axis: the time of day, and the date where needed. The date appears where a day begins, or if
+ * ticks are days. Ticks are epoch seconds. `both` joins date and time. */
 export function timeLabels(
   ticks: readonly number[],
   both = (date: string, time: string) => `${date} ${time}`,
@@ -82,8 +80,8 @@ export function timeLabels(
   });
 }
 
-/** The same for ticks that lie `step` apart, but for the first and the last, which are the ends of the axis: these are
- * always labelled, and the first with its day if there are several. Two lines: the time, and below it the day. */
+/** Return labels of ticks `step` apart, between the two ends of the axis. The ends always have a label, the first
+ * one with its day if there are several. A label has two lines: the time, and the day below it. */
 export function labelsWithEnds(ticks: readonly number[], step: number): string[] {
   const days = ticks.map((tick) => dayOf(new Date(tick * 1000)));
   const several = days[0] !== days.at(-1);

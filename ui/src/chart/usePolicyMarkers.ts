@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { policyHistoryQuery } from "../api/policyQueries";
 import type { Marker } from "./Chart";
 
-/** A line for each change of the policy, as every axis of time has them. */
+/** Markers of the policy changes, for every time axis. */
 export function usePolicyMarkers(): readonly Marker[] {
   const { data } = useQuery(policyHistoryQuery);
   return useMemo(

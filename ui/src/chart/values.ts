@@ -1,14 +1,15 @@
 import type { ChartProps } from "./Chart";
 
-/** The last value of a column, leaving out what is missing; null if there is none. */
+/** Return the last value of a column without the missing ones; null if none. */
 export function lastOf(values: readonly (number | null)[] | undefined): number | null {
   return values?.findLast((value) => value !== null) ?? null;
 }
 
-/** So far from the crosshair, in points of all series, a series' own point still counts. */
+/** Maximum distance from the crosshair, in points of all series, to a series' own point. */
 const REACH = 50;
 
-/** The index of the value nearest to `index`, for series whose points lie between those of others; null: none is near. */
+/** Return the index of the value nearest to `index`; null if none is near. This is for series whose points lie
+ * between those of others. */
 export function nearestIndex(values: readonly (number | null)[] | undefined, index: number): number | null {
   for (let far = 0; far <= REACH; far++) {
     if (values?.[index - far] != null) return index - far;
@@ -19,16 +20,16 @@ export function nearestIndex(values: readonly (number | null)[] | undefined, ind
 
 export const quoted = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** A spreadsheet takes text that begins like this for a formula. */
+/** Escape text that a spreadsheet would take for a formula. */
 export const harmless = (text: string) => (/^[=+@-]/.test(text) ? `'${text}` : text);
 
-/** How a file writes the x of a chart: times are written as such. */
+/** Return a formatter of x values for a file. Times are in ISO 8601. */
 export function xText({ time, bins }: Pick<ChartProps, "time" | "bins">): (x: number) => string {
   if (bins) return (x) => bins[x]?.text ?? "";
   return time ? (x) => new Date(x * 1000).toISOString() : String;
 }
 
-/** What is drawn, as a file for spreadsheets. */
+/** Return a chart's data as CSV. */
 export function csvOf(
   names: readonly string[],
   data: readonly [readonly number[], ...(readonly (number | null)[])[]],

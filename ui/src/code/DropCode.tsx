@@ -13,12 +13,12 @@ import { dropped, type Node, type Picked, pick, selected } from "./folder";
 export interface SentCode {
   digest: string;
   picked: Picked;
-  /** What a job runs in that names no image. */
+  /** Image for jobs that name none. */
   image: string;
 }
 
 interface Props {
-  /** The digest of the code that the job has; empty: none. */
+  /** Digest of the job's code; empty: none. */
   digest: string;
   onSent: (sent: SentCode) => void;
   onRemove: () => void;
@@ -31,7 +31,7 @@ async function send(nodes: Node[]): Promise<SentCode> {
   return { digest, picked, image: limits.default_image };
 }
 
-/** Where a folder or file is dropped, or chosen, that the job is to run. */
+/** Drop zone and file picker for the code that the job runs. */
 export function DropCode({ digest, onSent, onRemove }: Props) {
   const [over, setOver] = useState(false);
   const folder = useRef<HTMLInputElement>(null);
@@ -93,7 +93,7 @@ export function DropCode({ digest, onSent, onRemove }: Props) {
             {...{ webkitdirectory: "" }}
             onChange={(event) => {
               const files = [...(event.currentTarget.files ?? [])];
-              event.currentTarget.value = ""; // the same folder may be chosen again after an edit
+              event.currentTarget.value = ""; // allows choosing the same folder again after an edit
               if (files.length > 0) sending.mutate(selected(files));
             }}
           />

@@ -1,4 +1,4 @@
-/** A file of an archive; `path` is relative, with slashes. */
+/** File of an archive. `path` is relative, with slashes. */
 export interface ArchiveFile {
   path: string;
   file: Blob;
@@ -8,13 +8,13 @@ const BLOCK = 512;
 const LONGEST_NAME = 100;
 const text = new TextEncoder();
 
-/** A tar file, as the service takes it. It holds no copy of the files: the browser reads them as it sends them. */
+/** Build the tar file that the service expects. It copies no files: the browser reads them while sending. */
 export function tarOf(files: readonly ArchiveFile[]): Blob {
   const parts: BlobPart[] = [];
   for (const { path, file } of files) {
     const name = text.encode(path);
     if (name.length > LONGEST_NAME) {
-      // As GNU tar does it: the name is a file of its own, before the one that it names.
+      // As in GNU tar, a long name is an entry of its own, before the file that it names.
       parts.push(header(text.encode("././@LongLink"), name.length + 1, "L"), padded(name, name.length + 1));
     }
     parts.push(header(name.slice(0, LONGEST_NAME), file.size, "0"), file, filling(file.size));
@@ -32,7 +32,7 @@ function header(name: Uint8Array, size: number, kind: "0" | "L"): Uint8Array<Arr
   put("0000000\0", 116);
   put(`${size.toString(8).padStart(11, "0")}\0`, 124);
   put("00000000000\0", 136);
-  put("        ", 148); // as which the checksum counts itself
+  put("        ", 148); // the checksum counts its own field as spaces
   put(kind, 156);
   put("ustar  \0", 257);
   const sum = block.reduce((total, byte) => total + byte, 0);

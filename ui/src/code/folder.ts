@@ -3,17 +3,17 @@ import { count } from "../format/number";
 import { size } from "../format/size";
 import type { ArchiveFile } from "./archive";
 
-/** A file or folder that somebody has chosen, wherever it came from. */
+/** File or folder that the user chose, from any source. */
 export type Node =
   | { name: string; file: () => Promise<File> }
   | { name: string; children: () => Promise<Node[]>; file?: undefined };
 
 export interface Picked {
-  /** Of the folder or file. */
+  /** Name of the folder or file. */
   name: string;
   files: ArchiveFile[];
   bytes: number;
-  /** How many things an ignore file, or a habit, left out. */
+  /** Number of files and folders left out by ignore files or by default. */
   ignored: number;
 }
 
@@ -22,7 +22,7 @@ export interface Limits {
   max_files: number;
 }
 
-/** The same as `schedulearn run` leaves out: see docs/code.md. */
+/** Left out always or by default, as in `schedulearn run`: see docs/code.md. */
 const ALWAYS = [".git", ".hg", ".svn"];
 const USUALLY = [
   "__pycache__/",
@@ -39,12 +39,12 @@ const GIT_IGNORE = ".gitignore";
 const VIRTUAL = "pyvenv.cfg";
 
 interface Rules {
-  /** From the folder itself down. */
+  /** From the chosen folder down. */
   found: { below: string; rules: Ignore }[];
   nested: boolean;
 }
 
-/** The files of what was chosen, without those that are ignored. Throws an Error that says what is too much. */
+/** Return the chosen files without ignored ones. Throw an Error that names the exceeded limit. */
 export async function pick(chosen: readonly Node[], limits: Limits): Promise<Picked> {
   const [first] = chosen;
   if (!first) throw new Error("Nothing was chosen.");
@@ -82,7 +82,7 @@ async function walk(
       continue;
     }
     const children = await node.children();
-    // An environment belongs to the machine that it was made on.
+    // A virtual environment works only on the machine that created it.
     if (children.some((each) => each.name === VIRTUAL)) picked.ignored++;
     else await walk(children, `${path}/`, rules, picked, limits);
   }
@@ -112,7 +112,7 @@ async function withRules(rules: Rules, nodes: Node[], name: string, below: strin
   return { ...rules, found: [...rules.found, { below, rules: own }] };
 }
 
-/** The deepest file that says something is right. */
+/** Apply the deepest ignore file with a matching rule. */
 function isIgnored({ found }: Rules, path: string): boolean {
   for (const { below, rules } of found.toReversed()) {
     const said = rules.test(path.slice(below.length));
@@ -121,7 +121,7 @@ function isIgnored({ found }: Rules, path: string): boolean {
   return false;
 }
 
-/** What was dropped. To be called at once: the browser forgets it when the event is over. */
+/** Return the dropped files and folders. Call it at once: the browser discards them after the event. */
 export function dropped(data: DataTransfer): Node[] {
   return [...data.items].flatMap((item) => {
     const entry = item.webkitGetAsEntry?.();
@@ -139,7 +139,7 @@ function nodeOf(entry: FileSystemEntry): Node {
   return { name: entry.name, children: () => childrenOf(entry as FileSystemDirectoryEntry) };
 }
 
-/** A reader gives a hundred at a time, and none at the end. */
+/** Read all entries. A reader returns at most 100 at a time, and none at the end. */
 async function childrenOf(folder: FileSystemDirectoryEntry): Promise<Node[]> {
   const reader = folder.createReader();
   const nodes: Node[] = [];
@@ -150,7 +150,7 @@ async function childrenOf(folder: FileSystemDirectoryEntry): Promise<Node[]> {
   }
 }
 
-/** What a field for files gave: a flat list, in which each file of a folder tells its path. */
+/** Return a file input's selection as a tree. The browser gives a flat list of files with paths. */
 export function selected(files: Iterable<File>): Node[] {
   const root: Branch = { name: "", branches: new Map(), leaves: [] };
   for (const file of files) {

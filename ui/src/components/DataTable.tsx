@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import classes from "./DataTable.module.css";
 
 interface Props {
-  /** What it lists, where it stands by itself; without it it stands in a panel, which has a title. */
+  /** Name of a table with a card of its own. Without it, the table is in a panel with a title. */
   label?: string;
   columns: readonly ReactNode[];
   /** The last cell of each row has buttons. */
@@ -13,14 +13,14 @@ interface Props {
   children: ReactNode;
 }
 
-/** A table that scrolls by itself where it is wider than the window. */
+/** Table that scrolls by itself if it is wider than the window. */
 export function DataTable({ label, columns, actions = false, foot, children }: Props) {
   const table = (
     <table className={classes.table}>
       <thead>
         <tr>
           {columns.map((column, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: columns keep their places.
+            // biome-ignore lint/suspicious/noArrayIndexKey: columns never move.
             <th key={index} scope="col">
               {column}
             </th>
@@ -38,7 +38,7 @@ export function DataTable({ label, columns, actions = false, foot, children }: P
   );
   if (label === undefined)
     return (
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
       <div className={classes.frame} tabIndex={0}>
         {table}
       </div>
@@ -46,7 +46,7 @@ export function DataTable({ label, columns, actions = false, foot, children }: P
   return (
     <section
       className={`card ${classes.frame} ${classes.alone}`}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
       tabIndex={0}
       aria-label={label}
     >

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import classes from "./Figures.module.css";
 
-/** Some numbers that matter most, above all else. */
+/** The most important numbers, at the top of a screen. */
 export function FigureList({ children }: { children: ReactNode }) {
   return <dl className={`card ${classes.figures}`}>{children}</dl>;
 }
@@ -10,7 +10,7 @@ interface Props {
   name: string;
   note: ReactNode;
   trouble?: boolean;
-  /** It is no number. */
+  /** The value is text, not a number. */
   words?: boolean;
   children: ReactNode;
 }

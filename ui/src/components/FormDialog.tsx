@@ -7,22 +7,22 @@ interface Props {
   opened: boolean;
   onClose: () => void;
   onSubmit: () => void;
-  /** On the button that does it. */
+  /** Label of the submit button. */
   action: string;
   pending: boolean;
-  /** Something is missing. */
+  /** A required value is missing. */
   disabled?: boolean;
-  /** Why it was refused, and what to call that: "Not added". */
+  /** Error of the last submission, and its title, such as "Not added". */
   error: Error | null;
   refused: string;
-  /** Its fields that show themselves what is wrong with them. */
+  /** Names of fields that show their own error. */
   fields: readonly string[];
-  /** Whether something is changed, which can be kept as it is. */
+  /** The form changes something that exists, so a button offers to keep it. */
   keeps?: boolean;
   children: ReactNode;
 }
 
-/** A form over the screen. */
+/** Modal form. */
 export function FormDialog(props: Props) {
   const { title, opened, onClose, onSubmit, action, pending, disabled = false, error, refused } = props;
   const faults = faultsOf(error);

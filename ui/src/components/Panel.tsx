@@ -19,7 +19,7 @@ export function Panel({ title, action, children }: Props) {
   );
 }
 
-/** One row of a <dl>. */
+/** Row of a <dl>. */
 export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
   return (
     <>

@@ -4,7 +4,7 @@ import { Icon } from "../shell/Icon";
 
 const SHOWN_MS = 8_000;
 
-/** Says what was done, and offers for some seconds to take it back. */
+/** Show what was done, with an undo button for 8 seconds. */
 export function tellWithUndo(message: string, undo: () => void) {
   const id = notifications.show({
     autoClose: SHOWN_MS,

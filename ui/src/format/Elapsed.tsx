@@ -2,7 +2,7 @@ import { clock } from "./clock";
 import { ago, duration, elapsed, relative, utc, when } from "./time";
 import { useNow } from "./useNow";
 
-/** A length of time that goes on until `end` is known. */
+/** Duration that grows until `end` is known. */
 export function Elapsed({ start, end }: { start: string | null; end: string | null }) {
   const seconds = elapsed(start, end, useNow());
   return (
@@ -10,7 +10,7 @@ export function Elapsed({ start, end }: { start: string | null; end: string | nu
   );
 }
 
-/** How long ago; the time itself is its tooltip. */
+/** Time since `at`, with the time itself as its tooltip. */
 export function Ago({ at }: { at: string }) {
   const now = useNow();
   return (
@@ -22,9 +22,9 @@ export function Ago({ at }: { at: string }) {
 
 const MINUTE_MS = 60_000;
 
-/** When something happened or will; how far that is from now, and the time in UTC, are its tooltip. */
+/** Time of a past or future event. Its tooltip is the distance from now, and the time in UTC. */
 export function When({ at, seconds = false }: { at: string; seconds?: boolean }) {
-  // "yesterday" becomes wrong at midnight: a look a minute is enough, and many stand on one screen.
+  // "yesterday" becomes wrong at midnight. An update per minute is enough, and a screen shows many.
   const now = useNow(MINUTE_MS);
   return (
     <time dateTime={at} title={`${relative(Date.parse(at), clock.now())}, ${utc(at)}`}>

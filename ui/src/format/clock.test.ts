@@ -13,7 +13,7 @@ test("a machine whose clock is wrong shows the service's time", () => {
   expect(Math.abs(clock.now() - NOON)).toBeLessThan(1_500);
   own += HOUR_MS;
   expect(Math.abs(clock.now() - NOON - HOUR_MS)).toBeLessThan(1_500);
-  own = NOON + 2 * HOUR_MS; // it is set right
+  own = NOON + 2 * HOUR_MS; // the clock is corrected
   clock.learn(written(own), own, own + 200);
   expect(clock.now()).toBe(own);
 });
@@ -30,6 +30,6 @@ test("what says too little of the time is left out", () => {
   const clock = new Clock(() => NOON);
   clock.learn(null, NOON, NOON);
   clock.learn("nonsense", NOON, NOON);
-  clock.learn(written(NOON - HOUR_MS), NOON - HOUR_MS, NOON); // an answer that took an hour: the machine slept
+  clock.learn(written(NOON - HOUR_MS), NOON - HOUR_MS, NOON); // a reply after an hour: the machine slept
   expect(clock.now()).toBe(NOON);
 });

@@ -1,12 +1,12 @@
-/** The service's clock: what it tells of happened by that one, and this machine's may be wrong. */
+/** Clock of the service. Its times are by that clock, and this machine's may be wrong. */
 
-/** An answer that took longer says too little of when it was written. */
+/** Maximum duration of a useful request. A longer one says too little about when the reply was written. */
 const LONGEST_MS = 10_000;
 
-/** Clocks that differ by less are taken for the same: the time must not jump with each answer. */
+/** Maximum difference of clocks that count as equal. The time must not jump with each reply. */
 const TOLERANCE_MS = 5_000;
 
-/** The header that tells it leaves out what is less than a second. */
+/** Resolution of the `Date` header. */
 const RESOLUTION_MS = 1_000;
 
 export class Clock {
@@ -17,13 +17,13 @@ export class Clock {
     this.#own = own;
   }
 
-  /** Epoch milliseconds by the service. */
+  /** Epoch milliseconds by the service's clock. */
   now = () => this.at(this.#own());
 
-  /** What the service's clock said when this machine's said `own`. */
+  /** Convert a time of this machine's clock to the service's clock. */
   at = (own: number) => own - this.#ahead;
 
-  /** Sends a request, and learns from the time that its answer was written. */
+  /** Send a request, and learn the offset from the time of its reply. */
   async watch(send: () => Promise<Response>): Promise<Response> {
     const sent = this.#own();
     const answer = await send();
@@ -41,5 +41,5 @@ export class Clock {
   }
 }
 
-/** The page's one. */
+/** The page's only clock. */
 export const clock = new Clock();

@@ -1,4 +1,4 @@
-/** Colours that tell jobs apart, for light and for dark; neighbours differ in lightness as well as in hue. */
+/** Colours of jobs in light and dark mode. Neighbours differ in lightness as well as in hue. */
 export const LIGHT =
   "#0d7261 #b5520f #3f5fb8 #8a3b8f #5d7a12 #b3396b #197396 #8b5e1a #5b4bb0 #2a7a42 #a8443a #4a6670".split(
     " ",
@@ -14,12 +14,15 @@ function preferred(id: string): number {
   return Math.abs(hash) % LIGHT.length;
 }
 
-/** Which colour each job has that runs now. */
+/** Colour index of each running job. */
 let taken = new Map<string, number>();
 
-/** Gives the jobs that run at the same time colours of their own; of more jobs than colours as few as can be have the
- * same. One that has a colour
- * keeps it. Every screen calls it before it draws: a job has the same colour on all of them. */
+/**
+ * Give jobs that run at the same time different colours.
+ *
+ * With more jobs than colours, as few as possible share one. A job with a colour keeps it. Every screen calls this
+ * before it draws, so a job has the same colour on all of them.
+ */
 export function shareColors(running: Iterable<string>) {
   const ids = [...new Set(running)].sort();
   const next = new Map<string, number>();
@@ -40,21 +43,21 @@ export function shareColors(running: Iterable<string>) {
   taken = next;
 }
 
-/** The colour of a job. One that has ended has always the same. */
+/** Return the colour of a job. A finished job always has the same one. */
 export function jobColor(id: string, dark: boolean): string {
   return (dark ? DARK : LIGHT)[taken.get(id) ?? preferred(id)] as string;
 }
 
-/** For series of a chart: the first, the second, ... */
+/** Return the colour of a chart's series by its index. */
 export function seriesColor(index: number, dark: boolean): string {
   const palette = dark ? DARK : LIGHT;
   return palette[index % palette.length] as string;
 }
 
-/** The same for both colour schemes, in a style: it follows the scheme by itself. */
+/** Return the colour of a series for CSS, which follows the colour scheme by itself. */
 export function seriesColors(index: number): string {
   return `light-dark(${seriesColor(index, false)}, ${seriesColor(index, true)})`;
 }
 
-/** For what is no one's: idle time, all others. */
+/** Grey, for what belongs to nobody: idle time, all others. */
 export const MUTED = { light: "#8a938f", dark: "#737e7a" };

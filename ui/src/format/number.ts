@@ -1,7 +1,7 @@
-/** One language on all machines: thousands have commas, and a point goes before what is less than one. */
+/** Number format for all machines: commas for thousands, a decimal point. */
 const LANGUAGE = "en";
 
-/** A count: "10,330". By hand, since `Intl` takes long the first time it is asked. */
+/** Format a count: "10,330". The first use of `Intl` is slow, so it is avoided here. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
@@ -17,30 +17,30 @@ export function ordinal(value: number): string {
   return `${count(value)}${ends}`;
 }
 
-/** "1.2 kWh"; null: no GPU measured it. */
+/** Format an energy: "1.2 kWh"; null: no GPU measured it. */
 export const energy = (kwh: number | null) => (kwh === null ? "not measured" : `${amount(kwh)} kWh`);
 
-/** An amount, such as GPU-hours: two decimals below ten, whole from there on. */
+/** Format an amount, such as GPU-hours. Below 10 it has two decimals, otherwise none. */
 export function amount(value: number): string {
   return value < 10 ? String(Number(value.toFixed(2))) : count(value);
 }
 
-/** A number for people: four digits that count, whole from a thousand on, never with an exponent. */
+/** Format a number to four significant digits, or whole from 1000 on. It never has an exponent. */
 export function plainNumber(value: number): string {
   return Math.abs(value) >= 1000
     ? value.toLocaleString(LANGUAGE, { maximumFractionDigits: 0 })
     : value.toLocaleString(LANGUAGE, { maximumSignificantDigits: 4 });
 }
 
-/** As programs print them: "1.033e+04". What follows no such pattern, such as the id of a job, stays as it is. */
+/** Number as programs print it: "1.033e+04". Job ids and other text don't match. */
 const EXPONENT = /(?<![\w.])\d+(?:\.\d+)?e[+-]\d{2,3}(?!\w)/g;
 
-/** A sentence of the service with its numbers written for people. */
+/** Rewrite the numbers in a sentence of the service for people. */
 export function plainSentence(text: string): string {
   return text.replace(EXPONENT, (number) => plainNumber(Number(number)));
 }
 
-/** A cost in its currency, which may not be named; null: it is not known. */
+/** Format a cost. The currency may be empty; null: the cost is unknown. */
 export function money(value: number | null, currency: string): string {
   if (value === null) return "–";
   return `${value < 1000 ? value.toFixed(2) : count(value)} ${currency}`.trimEnd();

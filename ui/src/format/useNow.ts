@@ -20,10 +20,10 @@ function subscribe(listener: () => void) {
 
 const MINUTE_MS = 60_000;
 
-/** The present minute, epoch ms: what is asked for by time is the same question until the next one. */
+/** Start of the present minute (epoch ms). A query by time keeps its key until the next minute. */
 export const wholeMinute = () => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
 
-/** Epoch milliseconds, in whole steps, so that two looks in one render agree; one timer for the whole page. */
+/** Current epoch milliseconds in whole steps, from one timer for the page. Two reads in one render agree. */
 export function useNow(stepMs = 1000): number {
   return useSyncExternalStore(subscribe, () => Math.floor(clock.now() / stepMs) * stepMs);
 }

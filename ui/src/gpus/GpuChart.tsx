@@ -6,21 +6,21 @@ import { linesOf, METRICS, type Metric } from "./telemetry";
 
 interface Props {
   title: string;
-  /** null: it is being read. */
+  /** null while loading. */
   telemetry: Telemetry | null;
   metric: Metric;
-  /** Whose GPUs, for those who can't see it. */
+  /** Owner of the GPUs, for screen readers. */
   of: string;
-  /** What to do where nothing was measured. */
+  /** Advice if nothing was measured. */
   empty: string;
   height?: number;
-  /** While it is being read: whether it will have several lines, so that there is room for their names. */
+  /** Whether several lines are expected while loading. It reserves space for their names. */
   several?: boolean;
-  /** It stands within another panel. */
+  /** The chart is inside another panel. */
   bare?: boolean;
 }
 
-/** One metric of GPUs over time, with each change of the policy. */
+/** Chart of one GPU metric over time, with policy changes marked. */
 export function GpuChart({
   title,
   telemetry,

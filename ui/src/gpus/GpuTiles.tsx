@@ -2,7 +2,7 @@ import classes from "./GpuTiles.module.css";
 
 const MOST = 8;
 
-/** A small square a GPU, filled if the job holds it; for big jobs the numbers beside it suffice. */
+/** One small square per GPU, filled if the job holds it. Large jobs have none: the numbers beside them suffice. */
 export function GpuTiles({ held, wanted }: { held: number; wanted: number }) {
   const total = Math.max(held, wanted);
   if (total > MOST) return null;

@@ -3,14 +3,14 @@ import classes from "./Sparkline.module.css";
 const [WIDE, HIGH] = [72, 20];
 
 interface Props {
-  /** At equal distances in time; null: not measured. */
+  /** Values at equal intervals; null: not measured. */
   values: readonly (number | null)[];
-  /** What stands at the bottom and at the top. */
+  /** Values at the bottom and at the top. */
   low: number;
   high: number;
 }
 
-/** A small drawing of the last minutes: the number beside it says what it is. */
+/** Small line of the last minutes. The number beside it says what it shows. */
 export function Sparkline({ values, low, high }: Props) {
   const x = (index: number) => (index * WIDE) / Math.max(1, values.length - 1);
   const y = (value: number) =>

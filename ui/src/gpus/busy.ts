@@ -1,6 +1,7 @@
 import type { Span } from "../api/types";
 
-/** GPUs held on average in each of `bins` equal parts of [from, to), both epoch ms; x is each part's middle in s. */
+/** Return the mean number of GPUs held in each of `bins` equal parts of [from, to). `from` and `to` are in epoch ms.
+ * x is the middle of each part in epoch s. */
 export function busyOverTime(
   spans: readonly Pick<Span, "lanes" | "claimed_at" | "finished_at">[],
   from: number,

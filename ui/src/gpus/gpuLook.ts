@@ -3,7 +3,7 @@ import { size } from "../format/size";
 
 export type GpuKind = "job" | "free" | "foreign" | "fault" | "away";
 
-/** How a GPU is shown, and what is said of it. */
+/** Return the style and description of a GPU. */
 export function lookOf(
   gpu: Gpu,
   host: Pick<Host, "reachable" | "state">,
@@ -30,14 +30,15 @@ export function lookOf(
   return is("free", "free");
 }
 
-/** What an operator has closed a GPU by. */
+/** Return how an operator closed a GPU. */
 export const closedBy = (gpu: Pick<Gpu, "drain_until">) =>
   gpu.drain_until === null ? "cordoned" : "draining";
 
-/** What a GPU's square is filled by. */
+/** Measurement that fills a GPU's square. */
 export type Measure = "busy" | "memory" | "power";
 
-/** How far it is filled, in per cent: wholly where nothing was measured. `mostW`: watts of the GPU that draws most. */
+/** Return the fill of a square in percent, 100 if nothing was measured. `mostW` is the highest power draw of a GPU
+ * in watts. */
 export function fillOf(gpu: Gpu, measure: Measure, mostW: number): number {
   const { reading, utilization, memory_bytes } = gpu;
   if (measure === "busy") return utilization ?? 100;
@@ -51,7 +52,7 @@ const share = (part: number | null | undefined, whole: number) =>
 export const mostWatts = (hosts: readonly Pick<Host, "gpus">[]) =>
   hosts.reduce((most, host) => host.gpus.reduce((m, gpu) => Math.max(m, gpu.reading?.power_w ?? 0), most), 0);
 
-/** GPUs that stand beside each other and have the same jobs, on lines of `line` GPUs. */
+/** Group adjacent GPUs with the same jobs, on lines of `line` GPUs. */
 export function runsOf(gpus: readonly Gpu[], line: number): Gpu[][] {
   const runs: Gpu[][] = [];
   for (const [at, gpu] of gpus.entries()) {

@@ -1,8 +1,8 @@
 import type { Gpu } from "../api/types";
 
-/** A PCI bus id with four digits of the domain, as `lspci -D` writes it. */
+/** Shorten the domain of a PCI bus id to four digits, as in `lspci -D`. */
 export const shortBusId = (pci: string) => pci.replace(/^0000(?=[0-9A-F]{4}:)/i, "");
 
-/** Where a GPU is in its machine: "0000:3B:00.0, NUMA 1"; empty where that is not known. */
+/** Return the place of a GPU in its machine: "0000:3B:00.0, NUMA 1"; empty if unknown. */
 export const placeOf = (gpu: Pick<Gpu, "pci" | "numa">) =>
   [shortBusId(gpu.pci), gpu.numa !== null && `NUMA ${gpu.numa}`].filter(Boolean).join(", ");

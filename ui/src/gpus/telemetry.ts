@@ -1,7 +1,7 @@
 import type { Telemetry } from "../api/types";
 import { columnsWithGaps } from "../chart/gaps";
 
-/** What is measured; `unit` in what the service tells, `format` of what is drawn. */
+/** Measured GPU metrics. `unit` divides the service's values, `format` formats the drawn ones. */
 export const METRICS = {
   utilization: { title: "Utilisation", unit: 1, format: (value: number) => `${Math.round(value)}%` },
   memory_bytes: {
@@ -15,7 +15,7 @@ export const METRICS = {
 
 export type Metric = keyof typeof METRICS;
 
-/** More lines than these can't be told apart: then the mean stands for them, with the lowest and the highest. */
+/** Maximum lines in a chart. More can't be told apart, so mean, lowest and highest replace them. */
 export const MOST_LINES = 8;
 const SECONDS_A_POINT = 5;
 
@@ -25,13 +25,13 @@ export interface Lines {
   data: [number[], ...(number | null)[][]];
 }
 
-/** What was measured of one thing: [epoch seconds, values...]. */
+/** Measurements of one thing: [epoch seconds, values...]. */
 export interface Measured {
   name: string;
   points: readonly (readonly (number | null)[])[];
 }
 
-/** One metric of several GPUs over time, on one axis. Empty if nothing was measured. */
+/** Return one metric of several GPUs on one time axis. Empty if nothing was measured. */
 export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s">, metric: Metric): Lines {
   const several = new Set(telemetry.gpus.map((gpu) => gpu.host)).size > 1;
   const named = telemetry.gpus.map(({ index, host, points }) => ({
@@ -42,8 +42,8 @@ export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s"
   return overlaid(named, column, METRICS[metric].unit, telemetry.step_s);
 }
 
-/** One column of several things on one axis: hosts do not tell at the same moments, so their points are averaged over
- * equal steps. */
+/** Return one column of several measurements on one time axis. Hosts report at different moments, so points are
+ * averaged over equal steps. */
 export function overlaid(measured: readonly Measured[], column: number, unit: number, stepS: number): Lines {
   const step = Math.max(SECONDS_A_POINT, stepS);
   const sums = new Map<number, { sum: number[]; count: number[] }>();
@@ -79,8 +79,8 @@ export function overlaid(measured: readonly Measured[], column: number, unit: nu
   return { names: ["mean", "lowest", "highest"], data: columnsWithGaps(together, longest, 3) };
 }
 
-/** One metric of one GPU in `bins` equal parts of the time up to `until` (epoch s): the mean of each, null where nothing
- * was measured. */
+/** Return the means of one GPU's metric in `bins` equal parts of the last `seconds`. The time ends at `until` (epoch
+ * s). Parts without measurements are null. */
 export function binned(
   telemetry: Pick<Telemetry, "gpus" | "metrics">,
   gpu: number,
@@ -93,7 +93,7 @@ export function binned(
   return binnedPoints(points, telemetry.metrics.indexOf(metric) + 1, until, seconds, bins);
 }
 
-/** One column of points in `bins` equal parts of the time up to `until`, as `binned`. */
+/** Return the means of one column of points, as `binned` does. */
 export function binnedPoints(
   points: Measured["points"],
   column: number,

@@ -1,6 +1,6 @@
 import type { Host } from "../api/types";
 
-/** How many healthy GPUs of each type the hosts have. */
+/** Return the number of healthy GPUs of each type. */
 export function gpuTypes(hosts: readonly Host[]): Map<string, number> {
   const found = new Map<string, number>();
   for (const { gpus } of hosts)

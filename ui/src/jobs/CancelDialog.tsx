@@ -10,7 +10,7 @@ const NAMED = 6;
 
 interface Props {
   jobs: Pick<Job, "id" | "name" | "state">[];
-  /** How many more were chosen that one may not cancel. */
+  /** Number of other chosen jobs that the user may not cancel. */
   others?: number;
   opened: boolean;
   onClose: () => void;

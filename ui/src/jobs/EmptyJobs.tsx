@@ -4,7 +4,7 @@ import { useWhyNot } from "../may/useMay";
 import { CopyButton } from "../shell/CopyButton";
 import classes from "./EmptyJobs.module.css";
 
-/** How to submit the first job, for a service that has none yet. */
+/** Instructions for submitting the first job to an empty service. */
 export function EmptyJobs() {
   const whyNot = useWhyNot("submit");
   const curl = `curl ${window.location.origin}/api/v1/jobs -H 'Content-Type: application/json' -d '{

@@ -2,18 +2,18 @@ import type { Eta } from "../api/types";
 import { duration, relative, utc, when } from "../format/time";
 import { useNow } from "../format/useNow";
 
-/** "in 9 m" stays on one line. */
+/** Style that keeps "in 9 m" on one line. */
 const WHOLE = { whiteSpace: "nowrap" } as const;
 
-/** Of a job for which `neverRuns`. */
+/** Sentence for a job for which `neverRuns` is true. */
 export const CANT_RUN = "It can't run as the cluster and the quotas stand.";
 
-/** Whether no end of other jobs lets it start. */
+/** Whether a job can't start even after other jobs end. */
 export function neverRuns(eta: Eta | null): boolean {
   return eta !== null && !(eta.start || eta.end || eta.not_before || eta.awaits_image);
 }
 
-/** When a job that waits is expected to start; nothing where that is not known. */
+/** Predicted start of a waiting job; nothing if unknown. */
 export function Starts({ eta }: { eta: Eta | null }) {
   const now = useNow();
   if (!eta?.start) return null;
@@ -30,7 +30,7 @@ const BASIS = {
   guess: "a guess: it reports no progress, and no job of its family has ended",
 };
 
-/** When a job is expected to end, between which bounds, and on what that rests. */
+/** Predicted end of a job, its bounds, and the basis of the prediction. */
 export function Ends({ eta }: { eta: Eta }) {
   const now = useNow();
   if (eta.awaits_image) {
@@ -51,14 +51,14 @@ export function Ends({ eta }: { eta: Eta }) {
   );
 }
 
-/** When a job that holds GPUs should end, in a list: never as if it were known. */
+/** Return the predicted end of a job that holds GPUs, for a list. The words never present it as certain. */
 export function expectedEnd(eta: Pick<Eta, "end" | "basis">, now: number): string {
   if (!eta.end) return "";
   const at = `end about ${when(eta.end, now)}`;
   return eta.basis === "guess" ? `may ${at}, a guess` : `expected to ${at}`;
 }
 
-/** "now", "in 5 m": one unit, since no prediction is good to two. */
+/** Format the time left: "now", "in 5 m". One unit, because no prediction is precise to two. */
 function until(iso: string, now: number): string {
   const at = Date.parse(iso);
   return at - now < 10_000 ? "now" : relative(at, now);

@@ -5,20 +5,20 @@ import { jobNameQuery } from "../api/queries";
 import { plainSentence } from "../format/number";
 import { partsOf } from "./sentence";
 
-/** A sentence of the service: numbers for people, and each job by its name, with a link. */
+/** Sentence of the service, with numbers for people and links named after jobs. */
 export function Sentence({ text }: { text: string }) {
   return partsOf(plainSentence(text)).map((part, index) =>
     index % 2 === 1 ? (
-      // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text, which never move.
+      // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text never move.
       <JobName key={index} id={part} />
     ) : (
-      // biome-ignore lint/suspicious/noArrayIndexKey: likewise.
+      // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text never move.
       <Fragment key={index}>{part}</Fragment>
     ),
   );
 }
 
-/** Its id until its name is known, and for a job that was deleted. */
+/** Link to a job. It shows the id until the name is known, and for a deleted job. */
 function JobName({ id }: { id: string }) {
   const { data: name, error } = useQuery(jobNameQuery(id));
   if (error) return <span className="mono">{id}</span>;

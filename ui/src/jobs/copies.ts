@@ -1,12 +1,12 @@
 import type { JobBody } from "../api/commands";
 
-/** The same submission for a terminal. */
+/** Return a submission as a curl command. */
 export function asCurl(body: JobBody, origin: string): string {
   const json = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`);
   return `curl ${origin}/api/v1/jobs -H 'Content-Type: application/json' -d '${json}'`;
 }
 
-/** For Schedulearn's own command, which reads a job as JSON. */
+/** Return a submission for the `schedulearn` command, which reads a job as JSON. */
 export function asCommand(body: JobBody, origin: string): string {
   return `SCHEDULEARN_URL=${origin} schedulearn submit - <<'JSON'\n${JSON.stringify(body, null, 2)}\nJSON`;
 }
@@ -21,7 +21,7 @@ export function asPython(body: JobBody, origin: string): string {
   ].join("\n");
 }
 
-/** A value of JSON as Python writes it. */
+/** Return a JSON value as a Python literal. */
 function literal(value: unknown, indent: string): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";

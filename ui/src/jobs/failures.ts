@@ -1,6 +1,6 @@
 import type { Job } from "../api/types";
 
-/** What an exit code means, where it is no number of the program's own. */
+/** Meanings of exit codes that are not the program's own. */
 const CODES: Record<number, string> = {
   126: "the command can't be executed",
   127: "there is no such command",
@@ -15,7 +15,7 @@ export function exitMeaning(code: number): string {
   return code in CODES ? `exit ${code}: ${CODES[code]}` : `exit ${code}`;
 }
 
-/** "daphne GPU 3, 4; echo GPU 0". */
+/** Format the places of GPUs: "daphne GPU 3, 4; echo GPU 0". */
 export function placesOf(gpus: NonNullable<Job["failure"]>["gpus"]): string {
   const hosts = new Map<string, number[]>();
   for (const { host, index } of gpus) hosts.set(host, [...(hosts.get(host) ?? []), index]);
@@ -24,10 +24,10 @@ export function placesOf(gpus: NonNullable<Job["failure"]>["gpus"]): string {
     .join("; ");
 }
 
-/** States whose sentence says no more than their name. */
+/** States whose message says no more than their name. */
 const PLAIN = ["running", "succeeded", "cancelled"];
 
-/** Why a job is in its state, in one line; empty where there is nothing to tell. */
+/** Return why a job is in its state, in one line; empty without a reason. */
 export function whyOf(job: Pick<Job, "state" | "message" | "pull_percent" | "failure">): string {
   if (PLAIN.includes(job.state)) return "";
   const code = job.failure?.exit_code;

@@ -4,7 +4,7 @@ import { GROUPS, isGroup, type JobGroup } from "./states";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** When a job ended, as people ask for it; jobs that have not ended are of today. */
+/** Filters by end time. Unfinished jobs count as today's. */
 export const ENDED = {
   "1h": "in the last hour",
   "24h": "in the last 24 h",
@@ -16,7 +16,7 @@ export const ENDED = {
 export type Ended = keyof typeof ENDED;
 const SPANS: Partial<Record<Ended, number>> = { "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS };
 
-/** What a list of jobs is narrowed to and sorted by: what the address says. */
+/** Filter and order of a list of jobs, as in the address. */
 export interface JobsChoice {
   group: JobGroup;
   text: string;
@@ -27,7 +27,7 @@ export interface JobsChoice {
   sort: JobSort | "";
 }
 
-/** What is asked of the service for it. */
+/** Filter as the service expects it. */
 export interface JobsFilter extends Omit<JobsChoice, "group" | "ended"> {
   states: JobState[];
   /** Epoch ms. */
@@ -42,8 +42,12 @@ const isEnded = (name: string | null): name is Ended => name !== null && Object.
 const isSort = (name: string): name is JobSort =>
   (COLUMNS as readonly string[]).includes(name.replace(/^-/, ""));
 
-/** `who`: who asks. Users see their own jobs unless the address says whose: those who run the service, and those who
- * only look, have none of their own to look for. An address with `user=` is of everybody's. */
+/**
+ * Read the filter from the address. `who` is the current user.
+ *
+ * Users see their own jobs unless the address names another user. Admins and viewers have no jobs of their own to look
+ * for. An address with an empty `user=` shows everybody's jobs.
+ */
 export function choiceOf(address: URLSearchParams, who?: Pick<WhoAmI, "name" | "role">): JobsChoice {
   const own = who?.role === "user" ? who.name : "";
   const show = address.get("show");
@@ -60,7 +64,7 @@ export function choiceOf(address: URLSearchParams, who?: Pick<WhoAmI, "name" | "
   };
 }
 
-/** `now`: in whole minutes, so that the same question is not another one each second. */
+/** Return the service's filter. `now` is in whole minutes, so that the query key stays the same within a minute. */
 export function filterOf({ group, ended, ...rest }: JobsChoice, now: number): JobsFilter {
   const today = new Date(now).setHours(0, 0, 0, 0);
   const yesterday = new Date(today - HOUR_MS).setHours(0, 0, 0, 0); // days have 23 to 25 hours
@@ -73,7 +77,7 @@ export function filterOf({ group, ended, ...rest }: JobsChoice, now: number): Jo
   };
 }
 
-/** What a click on a column's name makes of the order: its usual one, the other one, then none. */
+/** Return the order after a click on a column's name. It is the column's usual order, then the reverse, then none. */
 export function nextSort(column: SortColumn, now: JobSort | ""): JobSort | "" {
   const usual: JobSort = ["started", "finished", "duration", "gpus"].includes(column) ? `-${column}` : column;
   const other: JobSort = usual === column ? `-${column}` : column;

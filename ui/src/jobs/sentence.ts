@@ -1,7 +1,7 @@
-/** The id of a job in a sentence: ten characters after a word that says what they are. */
+/** Job id in a sentence: ten characters after a word that announces it. */
 const ID = /(\b(?:[Jj]ob|behind|than|up|when|for) )(\d[0-9a-hjkmnp-tv-z]{9})(?![\w-])/;
 
-/** A sentence of the service, cut where it names jobs: text and ids by turns, text first. */
+/** Split a sentence of the service at job ids. Text and ids alternate, text first. */
 export function partsOf(text: string): string[] {
   const parts: string[] = [];
   let rest = text;
@@ -13,7 +13,7 @@ export function partsOf(text: string): string[] {
   return [...parts, rest];
 }
 
-/** A sentence as plain text, with the names of the jobs that are known. */
+/** Replace known job ids in a sentence by names, as plain text. */
 export function withNames(text: string, names: Record<string, string>): string {
   return partsOf(text)
     .map((part, index) => (index % 2 === 1 ? (names[part] ?? part) : part))

@@ -3,7 +3,7 @@ import type { IconName } from "../shell/Icon";
 
 interface Look {
   icon: IconName;
-  /** Which colours; states of one tone differ by icon and word. */
+  /** Colour group. States of the same tone differ by icon and word. */
   tone: "wait" | "move" | "run" | "good" | "bad" | "off";
 }
 
@@ -20,7 +20,7 @@ export const LOOKS: Record<JobState, Look> = {
   timeout: { icon: "clock", tone: "bad" },
 };
 
-/** What people filter by. */
+/** Groups of states to filter by. */
 export const GROUPS = {
   all: { name: "All", states: [] },
   waiting: { name: "Waiting", states: ["queued", "pulling"] },
@@ -39,10 +39,10 @@ const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled", "timeout
 
 export const isOver = (state: JobState) => ENDED.includes(state);
 
-/** Whether cancelling would still change anything. */
+/** Whether cancelling still has an effect. */
 export const canCancel = (state: JobState) => !isOver(state) && state !== "stopping";
 
-/** Jobs of a group, from the counts by state. */
+/** Return the number of jobs in a group, from the counts by state. */
 export function groupCount(group: JobGroup, counts: Record<string, number>): number {
   const states: string[] = group === "all" ? Object.keys(counts) : GROUPS[group].states;
   return states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);

@@ -2,7 +2,7 @@ import type { JobBody } from "../api/commands";
 import { JOB_KEYS } from "../api/jobKeys";
 import type { Job } from "../api/types";
 
-/** The form as it is typed: texts, so that what is empty can be told from zero. */
+/** Form values as typed. They are texts, so that empty differs from zero. */
 export interface Values {
   name: string;
   type: string;
@@ -37,7 +37,7 @@ export interface Values {
   env: string;
   labels: string;
   user: string;
-  /** Keys of a job that the form has no field for: they go along as they are. */
+  /** Keys of a job without a form field. They are sent unchanged. */
   more: Omit<JobBody, keyof Values>;
 }
 
@@ -105,10 +105,10 @@ const OPTIONAL_TEXTS = [
   "pull",
   "setup",
 ] as const;
-/** What the service shows in place of a value that may be a secret. */
+/** Replacement in the service's replies for a value that may be a secret. */
 const MASK = "********";
 
-/** Data sets, one a line: NAME, which is then below /data, or NAME=path in the container. */
+/** Parse data sets, one per line: NAME (mounted below /data) or NAME=path in the container. */
 function parseMounts(text: string): Record<string, string> {
   const names = text.split("\n").filter((line) => line.trim() !== "");
   return mountsOf(names.map((line) => line.trim()));
@@ -124,7 +124,7 @@ function mountsOf(value: unknown): Record<string, string> {
   );
 }
 
-/** NAME=value lines as an object; throws an Error that names the first line that is none. */
+/** Parse NAME=value lines into an object. Throw an Error that names the first invalid line. */
 export function parsePairs(text: string): Record<string, string> {
   const pairs: Record<string, string> = {};
   for (const [index, line] of text.split("\n").entries()) {
@@ -136,7 +136,8 @@ export function parsePairs(text: string): Record<string, string> {
   return pairs;
 }
 
-/** What is sent: the five keys always, so that the service can say what is wrong with them; others if they are set. */
+/** Build the request body. It always contains the five required keys, so that the service can validate them. It
+ * contains other keys only if set. */
 export function toBody(values: Values): JobBody {
   const body: JobBody = {
     ...values.more,
@@ -149,13 +150,13 @@ export function toBody(values: Values): JobBody {
   for (const key of OPTIONAL_NUMBERS) {
     if (values[key] !== "") body[key] = Number(values[key]);
   }
-  // Those of which there are only some come from a list, or from JSON that the service checks.
+  // Texts with a fixed set of values come from a list, or from JSON that the service validates.
   const texts: Record<string, unknown> = body;
   for (const key of OPTIONAL_TEXTS) {
     if (values[key]) texts[key] = values[key];
   }
   if (values.elastic) body.elastic = true;
-  // As `schedulearn run` does it: code on one GPU needs no launcher.
+  // As in `schedulearn run`, code on one GPU needs no launcher.
   if (!values.launcher && values.more.code && !values.elastic && Number(values.required_gpus) <= 1)
     body.launcher = "none";
   if (values.deadline) body.deadline = new Date(values.deadline).toISOString();
@@ -165,19 +166,19 @@ export function toBody(values: Values): JobBody {
   return body;
 }
 
-/** The digest of the code that a job runs; empty: it brings none, or names a git repository. */
+/** Return the digest of a job's code; empty: no code, or a git repository. */
 export function digestOf(values: Pick<Values, "more">): string {
   const { code } = values.more;
   if (typeof code === "string") return code;
   return code && "digest" in code && typeof code.digest === "string" ? code.digest : "";
 }
 
-/** The names of the variables whose values are hidden. */
+/** Return the names of variables with masked values. */
 export function hiddenIn(env: Record<string, unknown> = {}): string[] {
   return Object.keys(env).filter((name) => env[name] === MASK);
 }
 
-/** A job as it was asked for; the service knows the values that it hides, and takes them from this job. */
+/** Return the specification of a job. Masked values stay masked: the service takes them from this job. */
 export function specOf(job: Job): JobBody {
   const more = JOB_KEYS.filter((key) => isMore(key) && isGiven(job[key])).map((key) => [key, job[key]]);
   return {
@@ -218,7 +219,7 @@ export function specOf(job: Job): JobBody {
   };
 }
 
-/** A job's JSON as the form; throws an Error with a sentence if it is none or has a key that no job has. */
+/** Parse a job's JSON into form values. Throw an Error with a sentence if it is invalid or has an unknown key. */
 export function fromJson(text: string): Values {
   let body: unknown;
   try {
@@ -236,7 +237,7 @@ export function fromJson(text: string): Values {
   return fromBody(body as JobBody);
 }
 
-/** What would be sent as the form that sends it. */
+/** Return the form values for a request body. */
 export function fromBody(body: JobBody): Values {
   const values: Record<string, unknown> = { ...EMPTY };
   const more: Record<string, unknown> = {};
@@ -263,7 +264,7 @@ const linesOf = (pairs: Record<string, string>) =>
 
 const SIZES = ["shm_size", "memory", "gpu_memory"];
 
-/** A moment as a field of date and time takes it: local, to the minute. */
+/** Format a time for a date and time field: local, to the minute. */
 function localTime(iso: string): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return "";

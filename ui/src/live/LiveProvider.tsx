@@ -11,7 +11,7 @@ const HISTORY_MS = 5_000;
 const SETTLE_MS = 2_000;
 const Live = createContext<LiveState>("connecting");
 
-/** Follows the service's events and has whatever they touch fetched again. */
+/** Follow the service's events, and refetch the data that they make stale. */
 export function LiveProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [state, setState] = useState<LiveState>("connecting");
@@ -37,8 +37,8 @@ export function LiveProvider({ children }: { children: ReactNode }) {
       },
       onState: setState,
       onOpen: () => {
-        // What was fetched before the stream was up may have missed an event, unless the stream begins before it. The
-        // first time that is what the page has just begun with: it is drawn before it is asked for again.
+        // Data fetched before the stream opened may miss an event, unless the stream begins before it. On the first
+        // connection this is all the data that the page just began to load. It is drawn before it is fetched again.
         clearTimeout(settling);
         if (!opened && from !== null) {
           opened = true;
@@ -50,7 +50,7 @@ export function LiveProvider({ children }: { children: ReactNode }) {
         );
         opened = true;
       },
-      // An event stream can't tell 401 from 502; a query can, and then asks for the token.
+      // An event stream can't distinguish 401 from 502. A query can, and it then asks for the token.
       onRefused: () => collector.add([[keys.policy]]),
     });
     stream.start();

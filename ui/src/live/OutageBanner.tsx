@@ -7,7 +7,7 @@ import { useNow } from "../format/useNow";
 import { Icon } from "../shell/Icon";
 import classes from "./OutageBanner.module.css";
 
-/** Tells once, for the whole page, that what it shows is old. */
+/** Banner for the whole page, shown while its data is outdated. */
 export function OutageBanner({ outage }: { outage: Outage }) {
   const now = useNow();
   const left = outage.retryAt === null ? 0 : Math.ceil((outage.retryAt - now) / 1000);
@@ -17,7 +17,7 @@ export function OutageBanner({ outage }: { outage: Outage }) {
         <Icon name="alert" size={14} />
         <span className={classes.text}>
           <span role="status">No connection since {when(outage.since, now, true)}</span>
-          {/* Each second: not to be read out. */}
+          {/* It changes every second, so screen readers skip it. */}
           <span aria-hidden>, {left > 0 ? `retrying in ${left} s` : "retrying now"}</span>
         </span>
         <button type="button" className={classes.now} onClick={connection.retryNow}>
@@ -28,7 +28,7 @@ export function OutageBanner({ outage }: { outage: Outage }) {
   );
 }
 
-/** Tells on every screen that nothing more is taken, and who can do something about it. */
+/** Banner on every screen for a full disk. It says what is refused and who can fix it. */
 export function DiskBanner() {
   const { data } = useQuery({ ...clusterQuery, refetchInterval: 60_000 });
   if (!data?.disk_low) return null;

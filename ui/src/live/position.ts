@@ -5,17 +5,17 @@ declare global {
   }
 }
 
-/** It was asked for before the page's code, and is small: as a rule it is there. */
+/** Maximum wait. The request starts before the page's code and is small, so it has usually finished. */
 const PATIENCE_MS = 2_000;
 
 let found: string | null = null;
 
-/** To be called before anything is read of the service: only a newest event that was known before tells all changes of
- * what is read after it. */
+/** Read the position of the newest event. Call this before any other read. Only from a position that was known
+ * before a read do later events cover all changes to that read. */
 export async function takePosition() {
   const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), PATIENCE_MS));
   found = await Promise.race([window.newestEvent ?? null, late]);
 }
 
-/** The id of the event from which on the page listens; null: it was not known in time. */
+/** Return the id of the event after which the page listens; null: not known in time. */
 export const position = () => found;

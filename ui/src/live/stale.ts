@@ -3,7 +3,7 @@ import type { ServiceEvent } from "../api/types";
 
 export type QueryKey = readonly string[];
 
-/** The queries whose data an event makes stale. */
+/** Return the keys of queries that an event makes stale. */
 export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
   const found: QueryKey[] = [];
   if (event.job_id) {
@@ -23,16 +23,15 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
   return found;
 }
 
-/** The same for what is large or summed up over everything, and need not be fetched anew at every event. */
+/** Return the keys of stale queries that need no refetch at every event. Their data is large, or aggregated over
+ * everything. */
 export function slowlyStaleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
   const history: QueryKey[] = event.job_id ? [[keys.timeline], [keys.usage], [keys.sweeps]] : [];
   return [...history, [keys.events]];
 }
 
-/**
- * Collects keys and hands each over at most once an interval: the first at once, the rest at its end. A thousand jobs
- * that end in one second cost one refetch, not a thousand.
- */
+/** Collector of query keys that delivers them at most once per interval. The first keys are delivered at once, the
+ * others at the end of the interval. A thousand jobs that end in one second cost one refetch, not a thousand. */
 export class Collector {
   readonly #deliver: (keys: QueryKey[]) => void;
   readonly #intervalMs: number;

@@ -3,16 +3,16 @@ import { connection } from "../api/service";
 export type LiveState = "connecting" | "live" | "reconnecting" | "stale";
 
 export interface StreamOptions {
-  /** Where to listen; `position` is the id of the last event seen, null before the first. */
+  /** URL of the stream. `position` is the id of the last event seen, null before the first. */
   url: (position: string | null) => string;
-  /** What to do with the data of each kind of event ("message" is the one without a name). */
-  /** The id of the event after which to begin; null: with those to come. */
+  /** Id of the event after which to begin; null: only future events. */
   from?: string | null;
+  /** Handlers of the data by kind of event. Events without a name are of kind "message". */
   on: Record<string, (data: string) => void>;
   onState?: (state: LiveState) => void;
-  /** The stream is up, for the first time or again. */
+  /** The stream is open, for the first time or again. */
   onOpen?: () => void;
-  /** The service refused the stream: maybe it wants its token. */
+  /** The service refused the stream, perhaps because it requires a token. */
   onRefused?: () => void;
 }
 
@@ -22,10 +22,13 @@ const LAST_RETRY_MS = 15_000;
 const HIDDEN_MS = 5_000;
 
 /**
- * An EventSource that does not give up. The browser's own stays closed after an HTTP error, which is what a restarting
- * proxy answers with, and else tries at times of its own; this one comes back from its last position as soon as the
- * service can be reached. A page that nobody looks at has no connection, or lets go of it: over HTTP/1.1 a browser
- * has six for one origin, for all tabs together.
+ * EventSource that never gives up.
+ *
+ * The browser's EventSource stays closed after an HTTP error, which a restarting proxy sends. Otherwise it retries at
+ * times of its own. This one resumes from its last position as soon as the service is reachable.
+ *
+ * A hidden page opens no connection, or closes it. Over HTTP/1.1 a browser has six connections per origin, for all tabs
+ * together.
  */
 export class Stream {
   readonly #options: StreamOptions;
@@ -55,7 +58,7 @@ export class Stream {
     this.#disconnect();
   }
 
-  /** Connects again from the last position, a while after the service can be reached. */
+  /** Reconnect from the last position, a while after the service is reachable. */
   reconnectSoon() {
     this.#disconnect();
     const waiting = new AbortController();
@@ -65,7 +68,7 @@ export class Stream {
         this.#retry = window.setTimeout(() => this.#connect(), this.#retryMs);
         this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
       },
-      () => {}, // nobody waits any more
+      () => {}, // no caller waits any more
     );
   }
 
@@ -85,7 +88,7 @@ export class Stream {
       if (this.#stale === undefined) this.#options.onState?.("reconnecting");
       this.#expectSoon();
       if (source.readyState === EventSource.CLOSED) this.#options.onRefused?.();
-      connection.failed(); // perhaps: the connection finds out
+      connection.failed(); // perhaps an outage: the connection's probe finds out
       this.reconnectSoon();
     };
     for (const [kind, handle] of Object.entries(this.#options.on)) {

@@ -2,10 +2,10 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import type { Outage } from "../api/connection";
 import { connection } from "../api/service";
 
-/** A request that is cut off and made again is no outage. */
+/** Minimum outage to report. A request that breaks off and is retried is not an outage. */
 const BRIEF_MS = 1_000;
 
-/** The outage that there is, once it has lasted a moment; else null. */
+/** Return the present outage once it has lasted `BRIEF_MS`, else null. */
 export function useOutage(): Outage | null {
   const outage = useSyncExternalStore(connection.subscribe, connection.outage);
   const [lasting, setLasting] = useState<number | null>(null);

@@ -5,7 +5,7 @@ import { dayOf, when } from "../format/time";
 import classes from "./LogView.module.css";
 import type { Divider } from "./times";
 
-/** What stands between the lines of two attempts, or of two days. */
+/** Divider between the lines of two attempts, or of two days. */
 export function Divided({ divider, tasks }: { divider: Divider; tasks: readonly Task[] }) {
   return (
     <span className={classes.divider} data-testid="log-divider" data-kind={divider.kind}>
@@ -14,7 +14,7 @@ export function Divided({ divider, tasks }: { divider: Divider; tasks: readonly 
   );
 }
 
-/** "Attempt 2, 19 Nov 14:02, 4 GPUs on daphne" */
+/** Name an attempt: "Attempt 2, 19 Nov 14:02, 4 GPUs on daphne". */
 function nameOf({ attempt, rank, second }: Divider, tasks: readonly Task[]): string {
   const together = tasks.filter((task) => task.attempt === attempt);
   const task = together.find((one) => one.rank === rank);

@@ -1,10 +1,10 @@
 import classes from "./LogView.module.css";
 import type { Layout } from "./layout";
 
-/** More can't be told apart. */
+/** Maximum ticks. More can't be told apart. */
 const MOST = 120;
 
-/** Where in the log its errors are, beside the scroll bar. Decoration: the button of errors leads to each. */
+/** Ticks beside the scroll bar at the log's errors. They are decoration: the error button leads to each error. */
 export function ErrorTicks({ layout, errors }: { layout: Layout; errors: readonly number[] }) {
   const places = new Set(
     errors.map((number) => Math.floor((MOST * layout.rowOf(number)) / Math.max(1, layout.count))),

@@ -2,63 +2,62 @@ import { PLAIN, type Style, styleAfter } from "./ansi";
 import { isOdd, show } from "./terminal";
 import { type Divider, LineTimes, otherDay } from "./times";
 
-/** Lines kept for the screen; whoever needs more downloads the log. */
+/** Maximum lines kept for the screen. The download has all of them. */
 export const MAX_LINES = 1_000_000;
-/** A longer line is cut into several: browsers stall on lines of megabytes. */
+/** Maximum length of a line. Longer lines are cut, because browsers stall on lines of megabytes. */
 export const MAX_LINE = 4_000;
-/** A million strings would keep the garbage collector busy for longer than a frame; some thousand do not. */
+/** Characters per chunk. A million strings would occupy the garbage collector for longer than a frame. Some thousand
+ * do not. */
 const CHUNK = 64 * 1024;
 
-/** Complete lines, together in one text. */
+/** Complete lines, stored in one text. */
 export interface Chunk {
-  /** Number of its first line, counted from the first that there ever was. */
+  /** Number of its first line, counted from the first line ever. */
   readonly first: number;
   text: string;
-  /** Where its lines begin; each ends with a newline, or where the next begins if it was cut. */
+  /** Offset of each line. A line ends with a newline, or, if it was cut, where the next one begins. */
   readonly starts: number[];
-  /** By line, the worker that wrote it; -1: it does not say. Absent where none says it. */
+  /** Rank of the worker that wrote each line; -1: unknown. Absent if no line names one. */
   ranks?: number[];
-  /** The lines that have colours, with their sequences, and where in it those of each line begin. */
+  /** Styled lines with their escape sequences, and the offset of each line. */
   styled?: { text: string; starts: number[] };
 }
 
-/** Who wrote a piece, and which line of it when; `LogText` of the service. */
+/** Attempt and rank that wrote a piece, and the times of its lines. `LogText` of the service. */
 export interface Origin {
   attempt: number;
   rank: number;
   times: readonly (readonly [line: number, second: number])[];
 }
 
-/** A line as it is shown. */
+/** Line as shown. */
 export interface Line {
   text: string;
-  /** The text with its colours as a terminal gets them; empty where it has none. */
+  /** Text with its colour sequences, as a terminal gets them; empty without colours. */
   styled: string;
-  /** -1: not known. */
+  /** -1: unknown. */
   rank: number;
-  /** When it was begun, in seconds since the epoch; 0: not known. */
+  /** Time when the line began, in seconds since the epoch; 0: unknown. */
   second: number;
 }
 
-/**
- * A log as lines, fed by pieces that end anywhere. Subscribers hear of it at most once in `notifyMs`, however fast the
- * pieces come. Lines are numbered from the first that there ever was.
- */
+/** Log as numbered lines, fed with pieces that end anywhere. Subscribers are notified at most once per `notifyMs`,
+ * however fast the pieces arrive. Line numbers count from the first line ever. */
 export class LogBuffer {
-  /** Number of the first line that is still kept. */
+  /** Number of the first line still kept. */
   dropped = 0;
   ended = false;
   /** Number of the first line that may still change. */
   complete = 0;
-  /** Whether any line says which worker wrote it. */
+  /** Whether any line names the worker that wrote it. */
   hasRanks = false;
-  /** In the order of their lines. */
+  /** Dividers in the order of their lines. */
   readonly dividers: Divider[] = [];
   readonly #times = new LineTimes();
   readonly #chunks: Chunk[] = [];
   #pending = "";
   #partial = show("");
-  /** How the next line begins. */
+  /** Style at the beginning of the next line. */
   #style: Style = PLAIN;
   #second = 0;
   #version = 0;
@@ -70,7 +69,7 @@ export class LogBuffer {
     this.#notifyMs = notifyMs;
   }
 
-  /** How many lines are kept. */
+  /** Number of lines kept. */
   get count(): number {
     return this.complete - this.dropped + (this.#partial.text === "" ? 0 : 1);
   }
@@ -80,14 +79,14 @@ export class LogBuffer {
     return this.#times.known;
   }
 
-  /** The text of a line by its number; empty for one that is not kept. */
+  /** Return the text of a line; empty for a line no longer kept. */
   line(number: number): string {
     if (number >= this.complete) return number === this.complete ? this.#partial.text : "";
     const chunk = this.chunkOf(number);
     return chunk ? slice(chunk, number - chunk.first) : "";
   }
 
-  /** All that is known of a line. */
+  /** Return everything known about a line. */
   whole(number: number): Line {
     const second = this.#times.of(number);
     if (number === this.complete) return { ...this.#partial, second };
@@ -102,7 +101,7 @@ export class LogBuffer {
     };
   }
 
-  /** Where a complete line is kept. */
+  /** Return the chunk of a complete line. */
   chunkOf(number: number): Chunk | undefined {
     let low = 0;
     let high = this.#chunks.length - 1;
@@ -145,10 +144,10 @@ export class LogBuffer {
     return () => this.#listeners.delete(listener);
   };
 
-  /** Changes whenever subscribers are told. */
+  /** Version of the content. It changes at every notification of subscribers. */
   version = () => this.#version;
 
-  /** Another container begins with a line of its own, whatever the one before it left. */
+  /** Begin another container's output. It starts a new line, even if the last container left one unfinished. */
   #begin({ attempt, rank }: Origin) {
     const last = this.dividers.findLast((divider) => divider.kind === "attempt");
     if (attempt === 0 || (last?.attempt === attempt && last.rank === rank)) return;
@@ -159,7 +158,7 @@ export class LogBuffer {
     this.dividers.push({ line: this.complete, kind: "attempt", attempt, rank, second: 0 });
   }
 
-  /** That lines from this one on were begun then. */
+  /** Record the time when the lines from this one on began. */
   #note(line: number, second: number) {
     const last = this.dividers.at(-1);
     if (otherDay(this.#second, second) && last) {
@@ -188,7 +187,7 @@ export class LogBuffer {
     this.#pending = text.slice(end);
   }
 
-  /** `raw`: whole lines, each with its newline. */
+  /** Add complete lines. Each line of `raw` ends with a newline. */
   #addLines(raw: string) {
     let chunk = this.#chunks.at(-1);
     if (!chunk || chunk.text.length + raw.length > 2 * CHUNK) {
@@ -207,7 +206,7 @@ export class LogBuffer {
     }
   }
 
-  /** What is particular about the line that is added next. */
+  /** Store the rank and style of the line that is added next. */
   #describe(chunk: Chunk, rank: number, styled: string) {
     const { starts } = chunk;
     if (rank >= 0) {
@@ -236,7 +235,8 @@ export class LogBuffer {
     }
   }
 
-  /** A progress bar rewrites its line for hours, and a broken program writes no newline at all. */
+  /** Shorten the unfinished line. A progress bar rewrites its line for hours, and a broken program never writes a
+   * newline. */
   #shortenPending() {
     const restart = this.#pending.lastIndexOf("\r", this.#pending.length - 2);
     if (restart > 0) {

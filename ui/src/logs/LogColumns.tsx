@@ -7,7 +7,7 @@ import type { Columns } from "./LogLine";
 
 const WIDE = "(min-width: 48em)";
 
-/** The columns before the text as they were chosen, which this browser keeps, and those that there is something in. */
+/** Columns before the text: those chosen (stored in this browser), and those with content. */
 export function useColumns(log: LogBuffer) {
   const [chosen, keep] = useLocalStorage<Partial<Columns>>({
     key: "schedulearn-log-columns",

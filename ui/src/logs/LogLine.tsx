@@ -10,25 +10,25 @@ import { looksOf } from "./looks";
 import type { Range } from "./marks";
 import { segmentsOf } from "./segments";
 
-/** Which columns stand before the text. */
+/** Columns shown before the text. */
 export interface Columns {
   time: boolean;
   rank: boolean;
 }
 
 interface Props extends Columns {
-  /** Counted from 1. */
+  /** Line number, counted from 1. */
   number: number;
   text: string;
   styled: string;
   second: number;
   worker: number;
-  /** Where it matches what is searched for. */
+  /** Matches of the search in this line. */
   ranges: readonly Range[];
   marked: boolean;
 }
 
-/** One line with its number, which is its address, when it was written and by whom, and what was searched for marked. */
+/** Log line with its number (a link to it), time and rank, and search matches marked. */
 export const LogLine = memo(function LogLine(props: Props) {
   const { number, text, styled, ranges, marked, time, second, rank, worker } = props;
   return (
@@ -36,7 +36,7 @@ export const LogLine = memo(function LogLine(props: Props) {
       <a
         className={classes.number}
         href={`#L${number}`}
-        // By keyboard the line that one was led to can be reached: a stop a line would be one too many.
+        // The keyboard reaches the marked line. A tab stop per line would be too many.
         tabIndex={marked ? 0 : -1}
         aria-label={`Line ${number}`}
         title="Copy a link to this line"

@@ -11,29 +11,29 @@ import type { Layout } from "./layout";
 import { ROW_PX, rowsInView, spaceOf } from "./rows";
 
 const SPARE = 15;
-/** Heights of wrapped lines have to be measured, and laid out anew with each line that comes: so many at most. */
+/** Maximum wrapped lines. Their heights must be measured, and laid out again with each new line. */
 export const MOST_WRAPPED = 20_000;
 
 interface Props {
   log: LogBuffer;
   layout: Layout;
   columns: Columns;
-  /** What was searched for. */
+  /** Active search. */
   search: Search | null;
-  /** The number of the line that somebody was led to. */
+  /** Number of the line that a link or search leads to. */
   marked: number | null;
-  /** Changes when somebody is led to that line again. */
+  /** Changes with each new visit to that line. */
   visit: string;
-  /** The containers of the job. */
+  /** Containers of the job. */
   tasks: readonly Task[];
   scroller: RefObject<HTMLDivElement | null>;
   /** Called after the height has changed. */
   onHeight: () => void;
 }
 
-/** What stays the same however rows lie: a row's key, and what it shows. */
+/** Row keys and content, the same for both layouts of rows. */
 function useRows({ log, layout, columns, search, marked, tasks }: Props) {
-  // After all that was drawn has asked where it matches.
+  // Runs after all drawn lines have asked for their matches.
   useEffect(() => search?.viewed());
   const keyOf = (row: number) => {
     const shown = layout.at(row);
@@ -62,7 +62,7 @@ function useRows({ log, layout, columns, search, marked, tasks }: Props) {
 
 const NOWHERE: readonly [] = [];
 
-/** Lines of one height each: where a row lies is a multiplication, however many there are. */
+/** Lines of equal height. A row's position is a multiplication, however many lines there are. */
 export function EvenRows(props: Props) {
   const { layout, scroller, onHeight } = props;
   const { keyOf, draw } = useRows(props);
@@ -79,7 +79,7 @@ export function EvenRows(props: Props) {
     };
   }, [scroller]);
   const { count } = layout;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the number of rows that makes the height.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the height depends on the number of rows.
   useLayoutEffect(onHeight, [count, onHeight]);
   const box = scroller.current;
   const { first, end, offset } = rowsInView(count, box?.scrollTop ?? 0, box?.clientHeight ?? 600, SPARE);
@@ -101,7 +101,7 @@ export function EvenRows(props: Props) {
   );
 }
 
-/** Lines as high as they need, the newest MOST_WRAPPED of them. */
+/** Lines of different heights, at most the newest MOST_WRAPPED. */
 export function WrappedRows(props: Props) {
   const { layout, marked, visit, scroller, onHeight } = props;
   const { keyOf, draw } = useRows(props);
@@ -111,14 +111,14 @@ export function WrappedRows(props: Props) {
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
     overscan: SPARE,
-    // A row is a line, however many the filter leaves: heights measured for one must not be used for another.
+    // The key is the line's, not the index: heights measured for one line must not be used for another.
     getItemKey: (index) => keyOf(left + index),
   });
   const height = rows.getTotalSize();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the height is what has changed.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect runs when the height changes.
   useLayoutEffect(onHeight, [height, onHeight]);
-  // Heights are known of those lines only that were drawn: where the line lies, the list finds out on its way.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only when somebody is led there, not when lines come.
+  // Only lines that were drawn have a known height. The list finds the line's position while scrolling.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only visits scroll to the line, not new lines.
   useEffect(() => {
     if (marked !== null) rows.scrollToIndex(Math.max(0, layout.rowOf(marked) - left), { align: "center" });
   }, [marked, visit]);

@@ -4,10 +4,10 @@ import { type Range, rangesIn } from "./marks";
 
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
-/** The longest pattern that is searched for. */
+/** Maximum length of a search pattern. */
 const LONGEST = 200;
 
-/** What finds a text, or a regular expression, in any case; null: there is nothing to find, or it is no expression. */
+/** Return a case-insensitive RegExp, or null for an empty, too long or invalid query. */
 export function patternOf(query: string, regular: boolean): RegExp | null {
   if (query === "" || query.length > LONGEST) return null;
   try {
@@ -17,29 +17,27 @@ export function patternOf(query: string, regular: boolean): RegExp | null {
   }
 }
 
-/** Levels as loggers write them, and the words that end a training. */
+/** Log levels as loggers write them, and the words that end a training. */
 export const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/gm;
 
 export interface Search {
-  /** Numbers of lines, counted from the first that there ever was; in their order. */
+  /** Numbers of matching lines in order, counted from the first line ever. */
   readonly found: readonly number[];
-  /** Whether it has looked at all lines that are complete. */
+  /** Whether all complete lines were searched. */
   readonly done: boolean;
-  /** Why it was given up. */
+  /** Reason for giving up. */
   readonly problem: "" | "slow" | "failed";
-  /** Where a line matches, as far as that is known yet. */
+  /** Return the matches in a line, as far as known yet. */
   rangesOf(number: number, text: string): readonly Range[];
-  /** Lines were drawn, and their ranges asked for. */
+  /** Report that lines were drawn and asked for their matches. */
   viewed(): void;
 }
 
-/** Lines whose matches are remembered. */
+/** Maximum lines whose matches are cached. */
 const MOST_KNOWN = 5_000;
 
-/**
- * Which lines of a log match. A million lines take longer than a frame may: it looks on piece by
- * piece, and again where it stopped when there are more. A line is looked at once it is complete.
- */
+/** Search for matching lines of a log, done in slices. A million lines take longer than a frame. The search
+ * continues piece by piece, and also when new lines arrive. It searches a line once it is complete. */
 export class LogSearch implements Search {
   readonly problem = "";
   readonly found: number[] = [];
@@ -48,13 +46,13 @@ export class LogSearch implements Search {
   #next = 0;
   readonly #ranges = new Map<number, readonly Range[]>();
 
-  /** `wanted` is global: it is asked for the next match. */
+  /** `wanted` needs the global flag, because it is asked for the next match. */
   constructor(log: LogBuffer, wanted: RegExp) {
     this.#log = log;
     this.#wanted = new RegExp(wanted);
   }
 
-  /** Looks on for `ms` at most; true if it has seen all that there is. */
+  /** Search for at most `ms`. Return true once all lines were searched. */
   advance(ms: number, now: () => number = () => performance.now()): boolean {
     const log = this.#log;
     this.#forget(log.dropped);
@@ -81,9 +79,9 @@ export class LogSearch implements Search {
     return ranges;
   }
 
-  viewed() {} // all is known at once
+  viewed() {} // all matches are known at once
 
-  /** From `#next` to the end of the chunk that it is in. */
+  /** Search from `#next` to the end of its chunk. */
   #lookThroughChunk() {
     const chunk = this.#log.chunkOf(this.#next);
     if (!chunk) return;

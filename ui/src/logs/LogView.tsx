@@ -25,19 +25,19 @@ import { useLogSearch } from "./useLogSearch";
 
 const NEAR_END_PX = 24;
 
-/** A line that is looked for is among the last ones: of a log that failed it is the end that was read. */
+/** Maximum lines searched for `find`, from the end. The reason of a failure was read from the log's end. */
 const LOOKED_THROUGH = 20_000;
 
 interface Props {
   jobId: string;
   running: boolean;
-  /** The containers of the job. */
+  /** Containers of the job. */
   tasks: readonly Task[];
   /** Text of the line to begin at; empty: at the end. */
   find?: string;
-  /** The number of the line to begin at, counted from 1. */
+  /** Number of the line to begin at, counted from 1. */
   line?: number | null;
-  /** Changes when it is asked for again. */
+  /** Changes with each new request to go there. */
   visit?: string;
 }
 
@@ -50,7 +50,7 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
   const last = useRef({ top: 0, height: 0 });
 
   const [regular, setRegular] = useState(false);
-  // The match that somebody went to, among all lines; null: only the matching lines are shown.
+  // Index of the match that the user went to, among all lines; null: only matching lines are shown.
   const [current, setCurrent] = useState<number | null>(null);
   const query = useDeferredValue(search.trim());
   const wanted = useMemo(() => patternOf(query, regular), [query, regular]);
@@ -70,9 +70,9 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
 
   const [marked, setMarked] = useState<number | null>(null);
   const sought = useRef("");
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one object that grows; its version tells.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one growing object; its version changes.
   useEffect(() => {
-    // Not before it is all there: the line may come again, and what comes moves the end away.
+    // Wait until the log is complete: the text may occur again, and new lines move the end.
     if (find === "" || !log.ended || sought.current === `${visit} ${find}`) return;
     const number = lastWith(log, find);
     if (number === null) return;
@@ -81,13 +81,13 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
     setFollowing(false);
     setMarked(number);
   }, [log, version, find, visit]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one object that grows; its version tells.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one growing object; its version changes.
   useEffect(() => {
     if (line === null || sought.current === `${visit} L${line}` || log.dropped + log.count < line) return;
     sought.current = `${visit} L${line}`;
     leadTo(line - 1);
   }, [log, version, line, visit]);
-  // Once the list of all lines is drawn again.
+  // Runs once the list of all lines is drawn again.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another visit goes there again.
   useEffect(() => {
     const box = scroller.current;
@@ -122,10 +122,10 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
     const el = scroller.current;
     if (!el) return;
     const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < NEAR_END_PX;
-    // Going up is the reader's doing, unless the text became shorter under them.
+    // The reader scrolled up, unless the text became shorter.
     const wentUp = el.scrollTop < last.current.top && el.scrollHeight >= last.current.height;
     last.current = { top: el.scrollTop, height: el.scrollHeight };
-    // A line that was sought stays in view: the event may be that of the way to the end, a frame before.
+    // A requested line stays in view: this event may come from scrolling to the end one frame earlier.
     if (atEnd && sought.current === "") setFollowing(true);
     else if (wentUp) setFollowing(false);
   }
@@ -188,7 +188,7 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
           onScroll={onScroll}
           role="log"
           aria-live="off"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
           tabIndex={0}
         >
           {log.dropped > 0 && !only && (
@@ -220,7 +220,7 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
   );
 }
 
-/** The number of the last line that contains this. */
+/** Return the number of the last line that contains the text. */
 function lastWith(log: LogBuffer, text: string): number | null {
   const end = log.dropped + log.count;
   for (let number = end - 1; number >= Math.max(log.dropped, end - LOOKED_THROUGH); number--) {

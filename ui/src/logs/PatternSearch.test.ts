@@ -5,7 +5,7 @@ import { answer, linesThatMatch, type Question, rangesIn } from "./marks";
 import { PatternSearch } from "./PatternSearch";
 import { PatternWorker, type Thread } from "./PatternWorker";
 
-/** A thread that answers as soon as it can, or never. */
+/** Thread that replies as soon as it can, or never. */
 class Answering implements Thread {
   onmessage: ((event: MessageEvent) => void) | null = null;
   onerror: ((event: ErrorEvent) => void) | null = null;

@@ -4,10 +4,10 @@ import { lowerBound } from "./layout";
 import type { Range } from "./marks";
 import { Ended, type PatternWorker, TooSlow } from "./PatternWorker";
 
-/** Lines whose matches are remembered. */
+/** Maximum lines whose matches are cached. */
 const MOST_KNOWN = 5_000;
 
-/** Which lines of a log match a regular expression that somebody typed, asked in a thread of its own. */
+/** Search for a user's regular expression, run in a worker thread. */
 export class PatternSearch implements Search {
   readonly found: number[] = [];
   problem: "" | "slow" | "failed" = "";
@@ -19,10 +19,10 @@ export class PatternSearch implements Search {
   #busy = false;
   #ended = false;
   readonly #ranges = new Map<number, readonly Range[]>();
-  /** Lines in view, about which the worker is asked when it is free. */
+  /** Lines in view to search when the worker is free. */
   readonly #open = new Map<number, string>();
 
-  /** `told` is called after something was found. */
+  /** `told` is called after each new result. */
   constructor(log: LogBuffer, wanted: RegExp, worker: PatternWorker, told: () => void) {
     this.#log = log;
     this.#wanted = wanted;
@@ -30,7 +30,7 @@ export class PatternSearch implements Search {
     this.#told = told;
   }
 
-  /** Looks on until it has seen all that there is. */
+  /** Search until all lines were searched. */
   async look(): Promise<void> {
     this.#ended = false;
     if (this.#busy) return;
@@ -46,7 +46,7 @@ export class PatternSearch implements Search {
     }
   }
 
-  /** What it is at goes on to nobody. */
+  /** Stop the search. The running question gets no answer. */
   end() {
     this.#ended = true;
     if (this.#busy) this.#worker.end();
@@ -67,7 +67,7 @@ export class PatternSearch implements Search {
     if (this.#open.size > 0) this.look();
   }
 
-  /** One question, about what is in view first; false if there is none. */
+  /** Ask the worker one question, about lines in view first. Return false if there is none. */
   async #step(): Promise<boolean> {
     if (this.#open.size > 0) {
       const asked = [...this.#open];

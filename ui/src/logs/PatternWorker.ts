@@ -1,15 +1,15 @@
 import type { Answer, Question } from "./marks";
 
-/** So long an answer may take. One about 128 KiB of lines takes some milliseconds. */
+/** Time limit of an answer. An answer about 128 KiB of lines takes some milliseconds. */
 export const LIMIT_MS = 1_000;
-/** An answer that came while the page was busy is heard before its lateness is. */
+/** Extra time. An answer that arrived while the page was busy is handled before the timeout. */
 const GRACE_MS = 100;
 
 export class TooSlow extends Error {}
-/** Nobody waits for the answer any more. */
+/** No caller waits for the answer any more. */
 export class Ended extends Error {}
 
-/** As much of a `Worker` as is used. */
+/** Used part of the `Worker` interface. */
 export interface Thread {
   onmessage: ((event: MessageEvent) => void) | null;
   onerror: ((event: ErrorEvent) => void) | null;
@@ -20,8 +20,8 @@ export interface Thread {
 const newThread = (): Thread =>
   new Worker(new URL("./pattern.worker.ts", import.meta.url), { type: "module" });
 
-/** A thread that looks for a regular expression, one question at a time. It is ended when an answer takes too long; the
- * next question begins another one. */
+/** Worker thread that runs a regular expression, one question at a time. The thread is stopped when an answer takes
+ * too long. The next question starts another one. */
 export class PatternWorker {
   readonly #make: () => Thread;
   readonly #limitMs: number;
@@ -34,7 +34,7 @@ export class PatternWorker {
     this.#limitMs = limitMs;
   }
 
-  /** Rejects with TooSlow, with Ended, or with what else is wrong. */
+  /** Ask one question. Reject with TooSlow, Ended or another error. */
   ask(question: Question): Promise<Answer> {
     const next = this.#last.then(async () => {
       const thread = this.#thread ?? (await this.#begin());
@@ -44,7 +44,7 @@ export class PatternWorker {
     return next;
   }
 
-  /** Ends the thread, whatever it is at. */
+  /** Stop the thread, whatever it is doing. */
   end() {
     this.#fail(new Ended());
   }
@@ -52,12 +52,12 @@ export class PatternWorker {
   async #begin(): Promise<Thread> {
     const thread = this.#make();
     this.#thread = thread;
-    // Without a limit: a busy machine takes a while to start it.
+    // Starting has no time limit: a busy machine takes a while.
     await this.#hear(thread, () => {}, null);
     return thread;
   }
 
-  /** The next message of the thread. */
+  /** Wait for the next message of the thread. */
   #hear<Message>(thread: Thread, then: () => void, limitMs: number | null): Promise<Message> {
     return new Promise((resolve, reject) => {
       let timer: ReturnType<typeof setTimeout> | undefined;

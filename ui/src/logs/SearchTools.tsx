@@ -11,13 +11,13 @@ const PROBLEMS = {
 interface Props {
   text: string;
   regular: boolean;
-  /** It is no regular expression. */
+  /** The text is not a valid regular expression. */
   wrong: boolean;
-  /** Why the search was given up. */
+  /** Reason why the search gave up. */
   problem: "" | "slow" | "failed";
-  /** How many lines match; null: nothing is searched for. */
+  /** Number of matching lines; null: no search. */
   matches: number | null;
-  /** The match that somebody went to; null: only matching lines are shown. */
+  /** Index of the match that the user went to; null: only matching lines are shown. */
   current: number | null;
   onText: (text: string) => void;
   onRegular: () => void;
@@ -25,7 +25,7 @@ interface Props {
   onOnlyMatches: () => void;
 }
 
-/** The search of a log: it filters while one types; Enter goes from match to match among all lines. */
+/** Search controls of a log. Typing filters the lines. Enter goes from match to match among all lines. */
 export function SearchTools(props: Props) {
   const { text, regular, wrong, problem, matches, current, onText, onRegular, onGo, onOnlyMatches } = props;
   return (

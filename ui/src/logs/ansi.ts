@@ -1,13 +1,14 @@
 /**
- * The part of terminals' escape sequences that gives text its looks (SGR, ECMA-48 8.3.117, with the 256 and 16 million
- * colours that all terminals know). By hand: the libraries at hand make HTML, or choose colours that can't be read on a
- * light ground.
+ * Parser for the escape sequences that style terminal text.
+ *
+ * It covers SGR (ECMA-48 8.3.117), with the 256 and 16 million colours that all terminals support. No library is used:
+ * the available ones produce HTML, or choose colours that can't be read on a light background.
  */
 
-/** Built from its code because a literal control character in a pattern is more often a typo than meant. */
+/** Built from its code, because a literal control character in a pattern is usually a typo. */
 export const ESC = String.fromCharCode(27);
 const SGR = new RegExp(`${ESC}\\[([0-9;:]*)m`, "g");
-/** Every escape sequence: those with parameters, titles and links, and the short ones. */
+/** Any escape sequence: with parameters, for titles and links, or short. */
 const SEQUENCE = new RegExp(
   `${ESC}(?:\\[[0-?]*[ -/]*[@-~]|\\][^${ESC}\\u0007]*(?:\\u0007|${ESC}\\\\)|[@-Z\\\\-_])`,
   "g",
@@ -38,13 +39,13 @@ export const PLAIN: Style = {
   inverse: false,
 };
 
-/** Text from `start` on looks like this, up to the next. */
+/** Style of the text from `start` to the next span. */
 export interface Span {
   start: number;
   style: Style;
 }
 
-/** The first 16 colours, as xterm has them. */
+/** First 16 colours, as in xterm. */
 const BASE = [
   0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd, 0x00cdcd, 0xe5e5e5, 0x7f7f7f, 0xff0000,
   0x00ff00, 0xffff00, 0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff,
@@ -54,7 +55,7 @@ const STEPS = [0, 95, 135, 175, 215, 255] as const;
 const step = (value: number) => STEPS[value % 6] as number;
 const rgb = (r: number, g: number, b: number): Color => (r << 16) | (g << 8) | b;
 
-/** One of the 256 colours; null for another number. */
+/** Return one of the 256 colours; null for any other number. */
 export function indexed(index: number): Color | null {
   if (!(index >= 0 && index <= 255)) return null;
   if (index < 16) return BASE[index] as number;
@@ -82,7 +83,7 @@ const SWITCHES: Record<number, Partial<Style>> = {
   49: { bg: null },
 };
 
-/** What parameters such as "1;38;5;208" make of a style. Those that nobody knows change nothing. */
+/** Apply parameters such as "1;38;5;208" to a style. Unknown ones change nothing. */
 export function restyled(style: Style, parameters: string): Style {
   const given = parameters.split(";");
   let now = style;
@@ -90,17 +91,17 @@ export function restyled(style: Style, parameters: string): Style {
     const parts = (given[at] as string).split(":").map(Number);
     const code = parts[0] as number;
     if (code === 38 || code === 48 || code === 58) {
-      // "38;5;208" goes on in the next parameters, "38:5:208" within its own.
+      // "38;5;208" continues in the next parameters, "38:5:208" within its own.
       const rest = parts.length > 1 ? parts.slice(1) : given.slice(at + 1, at + 5).map(Number);
       if (parts.length === 1) at += rest[0] === 5 ? 2 : rest[0] === 2 ? 4 : 0;
-      // With colons a colour space may stand between.
+      // With colons, a colour space may come in between.
       const color =
         rest[0] === 5
           ? indexed(rest[1] ?? -1)
           : rest[0] === 2
             ? mixed(parts.length > 5 ? rest.slice(-3) : rest.slice(1, 4))
             : null;
-      // 58, the colour of underlines, is read only to know where it ends.
+      // 58, the underline colour, is read only to find where it ends.
       if (color !== null && code !== 58) now = { ...now, [code === 38 ? "fg" : "bg"]: color };
     } else if (code === 4 && parts[1] === 0) {
       now = { ...now, underline: false };
@@ -126,21 +127,21 @@ function based(code: number): Partial<Style> {
   return {};
 }
 
-/** The style after all of a text. */
+/** Return the style after a text. */
 export function styleAfter(style: Style, raw: string): Style {
   let now = style;
   for (const [, parameters = ""] of raw.matchAll(SGR)) now = restyled(now, parameters);
   return now;
 }
 
-/** A text without its escape sequences. */
+/** Return a text without its escape sequences. */
 export const withoutSequences = (raw: string) => (raw.includes(ESC) ? raw.replace(SEQUENCE, "") : raw);
 
-/** A text with those only that `spansOf` reads. */
+/** Return a text with only the escape sequences that `spansOf` reads. */
 export const withoutOthers = (raw: string) =>
   raw.replace(SEQUENCE, (sequence) => (/^.\[[0-9;:]*m$/s.test(sequence) ? sequence : ""));
 
-/** The sequence that makes text look like this; empty for plain text. */
+/** Return the escape sequence that sets a style; empty for plain text. */
 export function sequenceOf(style: Style): string {
   if (style === PLAIN) return "";
   const color = (code: number, value: Color) =>
@@ -158,10 +159,10 @@ export function sequenceOf(style: Style): string {
   return codes.length > 0 ? `${ESC}[${codes.join(";")}m` : "";
 }
 
-/** More changes within a line can't be told apart. */
+/** Maximum style changes in a line. More can't be told apart. */
 const MOST_SPANS = 400;
 
-/** How a text looks that has no sequences but these, by places in the text without them. */
+/** Return the styles of a text that has no other sequences. Positions are in the text without sequences. */
 export function spansOf(styled: string): Span[] {
   const spans: Span[] = [];
   let style = PLAIN;

@@ -1,6 +1,6 @@
 import type { Divider } from "./times";
 
-/** The place of the first number that is not below `value`. */
+/** Return the index of the first number that is not below `value`. */
 export function lowerBound(sorted: readonly number[], value: number): number {
   let low = 0;
   let high = sorted.length;
@@ -15,18 +15,18 @@ export function lowerBound(sorted: readonly number[], value: number): number {
 export interface Shown {
   /** Numbers of the lines to show; null: all that are kept. */
   found: readonly number[] | null;
-  /** The number of the first line that is kept, and how many are. */
+  /** Number of the first line kept, and the number of lines kept. */
   first: number;
   kept: number;
   dividers: readonly Divider[];
 }
 
-/** The rows of a log: its lines, those that are shown, with dividers between them. */
+/** Rows of a log: its shown lines, with dividers between them. */
 export class Layout {
   readonly count: number;
   readonly #shown: Shown;
   readonly #dividers: Divider[] = [];
-  /** The row of each divider. */
+  /** Row of each divider. */
   readonly #rows: number[] = [];
 
   constructor(shown: Shown) {
@@ -36,7 +36,8 @@ export class Layout {
     for (const divider of shown.dividers) {
       const place = this.#placeOf(divider.line);
       if (place >= lines) break;
-      // What has no line of its own on the screen goes: an attempt ends those before it, a day the day before it.
+      // Drop dividers without a shown line of their own. An attempt replaces those before it, a day only the day before
+      // it.
       while (
         places.at(-1) === place &&
         (divider.kind === "attempt" || this.#dividers.at(-1)?.kind === "day")
@@ -51,7 +52,7 @@ export class Layout {
     this.count = lines + this.#dividers.length;
   }
 
-  /** What a row shows: the number of a line, or a divider. */
+  /** Return the content of a row: the number of a line, or a divider. */
   at(row: number): number | Divider {
     const before = lowerBound(this.#rows, row);
     if (this.#rows[before] === row) return this.#dividers[before] as Divider;
@@ -59,7 +60,7 @@ export class Layout {
     return this.#shown.found?.[place] ?? this.#shown.first + place;
   }
 
-  /** Where a line is shown, or the next one that is. */
+  /** Return the row of a line, or of the next line shown. */
   rowOf(line: number): number {
     const place = this.#placeOf(line);
     let dividers = 0;

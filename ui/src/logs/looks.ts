@@ -1,9 +1,9 @@
 import type { CSSProperties } from "react";
 import type { Color, Style } from "./ansi";
 
-/** The log's ground, light and dark: `--well` of the theme. */
+/** Background of the log, light and dark: `--well` of the theme. */
 export const GROUNDS = [0xfbfaf7, 0x0d1211] as const;
-/** What WCAG asks for text, level AA. */
+/** Minimum contrast of text by WCAG, level AA. */
 export const ENOUGH = 4.5;
 
 const channels = (color: Color) => [color >> 16, (color >> 8) & 255, color & 255] as const;
@@ -16,7 +16,7 @@ function luminance(color: Color): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** The contrast of two colours, from 1 to 21, as WCAG defines it. */
+/** Return the contrast of two colours by WCAG's definition, from 1 to 21. */
 export function contrast(one: Color, other: Color): number {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);
@@ -28,7 +28,8 @@ function mix(from: Color, to: Color, share: number): Color {
   return ((red as number) << 16) | ((green as number) << 8) | (blue as number);
 }
 
-/** The colour, or what is nearest to it on the way to black or white and can be read on this ground. */
+/** Return a readable colour on a background. It is the colour itself, or the nearest readable one towards black or
+ * white. */
 export function readable(color: Color, ground: Color): Color {
   const end = contrast(0x000000, ground) > contrast(0xffffff, ground) ? 0x000000 : 0xffffff;
   for (let share = 0; share < 1; share += 0.05) {
@@ -44,7 +45,7 @@ const FAINT = 0.35;
 const known = new Map<string, CSSProperties>();
 const MOST_KNOWN = 2_000;
 
-/** The colours that a style has on one of the grounds. Null: the text's own. */
+/** Return the colours of a style on one of the backgrounds. null: the text's own colour. */
 export function colorsOn(style: Style, scheme: 0 | 1): { fg: Color | null; bg: Color | null } {
   const ground = GROUNDS[scheme];
   const [fg, bg] = style.inverse ? [style.bg ?? ground, style.fg ?? INKS[scheme]] : [style.fg, style.bg];
@@ -54,7 +55,7 @@ export function colorsOn(style: Style, scheme: 0 | 1): { fg: Color | null; bg: C
   return { fg: readable(style.dim ? mix(ink, under, FAINT) : ink, under), bg };
 }
 
-/** A style for the page, in both themes. */
+/** Return the CSS of a style, for both colour schemes. */
 export function looksOf(style: Style): CSSProperties {
   const name = Object.values(style).join();
   let looks = known.get(name);

@@ -1,10 +1,10 @@
-/** A part of a line: [from, to). */
+/** Part of a line: [from, to). */
 export type Range = readonly [from: number, to: number];
 
-/** More of a line are not marked. */
+/** Maximum matches marked in a line. */
 const MOST = 50;
 
-/** Where a line matches; a match of nothing ends it. */
+/** Return the matches in a line. An empty match ends the list. */
 export function rangesIn(line: string, wanted: RegExp): Range[] {
   const ranges: Range[] = [];
   for (const match of line.matchAll(wanted)) {
@@ -14,7 +14,8 @@ export function rangesIn(line: string, wanted: RegExp): Range[] {
   return ranges;
 }
 
-/** Of lines in one text, each from its start to the next, which match; every expression is asked of one line alone. */
+/** Return the indexes of matching lines in one text. Each line ends at the next start. The expression is tested on
+ * one line at a time. */
 export function linesThatMatch(text: string, starts: ArrayLike<number>, wanted: RegExp): number[] {
   const found: number[] = [];
   const one = new RegExp(wanted.source, wanted.flags.replace("g", ""));
@@ -25,7 +26,7 @@ export function linesThatMatch(text: string, starts: ArrayLike<number>, wanted: 
   return found;
 }
 
-/** What a worker is asked: which lines of a text match, or where some lines do. */
+/** Question to a worker: which lines of a text match, or where given lines match. */
 export type Question =
   | { wanted: RegExp; text: string; starts: Int32Array }
   | { wanted: RegExp; lines: readonly string[] };

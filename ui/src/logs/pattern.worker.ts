@@ -1,4 +1,4 @@
-/** Asks people's regular expressions of lines, aside from the page: one that takes for ever harms nobody. */
+/** Worker for users' regular expressions. One that never ends does not block the page. */
 import { answer, type Question } from "./marks";
 
 self.addEventListener("message", ({ data }: MessageEvent<Question>) => self.postMessage(answer(data)));

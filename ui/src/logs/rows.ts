@@ -1,12 +1,13 @@
 export const ROW_PX = 20;
-/** Firefox lays nothing out beyond some 17.8 million pixels: a longer log moves under a shorter scroll bar. */
+/** Maximum height of the rows. Firefox lays out nothing beyond about 17.8 million pixels. A longer log moves under a
+ * shorter scroll bar. */
 export const SPACE_PX = 15_000_000;
 
 export interface Visible {
-  /** The rows to draw: [first, end). */
+  /** Rows to draw: [first, end). */
   first: number;
   end: number;
-  /** Where the first of them lies in the space, in pixels. */
+  /** Position of the first row in the space, in pixels. */
   offset: number;
 }
 
@@ -14,7 +15,7 @@ export function spaceOf(count: number): number {
   return Math.min(SPACE_PX, count * ROW_PX);
 }
 
-/** The rows in view of `count` of ROW_PX each, and `spare` more at either side. */
+/** Return the rows in view of `count` rows, plus `spare` rows on either side. Each row is ROW_PX high. */
 export function rowsInView(count: number, scrollTop: number, height: number, spare: number): Visible {
   const total = count * ROW_PX;
   const space = spaceOf(count);

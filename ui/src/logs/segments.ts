@@ -1,16 +1,16 @@
 import { PLAIN, type Span, type Style } from "./ansi";
 import type { Range } from "./marks";
 
-/** A part of a line that looks the same all over: [from, to). */
+/** Part of a line in a single style: [from, to). */
 export interface Segment {
   from: number;
   to: number;
-  /** Null: as text looks anyway. */
+  /** null: the default style. */
   style: Style | null;
   marked: boolean;
 }
 
-/** A line cut where its looks change or a match begins or ends. */
+/** Split a line where its style changes, or a match begins or ends. */
 export function segmentsOf(text: string, spans: readonly Span[], ranges: readonly Range[]): Segment[] {
   const cuts = new Set([0, text.length, ...spans.map((span) => span.start), ...ranges.flat()]);
   const places = [...cuts].filter((at) => at <= text.length).sort((a, b) => a - b);

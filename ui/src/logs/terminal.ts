@@ -1,20 +1,20 @@
 import { ESC, PLAIN, type Style, sequenceOf, styleAfter, withoutOthers, withoutSequences } from "./ansi";
 
-/** How launchers begin the lines of a worker: horovodrun "[3]<stdout>:", mpirun "[1,3]<stderr>:", torch "[rank3]:". */
+/** Rank prefix of launchers: horovodrun "[3]<stdout>:", mpirun "[1,3]<stderr>:", torch "[rank3]:". */
 const RANK = /^\[(?:(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:?|(?:rank|default)(\d{1,6})\]: ?)/;
 
-/** What a terminal would show of one line. */
+/** Line as a terminal would show it. */
 export interface Shown {
   text: string;
-  /** The text with the sequences that give it its looks; empty where it has none. */
+  /** Text with its style sequences; empty without styles. */
   styled: string;
-  /** The worker that wrote it; -1: the line does not say. */
+  /** Rank of the worker that wrote the line; -1: the line does not say. */
   rank: number;
-  /** How the next line begins. */
+  /** Style at the beginning of the next line. */
   after: Style;
 }
 
-/** Whether a line, or lines, may be shown otherwise than they are. */
+/** Whether a terminal may show this text differently from how it is written. */
 export const isOdd = (raw: string) =>
   raw.includes(ESC) ||
   raw.includes("\r") ||
@@ -22,7 +22,8 @@ export const isOdd = (raw: string) =>
   raw.includes("[rank") ||
   raw.includes("[default");
 
-/** After a carriage return the line starts anew; `before` is how the line before it left the terminal. */
+/** Return a line as a terminal shows it. A carriage return restarts the line. `before` is the style after the line
+ * before. */
 export function show(raw: string, before: Style = PLAIN): Shown {
   const end = raw.endsWith("\r") ? raw.length - 1 : raw.length;
   const start = Math.min(end, raw.lastIndexOf("\r", end - 1) + 1);

@@ -1,17 +1,17 @@
 import { dayOf } from "../format/time";
 
-/** What stands between lines. */
+/** Divider between lines. */
 export interface Divider {
-  /** The number of the line that it stands before. */
+  /** Number of the line after the divider. */
   line: number;
   kind: "attempt" | "day";
   attempt: number;
   rank: number;
-  /** When that line was written, in seconds since the epoch; 0: not known. */
+  /** Time when that line was written, in seconds since the epoch; 0: unknown. */
   second: number;
 }
 
-/** Which line was written when, as runs of lines with the same second. */
+/** Times of lines, stored as runs of lines with the same second. */
 export class LineTimes {
   readonly #lines: number[] = [];
   readonly #seconds: number[] = [];
@@ -19,7 +19,7 @@ export class LineTimes {
   /** Whether any line has a time. */
   known = false;
 
-  /** From this line on. */
+  /** Set the time from this line on. */
   add(line: number, second: number) {
     if (this.#lines.at(-1) === line) {
       this.#lines.pop();
@@ -31,7 +31,7 @@ export class LineTimes {
     this.#seconds.push(second);
   }
 
-  /** 0: not known. */
+  /** Return the time of a line; 0: unknown. */
   of(line: number): number {
     return this.#seconds[this.#runOf(line)] ?? 0;
   }
@@ -56,7 +56,7 @@ export class LineTimes {
   }
 }
 
-/** Whether two times are of different days, by the clock on the wall. */
+/** Whether two times are on different days in local time. */
 export function otherDay(one: number, other: number): boolean {
   return one > 0 && other > 0 && dayOf(new Date(one * 1000)) !== dayOf(new Date(other * 1000));
 }

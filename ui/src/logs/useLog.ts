@@ -2,7 +2,7 @@ import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { type LiveState, Stream } from "../live/stream";
 import { LogBuffer, type Origin } from "./LogBuffer";
 
-/** Follows a job's log. `running`: whether more may come, so that an early end means a restarting service. */
+/** Follow a job's log. `running` means that more may come, so an early end is a restart of the service. */
 export function useLog(
   jobId: string,
   running: boolean,

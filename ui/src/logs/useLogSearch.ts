@@ -7,8 +7,8 @@ import { PatternWorker } from "./PatternWorker";
 const SLICE_MS = 10;
 const SHOW_MS = 100;
 
-/** The lines that match, as far as they were looked at; null without a pattern. `version`: of the log. `regular`: the
- * pattern is somebody's regular expression, which may take for ever. */
+/** Return the matching lines found yet; null without a pattern. `version` is the log's. With `regular`, the pattern
+ * is a user's regular expression and may never end. */
 export function useLogSearch(
   log: LogBuffer,
   version: number,
@@ -20,7 +20,7 @@ export function useLogSearch(
     () => (wanted && !regular ? new LogSearch(log, wanted) : null),
     [log, wanted, regular],
   );
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one growing array; its version changes.
   useEffect(() => {
     if (!text) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -53,7 +53,7 @@ export function useLogSearch(
     });
   }, [log, wanted, regular]);
   useEffect(() => () => pattern?.end(), [pattern]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one growing array; its version changes.
   useEffect(() => {
     pattern?.look();
   }, [pattern, version]);

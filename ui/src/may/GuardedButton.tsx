@@ -4,17 +4,17 @@ import { Link } from "react-router";
 import type { WhyNot } from "./may";
 
 interface Props extends ButtonProps {
-  /** Why it can't be pressed; null: it can. */
+  /** Reason why it can't be pressed; null: it can. */
   whyNot: WhyNot;
   onClick?: () => void;
-  /** Where it leads, in place of `onClick`. */
+  /** Link target, in place of `onClick`. */
   to?: string;
   type?: "submit";
   "aria-label"?: string;
   children: ReactNode;
 }
 
-/** A button for something that not everybody may do. It can be focused though it is off, so that its reason is heard. */
+/** Button for an action that needs permission. It keeps focus while disabled, so screen readers read its reason. */
 export function GuardedButton({ whyNot, to, onClick, ...props }: Props) {
   if (whyNot !== null)
     return (

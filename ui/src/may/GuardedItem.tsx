@@ -4,17 +4,17 @@ import { Link } from "react-router";
 import type { WhyNot } from "./may";
 
 interface Props {
-  /** Why it can't be chosen; null: it can. */
+  /** Reason why it can't be chosen; null: it can. */
   whyNot: WhyNot;
   onClick?: () => void;
-  /** Where it leads, in place of `onClick`. */
+  /** Link target, in place of `onClick`. */
   to?: string;
   color?: string;
   disabled?: boolean;
   children: ReactNode;
 }
 
-/** An item of a menu for something that not everybody may do. */
+/** Menu item for an action that needs permission. */
 export function GuardedItem({ whyNot, to, onClick, ...props }: Props) {
   if (whyNot !== null)
     return (

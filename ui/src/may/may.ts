@@ -2,16 +2,16 @@ import type { Permission, WhoAmI } from "../api/types";
 
 type Me = Pick<WhoAmI, "name" | "refused">;
 
-/** Why somebody may not do something; null: they may. Also null while it is not known who they are: then the service
- * decides. */
+/** Reason why the user may not do something; null: they may. It is also null while the user is unknown. The service
+ * then decides. */
 export type WhyNot = string | null;
 
-/** Why not, in the service's words: it holds the rules. */
+/** Return the reason in the service's words, because the service holds the rules. */
 export function whyNot(me: Me | undefined, permission: Permission): WhyNot {
   return me?.refused[permission] ?? null;
 }
 
-/** Why not change what belongs to `owner`: a job, or a sweep. */
+/** Return the reason why the user may not change the job or sweep of `owner`. */
 export function whyNotOf(me: Me | undefined, owner: string, what: "job" | "sweep" = "job"): WhyNot {
   const role = whyNot(me, "change_own_jobs");
   if (role !== null || !me || owner === me.name || whyNot(me, "change_all_jobs") === null) return role;

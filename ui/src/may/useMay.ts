@@ -3,11 +3,11 @@ import { whoQuery } from "../api/queries";
 import type { Permission } from "../api/types";
 import { type WhyNot, whyNot, whyNotOf } from "./may";
 
-/** Who the service takes one for; undefined until it has said so. */
+/** Return the current user; undefined until the service has replied. */
 export const useMe = () => useQuery(whoQuery).data;
 
-/** Why one may not do something; null: one may. */
+/** Return why the current user may not do something; null: they may. */
 export const useWhyNot = (permission: Permission): WhyNot => whyNot(useMe(), permission);
 
-/** Why one may not change a job, or a sweep, of somebody. */
+/** Return why the current user may not change the job or sweep of `owner`. */
 export const useWhyNotOf = (owner: string, what?: "job" | "sweep"): WhyNot => whyNotOf(useMe(), owner, what);

@@ -6,19 +6,19 @@ import { METRICS, type ResourceMetric, resourceLines } from "./series";
 
 interface Props {
   title: string;
-  /** null: it is being read. */
+  /** null while loading. */
   resources: Resources | null;
   metric: ResourceMetric;
-  /** Whose, for those who can't see it. */
+  /** Owner of the resources, for screen readers. */
   of: string;
   empty: string;
   note?: ReactNode;
-  /** While it is being read: whether it will have several lines. */
+  /** Whether several lines are expected while loading. */
   several?: boolean;
   bare?: boolean;
 }
 
-/** One thing that containers or a host take, over time. */
+/** Chart of one resource of containers or a host over time. */
 export function ResourceChart({
   title,
   resources,

@@ -2,8 +2,8 @@ import type { Resources } from "../api/types";
 import { size } from "../format/size";
 import { type Lines, overlaid } from "../gpus/telemetry";
 
-/** What is drawn of containers and hosts, by the columns of what the service tells. Several columns are the lines of one
- * chart, each the sum over all containers. `suffix` follows the unit of what is in bytes. */
+/** Resources of containers and hosts, by the columns of the service's replies. Several columns are the lines of one
+ * chart, each the sum over all containers. `suffix` follows the unit of values in bytes. */
 export const METRICS = {
   cpus: { title: "Processors", columns: ["cpus"], names: [], suffix: null },
   memory_bytes: { title: "Memory", columns: ["memory_bytes"], names: [], suffix: "" },
@@ -18,14 +18,14 @@ export interface ResourceLines extends Lines {
   format: (value: number) => string;
 }
 
-/** Cores that are busy: "0.4 cores". */
+/** Format a number of busy cores: "0.4 cores". */
 export function cores(value: number): string {
   const shown = value >= 10 ? Math.round(value) : Number(value < 1 ? value.toPrecision(2) : value.toFixed(1));
   return `${shown} ${shown === 1 ? "core" : "cores"}`;
 }
 
-/** The lines of one chart: one for each container, or one for each column over all of them. Bytes come in the unit that
- * suits the highest of them, for the sake of round ticks. */
+/** Return the lines of one chart: one per container, or one per column. Several columns are summed over all
+ * containers. Bytes are in the unit that suits their maximum, for round ticks. */
 export function resourceLines(resources: Resources, metric: ResourceMetric): ResourceLines {
   const { columns, names, suffix } = METRICS[metric];
   const places = columns.map((name) => resources.metrics.indexOf(name) + 1);
@@ -51,7 +51,7 @@ function unitOf(most: number): { bytes: number; name: string } {
   return most > 0 && most < 2 ** 20 ? { bytes: 2 ** 10, name: "KiB" } : { bytes: 2 ** 20, name: "MiB" };
 }
 
-/** Over all containers, in equal steps of time. */
+/** Sum a column over all containers, in equal time steps. */
 function sum(resources: Resources, place: number, step: number): [number, number][] {
   const sums = new Map<number, number>();
   for (const { points } of resources.series) {
@@ -65,7 +65,7 @@ function sum(resources: Resources, place: number, step: number): [number, number
   return [...sums.entries()].toSorted(([a], [b]) => a - b);
 }
 
-/** Short names that tell them apart: by rank, and by attempt and host where there are several. */
+/** Return short names: by rank, and by attempt and host if there are several. */
 export function nameContainers(series: Resources["series"]): string[] {
   const attempts = new Set(series.map((each) => each.attempt)).size > 1;
   const hosts = new Set(series.map((each) => each.host)).size > 1;
@@ -80,7 +80,7 @@ export function nameContainers(series: Resources["series"]): string[] {
   });
 }
 
-/** What to say of memory below its chart: the peak, and where it ends. */
+/** Return the note below a memory chart: the peak, and the limit. */
 export function memoryNote(series: Resources["series"]): string {
   const peak = Math.max(0, ...series.map((each) => each.memory_peak ?? 0));
   const limits = series.flatMap((each) => (each.memory_limit === null ? [] : [each.memory_limit]));

@@ -13,7 +13,7 @@ import { Screen } from "../../shell/Screen";
 import classes from "./CompareScreen.module.css";
 import { type Compared, comparedOf, outcomesOf, type Row, specRows } from "./compare";
 
-/** Some jobs beside each other: what came of them, their curves, what was asked for. */
+/** Comparison of some jobs: their results, curves and specifications. */
 export default function CompareScreen() {
   const [address] = useSearchParams();
   const ids = [...new Set((address.get("jobs") ?? "").split(",").filter(Boolean))].slice(0, MOST_CURVES);
@@ -82,7 +82,7 @@ function Comparison({ compared }: { compared: Compared[] }) {
 
 function Table({ compared, rows }: { compared: Compared[]; rows: Row[] }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
     <section className={classes.scroll} tabIndex={0} aria-label="Comparison">
       <table className={classes.table}>
         <thead>

@@ -9,7 +9,7 @@ export interface Compared {
   profile: Profile | undefined;
 }
 
-/** The jobs that were found, each with what it reported. */
+/** Return the jobs that were found, each with its reported profile. */
 export const comparedOf = (
   jobs: readonly (JobDetail | undefined)[],
   profiles: readonly (Profile | undefined)[],
@@ -17,15 +17,15 @@ export const comparedOf = (
 
 export interface Row {
   name: string;
-  /** One a job. */
+  /** One value per job. */
   values: string[];
-  /** Whether the jobs differ in it. */
+  /** Whether the jobs differ in this row. */
   differs: boolean;
 }
 
 const rowOf = (name: string, values: string[]): Row => ({ name, values, differs: new Set(values).size > 1 });
 
-/** What came of the jobs. */
+/** Return rows of the jobs' results. */
 export function outcomesOf(compared: readonly Compared[]): Row[] {
   const metrics = metricsOf(compared.map(({ profile }) => profile));
   return [
@@ -65,7 +65,7 @@ export function outcomesOf(compared: readonly Compared[]): Row[] {
   ];
 }
 
-/** What was asked for, a row a key; of maps a row each of their own keys. */
+/** Return rows of the jobs' specifications, one per key. Maps have a row for each of their keys. */
 export function specRows(jobs: readonly JobDetail[]): Row[] {
   const specs = jobs.map((job) => flat(specOf(job)));
   const names = [...new Set(specs.flatMap((spec) => [...spec.keys()]))];

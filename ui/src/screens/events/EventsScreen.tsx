@@ -22,7 +22,7 @@ const KINDS = [
 
 type Names = Record<string, string | undefined>;
 
-/** Everything that happened, newest first, and live. */
+/** Screen of all events, newest first, updated live. */
 export default function EventsScreen() {
   const [address] = useSearchParams();
   const set = useSetAddress();

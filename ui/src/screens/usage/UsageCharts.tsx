@@ -8,14 +8,14 @@ import { type Bins, CAPACITY, capacityOf, partsOf, shareOf } from "./bars";
 import classes from "./UsageScreen.module.css";
 
 interface Props {
-  /** By day and `part`. */
+  /** Grouped by day and `part`. */
   rows: Usage[];
   part: "user" | "label";
   capacity: Capacity;
   bins: Bins;
 }
 
-/** By day or week: who used how much, and how much was left. */
+/** Charts of usage per user or label, and of held and idle GPU-hours, by day or week. */
 export function UsageCharts({ rows, part, capacity, bins }: Props) {
   const parts = useMemo(() => partsOf(rows, part, bins), [rows, part, bins]);
   const used = useMemo(() => capacityOf(capacity.days, bins), [capacity, bins]);

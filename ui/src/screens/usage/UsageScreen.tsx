@@ -27,14 +27,14 @@ const GROUPS = {
   "user,label": "user and label",
 };
 
-/** What the address asks for. */
+/** Read the chosen report from the address. */
 function useChoice() {
   const [address] = useSearchParams();
   const days = SPANS.includes(address.get("days") ?? "") ? (address.get("days") as string) : "30";
   const group = Object.hasOwn(GROUPS, address.get("by") ?? "") ? (address.get("by") as string) : "user";
   const label = useAddressText("label", "project");
   const price = useAddressText("price");
-  // Whole days, so that the address of the file and the query's key stand still until the next one.
+  // Whole days, so that the file's URL and the query key change only once a day.
   const today = useNow(DAY_MS);
   const choice: UsageChoice = {
     since: today - (Number(days) - 1) * DAY_MS,
@@ -125,7 +125,7 @@ export default function UsageScreen() {
   );
 }
 
-/** What it all comes to. */
+/** Totals of the report. */
 function Totals({ rows, days }: { rows: Usage[]; days: Capacity["days"] }) {
   const { held, idle, share } = shareOf(days);
   const used = rows.reduce((sum, row) => sum + row.gpu_hours, 0);

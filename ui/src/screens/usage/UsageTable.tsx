@@ -6,10 +6,10 @@ import { amount, count, energy, money } from "../../format/number";
 import { costOf, energyOf } from "./bars";
 import classes from "./UsageScreen.module.css";
 
-/** More rows than anybody reads: the file has all of them. */
+/** Maximum rows shown. Nobody reads more, and the CSV file has all of them. */
 const MOST_ROWS = 500;
 
-/** Days in their order, everything else by how much was used; a bar shows the share of the largest. */
+/** Usage table. Days are in order, other rows sorted by usage. A bar shows the share of the largest row. */
 export function UsageTable({ rows, by }: { rows: Usage[]; by: UsageChoice["by"] }) {
   const sorted = by.includes("day")
     ? rows.toSorted((a, b) => b.day.localeCompare(a.day) || b.gpu_hours - a.gpu_hours)

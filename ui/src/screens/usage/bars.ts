@@ -4,22 +4,22 @@ import type { ChartData, Series } from "../../chart/Chart";
 import { utcDayOf } from "../../format/time";
 
 const DAY_MS = 86_400_000;
-/** More days than these are drawn by the week. */
+/** Maximum number of days drawn one by one. Longer spans are drawn by the week. */
 const MOST_DAYS = 31;
 const WEEK = 7;
-/** So many have a part of a bar of their own; all others share one. */
+/** Maximum parts of a bar. The smallest parts share the last one. */
 const MOST_PARTS = 8;
 
-/** The parts of a span of days that have a bar each. */
+/** Days or weeks with one bar each. */
 export interface Bins {
   bins: Bin[];
-  /** The bar of a day ("2026-11-23"). */
+  /** Return the index of the bar of a day ("2026-11-23"). */
   at: (day: string) => number;
   each: "day" | "week";
 }
 
-/** A bar a day, or a week where there are many. `since`: the beginning of the first day, `today`: of the last (epoch ms,
- * UTC). The last week may be shorter. */
+/** Return one bar per day, or per week for long spans. `since` is the beginning of the first day, `today` of the
+ * last (epoch ms, UTC). The last week may be shorter. */
 export function binsOf(since: number, today: number): Bins {
   const days = Math.round((today - since) / DAY_MS) + 1;
   const width = days > MOST_DAYS ? WEEK : 1;
@@ -41,7 +41,7 @@ export interface Parts {
   data: ChartData;
 }
 
-/** GPU-hours of each bar by user or label, the largest first; those that used little share the last part. */
+/** Return the GPU-hours of each bar by user or label, largest first. Those with little usage share the last part. */
 export function partsOf(rows: readonly Usage[], part: "user" | "label", { bins, at }: Bins): Parts {
   const columns = new Map<string, (number | null)[]>();
   const totals = new Map<string, number>();
@@ -68,7 +68,7 @@ export function partsOf(rows: readonly Usage[], part: "user" | "label", { bins, 
 
 export const CAPACITY: Series[] = [{ name: "held by jobs" }, { name: "idle", muted: true }];
 
-/** GPU-hours that jobs held, and those that were left, of each bar. */
+/** Return the held and idle GPU-hours of each bar. */
 export function capacityOf(days: Capacity["days"], { bins, at }: Bins): ChartData {
   const held: (number | null)[] = bins.map(() => null);
   const idle: (number | null)[] = bins.map(() => null);
@@ -84,21 +84,21 @@ export function capacityOf(days: Capacity["days"], { bins, at }: Bins): ChartDat
 export interface Share {
   held: number;
   idle: number;
-  /** Of what there was; null: nothing is known of it. */
+  /** Held share of the capacity; null: unknown. */
   share: number | null;
 }
 
-/** All days together. */
+/** Return the held and idle GPU-hours of all days. */
 export function shareOf(days: Capacity["days"]): Share {
   const held = days.reduce((total, day) => total + day.held_gpu_hours, 0);
   const idle = days.reduce((total, day) => total + idleOf(day), 0);
   return { held, idle, share: held + idle > 0 ? held / (held + idle) : null };
 }
 
-/** Jobs may also hold GPUs that turned out unhealthy, which are no capacity. */
+/** At least 0, because jobs may also hold GPUs that became unhealthy and are no capacity. */
 const idleOf = (day: Capacity["days"][number]) => Math.max(0, day.gpu_hours - day.held_gpu_hours);
 
-/** What all rows cost together; null where that of one is not known. */
+/** Return the total cost of the rows; null if any cost is unknown. */
 export function costOf(rows: readonly Usage[]): number | null {
   return sum(
     rows.map((row) => row.cost),
@@ -106,12 +106,12 @@ export function costOf(rows: readonly Usage[]): number | null {
   );
 }
 
-/** What all rows drew together, as far as it was measured; null where it was for none. */
+/** Return the total measured energy of the rows; null if none was measured. */
 export const energyOf = (rows: readonly Usage[]) => sum(rows.map((row) => row.energy_kwh));
 
 const xOf = (bins: readonly Bin[]) => bins.map((_, index) => index);
 
-/** The sum; null where there is nothing, or with `strict` where anything is missing. */
+/** Return the sum. It is null without values, or, if `strict`, with any value missing. */
 function sum(values: readonly (number | null)[], strict = false): number | null {
   const found = values.filter((value) => value !== null);
   if (found.length === 0 || (strict && found.length < values.length)) return null;

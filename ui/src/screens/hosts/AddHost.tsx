@@ -10,7 +10,7 @@ import { GuardedButton } from "../../may/GuardedButton";
 import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 
-/** A button that asks for a Docker Engine's address. */
+/** Button with a form for a Docker Engine's address. */
 export function AddHost() {
   const [opened, setOpened] = useState(false);
   const [address, setAddress] = useState("");

@@ -13,7 +13,7 @@ import { Draining } from "./HostDialogs";
 import { useAfterChange } from "./useAfterChange";
 import { whyNoReset } from "./whyNoReset";
 
-/** What can be done to a GPU. There are hundreds: a menu is made when one is opened. */
+/** Menu of actions for a GPU. It is created when opened, because there are hundreds of GPUs. */
 export function GpuMenu({ gpu }: { gpu: Gpu }) {
   const [used, setUsed] = useState(false);
   const name = `GPU ${gpu.index} of ${gpu.host}`;

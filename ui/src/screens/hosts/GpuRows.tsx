@@ -20,12 +20,12 @@ interface Props {
   host: Host;
   names: Record<string, string>;
   dark: boolean;
-  /** Whether it is in view: what its GPUs did is asked for only then. */
+  /** Whether the host is in view. Its telemetry is fetched only then. */
   seen: boolean;
 }
 
-/** A line a GPU: who has it, and its load, memory, temperature and power with their limits, now and over the last ten minutes.
- * Of the temperature it is the one from which on the GPU lowers its clocks. */
+/** Table of GPUs: job, load, memory, temperature and power with limits, now and over ten minutes. The temperature
+ * limit is the one from which the GPU lowers its clocks. */
 export function GpuRows({ host, names, dark, seen }: Props) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = clock.now() / 1000;
@@ -33,7 +33,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
   const values = (gpu: Gpu, metric: Metric) =>
     data ? binned(data, gpu.index, metric, until, SECONDS, BINS) : [];
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
     <section className={classes.frame} tabIndex={0} aria-label={`GPUs of ${host.id}`}>
       <table className={classes.table}>
         <thead>
@@ -117,7 +117,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
   );
 }
 
-/** "269 of 700 W". */
+/** Format a reading with its limit: "269 of 700 W". */
 const withLimit = (value: number, limit: number | null, unit: string) =>
   `${Math.round(value)}${limit === null ? "" : ` of ${Math.round(limit)}`} ${unit}`;
 

@@ -10,7 +10,7 @@ import { useWhyNot } from "../../may/useMay";
 import { DrainDialog, RemoveDialog } from "./HostDialogs";
 import { useAfterChange } from "./useAfterChange";
 
-/** What can be done to a host; what moves or ends jobs is asked about first. */
+/** Actions for a host. Those that move or end jobs ask for confirmation. */
 export function HostActions({ host }: { host: Host }) {
   const [asking, setAsking] = useState<"drain" | "remove" | null>(null);
   const whyNot = useWhyNot("change_hosts");

@@ -18,9 +18,9 @@ const HostHistory = new Code("host history", () => import("./HostHistory")).Comp
 
 interface Props {
   host: Host;
-  /** Names of jobs by their id, as far as they are known. */
+  /** Known names of jobs by id. */
   names: Record<string, string>;
-  /** Whether what its GPUs did is shown too. */
+  /** Whether the history is shown. */
   open: boolean;
   onToggle: (host: string) => void;
 }

@@ -35,14 +35,14 @@ export function DrainDialog({ host, onClose }: Props) {
 interface DrainingProps {
   what: string;
   kind: "host" | "GPU";
-  /** undefined: they are being read. */
+  /** undefined while loading. */
   jobs: readonly Job[] | undefined;
   pending: boolean;
   onDrain: (seconds: number) => void;
   onClose: () => void;
 }
 
-/** Names what a drain does to each job before it is done. */
+/** Confirmation of a drain that names its effect on each job. */
 export function Draining({ what, kind, jobs, pending, onDrain, onClose }: DrainingProps) {
   const [minutes, setMinutes] = useState<number | string>(60);
   return (

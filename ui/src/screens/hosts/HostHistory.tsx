@@ -12,7 +12,7 @@ import classes from "./HostCard.module.css";
 
 const SPANS = { "10 min": 600, "1 h": 3_600, "24 h": 86_400, "7 d": 7 * 86_400 };
 
-/** Of the host itself: what the address says -> what is drawn. */
+/** Metrics of the host itself, by their name in the address. */
 const OF_HOST: Record<string, { title: string; metric: ResourceMetric }> = {
   host_cpus: { title: "Host CPU", metric: "cpus" },
   host_memory: { title: "Host memory", metric: "memory_bytes" },
@@ -25,7 +25,7 @@ const THROUGH_HOST: typeof OF_HOST = {
 const EMPTY =
   "Nothing was measured in this time. Choose more of it; a host is watched while it is reachable, and what was measured is kept for keep_telemetry days.";
 
-/** What the GPUs of a host did, and the host itself; what is chosen stands in the address. */
+/** Charts of a host and its GPUs. The address stores the choice. */
 export default function HostHistory({ host, gpus }: { host: string; gpus: boolean }) {
   const [address] = useSearchParams();
   const choose = useSetAddress();
@@ -78,7 +78,7 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
   );
 }
 
-/** None is chosen where `value` is another one's. */
+/** Choice of a metric. Nothing is selected if `value` belongs to another choice. */
 function Choice({
   label,
   of,

@@ -9,7 +9,7 @@ import classes from "./HostResources.module.css";
 
 const [SECONDS, BINS] = [600, 60];
 
-/** How busy the host is by itself: processors, memory and disk, with their limits, now and over the last ten minutes. */
+/** Load of a host: processors, memory and disk with limits, now and over ten minutes. */
 export function HostResources({ host, seen }: { host: Host; seen: boolean }) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = clock.now() / 1000;
@@ -25,7 +25,7 @@ export function HostResources({ host, seen }: { host: Host; seen: boolean }) {
         name="CPU"
         metric="cpus"
         told={now?.cpus == null ? null : `${now.cpus.toFixed(1)} of ${now.cpus_total}`}
-        share={0} // processors are there to be used
+        share={0} // busy processors are no problem
         values={values("cpus")}
         high={now?.cpus_total ?? 1}
       />
@@ -53,7 +53,7 @@ interface MeasuredProps {
   name: string;
   metric: string;
   told: string | null;
-  /** Of what there is. */
+  /** Used share of the total. */
   share: number;
   values: (number | null)[];
   high: number;

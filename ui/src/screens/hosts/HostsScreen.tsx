@@ -72,12 +72,12 @@ export default function HostsScreen() {
 interface ListProps {
   hosts: Host[];
   names: Record<string, string>;
-  /** The host whose history is shown. */
+  /** Host whose history is shown. */
   open: string | null;
   onToggle: (host: string) => void;
 }
 
-/** The first hosts at once, the others as there is time: a hundred of them must not hold up a frame. */
+/** Draw the first hosts at once, the others when there is time. A hundred hosts must not delay a frame. */
 function HostList({ hosts, names, open, onToggle }: ListProps) {
   shareColors(hosts.flatMap((host) => host.gpus.flatMap((gpu) => gpu.jobs)));
   const ready = useDeferredValue(hosts, hosts.slice(0, MANY));

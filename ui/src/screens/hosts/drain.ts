@@ -1,7 +1,7 @@
 import type { Job } from "../../api/types";
 import { duration } from "../../format/time";
 
-/** Those of the jobs that have a container on a host; the ones that lose most come first. */
+/** Return the jobs with a container on a host, largest loss first. */
 export function jobsOn<J extends Pick<Job, "allocation" | "elastic" | "run_seconds">>(
   host: string,
   jobs: readonly J[],
@@ -11,7 +11,7 @@ export function jobsOn<J extends Pick<Job, "allocation" | "elastic" | "run_secon
     .toSorted((a, b) => Number(a.elastic) - Number(b.elastic) || b.run_seconds - a.run_seconds);
 }
 
-/** What a drain does to a job, and what the job may lose. */
+/** Return the effect of a drain on a job, and what the job may lose. */
 export function fateOf(job: Pick<Job, "elastic" | "run_seconds">, minutes: number): string {
   if (job.elastic) return "moves at once, and goes on from a checkpoint.";
   const when = minutes > 0 ? `is stopped after ${duration(minutes * 60)}` : "is stopped at once";

@@ -2,7 +2,7 @@ import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import { keys } from "../../api/keys";
 
-/** What follows a change of a host, whichever it was. */
+/** Mutation callbacks common to all changes of a host. */
 export function useAfterChange(then: () => void = () => {}) {
   const queries = useQueryClient();
   return {

@@ -6,7 +6,7 @@ import classes from "../../components/Panel.module.css";
 import { Elapsed } from "../../format/Elapsed";
 import { size } from "../../format/size";
 
-/** Every container that the job had, newest first. */
+/** Table of all containers of the job, newest first. */
 export function Attempts({ tasks }: { tasks: Task[] }) {
   return (
     <Panel title="Attempts">

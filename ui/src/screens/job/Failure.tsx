@@ -7,10 +7,10 @@ import { exitMeaning, placesOf } from "../../jobs/failures";
 import { Icon } from "../../shell/Icon";
 import classes from "./Failure.module.css";
 
-/** Where the log is opened at the line that tells of the failure. */
+/** Address fragment that opens the log at the line of the failure. */
 export const AT_ERROR = "#error";
 
-/** When, where and how a job failed, and the line of its log that says most. */
+/** Failure of a job: time, place, cause, and the most telling line of its log. */
 export function Failure({ job }: { job: JobDetail }) {
   const { failure } = job;
   if (!failure || !job.finished_at) return null;

@@ -19,7 +19,7 @@ const SIZE = (
   </span>
 );
 
-/** What the job wrote to its outputs, and its checkpoints. The address says which folder, and which file is shown. */
+/** Outputs and checkpoints of the job. The address names the folder and the file shown. */
 export default function Files({ id }: { id: string }) {
   const [address, setAddress] = useSearchParams();
   const folder = address.get("path") ?? "outputs";
@@ -87,7 +87,7 @@ export default function Files({ id }: { id: string }) {
   );
 }
 
-/** The folder that is shown, and the way back to those it is in. */
+/** Path of the folder shown, with links to its parent folders. */
 function Way({ folder, open }: { folder: string; open: (path: string) => void }) {
   const parts = folder.split("/");
   const other = parts[0] === "outputs" ? "checkpoints" : "outputs";
@@ -157,7 +157,7 @@ function Row({ id, item, several, open }: RowProps) {
   );
 }
 
-/** A picture or the beginning of a text; anything else can only be downloaded. */
+/** Preview of an image or the beginning of a text. Other files can only be downloaded. */
 function Shown({ id, file }: { id: string; file: JobFile }) {
   const bytes = file.size ?? 0;
   return (

@@ -20,7 +20,7 @@ import { Icon } from "../../shell/Icon";
 
 const COPIES = { "as curl": asCurl, "as a command": asCommand, "as Python": asPython };
 
-/** What can be done with a job. */
+/** Actions for a job. */
 export function JobActions({ job }: { job: JobDetail }) {
   const [asking, setAsking] = useState<"cancel" | "priority" | null>(null);
   const [priority, setWanted] = useState(job.priority);

@@ -7,7 +7,7 @@ import { When } from "../../format/Elapsed";
 import { Sentence } from "../../jobs/Sentence";
 import { Loaded } from "../../shell/Loaded";
 
-/** What happened to the job, newest first. */
+/** Events of the job, newest first. */
 export function JobEvents({ id }: { id: string }) {
   const events = useQuery(jobEventsQuery(id));
   return (

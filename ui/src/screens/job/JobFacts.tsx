@@ -14,7 +14,7 @@ import { Ports } from "./Ports";
 
 interface Props {
   job: JobDetail;
-  /** When the service was asked for it, epoch ms. */
+  /** Time of the reply with the job, epoch ms. */
   readAt: number;
 }
 
@@ -99,7 +99,7 @@ export function JobFacts({ job, readAt }: Props) {
   );
 }
 
-/** It goes on while the job holds its GPUs, as the duration beside it does. */
+/** GPU time of the job. It grows while the job holds its GPUs, like the duration beside it. */
 function GpuTime({ job, readAt }: Props) {
   const now = useNow();
   return <>{duration(gpuSecondsAt(job, readAt, now))}</>;

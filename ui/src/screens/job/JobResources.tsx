@@ -9,12 +9,12 @@ import { cores, memoryNote, METRICS as RESOURCES } from "../../resources/series"
 import { ReadError } from "../../shell/Loaded";
 import classes from "./Training.module.css";
 
-/** What its GPUs did while it held them, and what its containers took beside them. */
+/** Charts of the job's GPUs while it held them, and of its containers' resources. */
 export function JobResources({ job }: { job: JobDetail }) {
   const over = isOver(job.state);
   const began = job.started_at !== null;
   const telemetry = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
-  if (!began) return null; // it has held none, and the panel above says so
+  if (!began) return null; // the job has held no GPU, and the panel above says so
   const { data, error } = telemetry;
   if (error && !data) return <ReadError queries={[telemetry]} title="What it took can't be read" />;
   const empty = over
@@ -50,7 +50,7 @@ export function JobResources({ job }: { job: JobDetail }) {
   );
 }
 
-/** Below a chart. Its room is there before it is known: nothing moves then. */
+/** Notes below charts. Their space is reserved while loading, so that nothing moves. */
 const NOTES: Partial<Record<keyof typeof RESOURCES, (taken: Resources | null) => string>> = {
   cpus: (taken) => {
     const limit = taken?.series.find((each) => each.cpus_limit !== null)?.cpus_limit;

@@ -62,7 +62,7 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
   const { hash, key } = useLocation();
   const given = address.get("tab") ?? "";
   const tab = Object.hasOwn(TABS, given) ? given : "log";
-  // A shell goes on while another tab is looked at.
+  // Keeps a shell running while another tab is shown.
   const [shells, setShells] = useState(false);
   if (tab === "terminal" && !shells) setShells(true);
   return (
@@ -124,7 +124,7 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
   );
 }
 
-/** Its state, why, how far it is, and when it should be done. */
+/** State of the job, its reason, progress and predicted end. */
 function Now({ job }: { job: JobDetail }) {
   const { data: profile } = useQuery(profileQuery(job.id, !isOver(job.state)));
   const progress = profile ? progressOf(profile) : null;

@@ -19,7 +19,7 @@ import { StepTimes } from "./StepTimes";
 import classes from "./Training.module.css";
 import { allocationOf, type Resize, resizesOf, scalingOf } from "./training";
 
-/** What the job does with its GPUs: what it reports, what was measured, and what follows from it. */
+/** Training of the job: reported values, measurements, and predictions from them. */
 export default function Training({ job }: { job: JobDetail }) {
   const profile = useQuery(profileQuery(job.id, !isOver(job.state)));
   return (
@@ -67,7 +67,7 @@ function Reported({ profile }: { profile: Profile }) {
 
 function Allocation({ job }: { job: JobDetail }) {
   const { data: events } = useQuery(jobEventsQuery(job.id));
-  // To ten seconds: the chart need not be drawn anew every second.
+  // Rounded to ten seconds, so that the chart is not drawn again every second.
   const now = Math.ceil(useNow() / 10_000) * 10_000;
   const data = useMemo(() => allocationOf(job.tasks, now), [job.tasks, now]);
   const resizes = resizesOf(events?.items ?? []);

@@ -12,7 +12,7 @@ import { useWhyNot } from "../../may/useMay";
 import classes from "./WhyWaits.module.css";
 import { fewer } from "./waiting";
 
-/** Policies that start jobs out of their order, or share GPUs out anew: under them a job may start sooner. */
+/** Policies under which a job may start sooner: they start jobs out of order, or reallocate GPUs. */
 const OTHERS = ["backfill", "goodput"];
 const SOON_MS = 15_000;
 
@@ -22,7 +22,7 @@ interface Help {
   action: string;
 }
 
-/** Asks, when told to, whether the job would start at once with fewer GPUs or under another policy. */
+/** Button that checks whether the job would start at once with fewer GPUs or under another policy. */
 export function WhatHelps({ job }: { job: JobDetail }) {
   const maySubmit = useWhyNot("submit") === null;
   const queries = useQueryClient();

@@ -14,7 +14,7 @@ import { byEnd, roomOf } from "./waiting";
 
 const MOST = 5;
 
-/** Who is before a job that waits, where how many GPUs are missing, and what would help. */
+/** Jobs before a waiting job, missing GPUs by host, and possible remedies. */
 export function WhyWaits({ job }: { job: JobDetail }) {
   const now = useNow();
   const { data: waiting } = useQuery(waitingQuery);
@@ -78,7 +78,7 @@ export function WhyWaits({ job }: { job: JobDetail }) {
   );
 }
 
-/** How long it has waited, and how long it is expected to wait yet, as a bar. */
+/** Bar of the time waited, and the predicted time still to wait. */
 function Wait({ job, now }: { job: JobDetail; now: number }) {
   if (!job.eta?.start) return null;
   const waited = Math.max(0, now - Date.parse(job.submitted_at));

@@ -1,6 +1,7 @@
 import type { JobDetail } from "../../api/types";
 
-/** What a job has taken of GPUs by `now`, of what was told at `readAt` (epoch ms). A pause and a start count as nothing. */
+/** Return the GPU-seconds of a job by `now`, from a reply read at `readAt` (epoch ms). Time paused or starting does
+ * not count. */
 export function gpuSecondsAt(
   job: Pick<JobDetail, "state" | "gpu_seconds" | "gpus">,
   readAt: number,

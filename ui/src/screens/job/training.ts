@@ -5,7 +5,8 @@ export interface Resize {
   why: string;
 }
 
-/** GPUs held over time (epoch s): a step at each change, 0 between attempts, up to `now` (ms) while it runs. */
+/** Return the GPUs held over time (epoch s), one step per change. The value is 0 between attempts. While the job
+ * runs, the last step ends at `now` (ms). */
 export function allocationOf(tasks: JobDetail["tasks"], now: number): [number[], number[]] {
   const changes = new Map<number, number>();
   const add = (at: number, gpus: number) => changes.set(at, (changes.get(at) ?? 0) + gpus);
@@ -26,7 +27,7 @@ export function allocationOf(tasks: JobDetail["tasks"], now: number): [number[],
   return [times, gpus];
 }
 
-/** The decisions that changed what it holds, oldest first. */
+/** Return the resize decisions, oldest first. */
 export function resizesOf(events: readonly ServiceEvent[]): Resize[] {
   return events
     .filter((event) => event.kind === "job.resizing")
@@ -37,14 +38,14 @@ export interface StepTime {
   gpus: number;
   nodes: number;
   batch: number;
-  /** Seconds of one pass: the gradient, and what came on top of it for exchanging it. */
+  /** Seconds of a micro-step: the gradient, and the additional time to synchronize it. */
   compute: number;
   sync: number;
-  /** Samples a second of the whole job. */
+  /** Samples per second of the whole job. */
   throughput: number;
 }
 
-/** For each allocation that was measured, the pass with the most measurements behind it; fewest GPUs first. */
+/** Return the micro-step with the most measurements for each allocation, fewest GPUs first. */
 export function stepTimesOf(observations: Profile["observations"]): StepTime[] {
   const best = new Map<string, Profile["observations"][number]>();
   for (const seen of observations) {
@@ -69,7 +70,7 @@ export function stepTimesOf(observations: Profile["observations"]): StepTime[] {
     .toSorted((a, b) => a.gpus - b.gpus || a.nodes - b.nodes);
 }
 
-/** Predicted throughput and goodput and the best that was measured, against the number of GPUs. */
+/** Return throughput and goodput, predicted, and the best measured throughput, by number of GPUs. */
 export function scalingOf(
   profile: Profile,
 ): [number[], (number | null)[], (number | null)[], (number | null)[]] {
@@ -87,7 +88,7 @@ export function scalingOf(
   ];
 }
 
-/** How far it is, from 0 to 1; null if it does not say. */
+/** Return the progress from 0 to 1; null if the job does not report it. */
 export function progressOf({ progress }: Profile): number | null {
   if (!progress?.epochs) return null;
   const within = progress.epoch_samples > 0 ? progress.position / progress.epoch_samples : 0;

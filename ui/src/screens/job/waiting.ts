@@ -6,7 +6,7 @@ export interface Room {
   gpus: number;
 }
 
-/** GPUs that a new job could have, by host; most first. Only of hosts that take jobs. */
+/** Return the free GPUs of each host that accepts jobs, most first. */
 export function roomOf(hosts: readonly Pick<Host, "id" | "reachable" | "state" | "gpus">[]): Room[] {
   return hosts
     .filter((host) => host.reachable && host.state === "active")
@@ -18,13 +18,13 @@ export function roomOf(hosts: readonly Pick<Host, "id" | "reachable" | "state" |
     .toSorted((a, b) => b.free - a.free || a.host.localeCompare(b.host));
 }
 
-/** Who holds GPUs, in the order in which they should end: those that nobody can tell of come last. */
+/** Return the jobs that hold GPUs by their predicted end. Those without one come last. */
 export function byEnd<J extends Pick<Job, "eta" | "gpus">>(holders: readonly J[]): J[] {
   const end = (job: J) => (job.eta?.end ? Date.parse(job.eta.end) : Number.POSITIVE_INFINITY);
   return holders.filter((job) => job.gpus.length > 0).toSorted((a, b) => end(a) - end(b));
 }
 
-/** Fewer GPUs than a job asks for, to be tried: half as many, then half of those. */
+/** Return smaller GPU counts to try: half as many, then half of those. */
 export function fewer(gpus: number): number[] {
   const half = Math.floor(gpus / 2);
   return half < 1 ? [] : [half, ...(half > 1 ? [Math.floor(half / 2)] : [])];

@@ -5,10 +5,10 @@ import type { Gpu } from "../../api/types";
 import { plural } from "../../format/number";
 import classes from "./ClusterStrip.module.css";
 
-/** So many GPUs of a host stand on one line; a host with more has several lines of them. */
+/** GPUs of a host per line. A larger host has several lines. */
 const A_LINE = 8;
 
-/** All GPUs of the cluster on one line, and how many are free. */
+/** Strip of all GPUs of the cluster, with the number of free ones. */
 export function ClusterStrip() {
   const { data: hosts } = useQuery(hostsQuery);
   if (!hosts) {
@@ -49,5 +49,5 @@ export function ClusterStrip() {
   );
 }
 
-/** Also by jobs that one may not see. */
+/** Whether a GPU is used, also by jobs that the user may not see. */
 const isUsed = (gpu: Gpu) => gpu.jobs.length > 0 || gpu.state === "used";

@@ -11,16 +11,16 @@ export type Chosen = "user" | "label" | "host" | "ended";
 interface Props {
   choice: JobsChoice;
   onGroup: (group: JobGroup) => void;
-  /** As it is typed. */
+  /** Search text as typed. */
   text: string;
   onText: (text: string) => void;
-  /** Empty: all. */
+  /** Called with a filter's value; empty: all. */
   onChoose: (name: Chosen, value: string) => void;
   onClear: () => void;
-  /** The name of who looks. */
+  /** Name of the current user. */
   me: string;
   counts: Record<string, number>;
-  /** What is listed now: its users and labels can be chosen. */
+  /** Jobs listed now. Their users and labels are offered as filters. */
   rows: readonly Job[];
   hosts: readonly string[];
 }
@@ -106,7 +106,7 @@ export function JobFilters({
   );
 }
 
-/** What can be chosen: what is there, and what is chosen already. */
+/** Return the options of a filter: the values listed, and the one already chosen. */
 function options(values: readonly string[], chosen: string): { value: string; label: string }[] {
   const known = new Set([...values, chosen]);
   known.delete("");

@@ -13,14 +13,14 @@ import { Tick } from "./Tick";
 
 interface Props {
   job: Job;
-  /** Its place in the list. */
+  /** Index in the list. */
   index: number;
-  /** Told of the row, so that its height is known. */
+  /** Called with the row's element to measure its height. */
   measure: (row: HTMLTableRowElement | null) => void;
   selected: boolean;
   onToggle: (id: string) => void;
   why: string;
-  /** Below the line of its sweep: what it tries is told instead of its name. */
+  /** The row is below its sweep's row, so it shows its parameters instead of its name. */
   inGroup: boolean;
 }
 
@@ -72,7 +72,7 @@ export const JobRow = memo(function JobRow(props: Props) {
   );
 });
 
-/** A time that has not come, pale. */
+/** Predicted time, shown pale. */
 function Expected({ at, what }: { at: string | null | undefined; what: string }) {
   if (!at) return "–";
   return (
@@ -82,7 +82,7 @@ function Expected({ at, what }: { at: string | null | undefined; what: string })
   );
 }
 
-/** How many it holds and where, or wants. */
+/** GPUs that the job holds and where, or that it requires. */
 function Gpus({ job }: { job: Job }) {
   const held = job.gpus.length;
   const hosts = Object.keys(job.allocation);

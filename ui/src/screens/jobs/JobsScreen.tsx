@@ -38,7 +38,7 @@ export default function JobsScreen() {
   const queries = useQueryClient();
   const jobs = useInfiniteQuery({
     ...query,
-    // Whose jobs are shown depends on who asks.
+    // The jobs shown depend on the user.
     enabled: ({ state }) => !who.isPending && (state.data?.pages.length ?? 0) <= LIVE_PAGES,
   });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
@@ -58,7 +58,7 @@ export default function JobsScreen() {
   }, [hasNextPage, isFetching, fetchNextPage]);
   const counts = jobs.data?.pages.at(-1)?.counts ?? {};
   const chosen = rows.filter((job) => selected.has(job.id));
-  // A job that has ended has nothing left to cancel.
+  // A finished job can't be cancelled.
   const running = chosen.filter((job) => canCancel(job.state));
   const mayChange = useCallback((job: Job) => whyNotOf(who.data, job.user) === null, [who.data]);
   const mine = running.filter(mayChange);

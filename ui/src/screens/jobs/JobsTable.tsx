@@ -14,14 +14,14 @@ import { Tick } from "./Tick";
 interface Props {
   rows: Job[];
   selected: ReadonlySet<string>;
-  /** Whether one may cancel a job. */
+  /** Whether the user may cancel a job. */
   mayChange: (job: Job) => boolean;
   onSelect: (change: (before: ReadonlySet<string>) => ReadonlySet<string>) => void;
-  /** What is known of the sweeps that the jobs are runs of. */
+  /** Known sweeps of the jobs, by id. */
   sweeps: ReadonlyMap<string, Sweep>;
   sort: JobSort | "";
   onSort: (sort: JobSort | "") => void;
-  /** The last rows come into view. */
+  /** Called when the last rows come into view. */
   onEnd: () => void;
 }
 
@@ -40,10 +40,10 @@ const HEADS: { name: string; sort?: SortColumn; className?: string }[] = [
   { name: "Why", className: classes.why },
 ];
 
-/** Only the rows in view, and some around them, are in the document. */
+/** Table of jobs. Only the rows in view, and some around them, are in the document. */
 export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, onSort, onEnd }: Props) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  // Another order is asked for to compare jobs: then each stands for itself.
+  // Another order serves to compare jobs, so each job then has its own row.
   const entries = useMemo(
     () => (sort === "" ? entriesOf(rows, open) : rows.map((job) => ({ job, inGroup: false }) as Entry)),
     [rows, open, sort],
@@ -52,7 +52,7 @@ export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, o
   const count = choosable.filter((job) => selected.has(job.id)).length;
   const frame = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what stands above changes with the rows, if at all.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: content above changes only with the rows.
   useLayoutEffect(() => {
     setTop((frame.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
   }, [rows.length > 0]);
@@ -62,7 +62,7 @@ export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, o
     estimateSize: () => ROW_PX,
     overscan: 8,
     scrollMargin: top,
-    // What the page's head and the table's own cover.
+    // Covered by the page header and the table header.
     scrollPaddingStart: 110,
     scrollPaddingEnd: 40,
     getItemKey: (index) => {
@@ -188,19 +188,20 @@ function ariaSort(column: SortColumn, sort: JobSort | ""): "ascending" | "descen
   return sort === column ? "ascending" : sort === `-${column}` ? "descending" : "none";
 }
 
-/** Room for the rows that are not there. */
+/** Empty space in place of rows that are not drawn. */
 function Space({ px }: { px: number }) {
   return px > 0 ? <tr aria-hidden className={classes.space} style={{ height: px }} /> : null;
 }
 
-/** j and k go through the rows: the focus goes to the job's link, so that Enter opens it. x selects the job. */
+/** Handle the keys j and k (move through rows) and x (select the job). The focus moves to the job's link, so that
+ * Enter opens it. */
 function useRowKeys(
   entries: Entry[],
   frame: React.RefObject<HTMLElement | null>,
   bring: (index: number) => void,
   toggle: (ids: string[]) => void,
 ) {
-  // The row that is gone to may be drawn only after the list was scrolled.
+  // The target row may be drawn only after scrolling.
   const wanted = useRef<number | null>(null);
   const linkOf = (index: number) =>
     frame.current?.querySelector<HTMLElement>(`tr[data-index="${index}"] a`) ?? null;

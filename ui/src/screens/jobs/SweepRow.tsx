@@ -12,7 +12,7 @@ import { Tick } from "./Tick";
 
 interface Props {
   group: Group;
-  /** null: it is older than those that were asked for. */
+  /** null: older than the sweeps fetched. */
   sweep: Sweep | null;
   index: number;
   measure: (row: HTMLTableRowElement | null) => void;
@@ -21,7 +21,7 @@ interface Props {
   onOpen: (sweep: string) => void;
 }
 
-/** The runs of a sweep as one line, which opens. */
+/** Collapsible row for the runs of a sweep. */
 export const SweepRow = memo(function SweepRow(props: Props) {
   const { group, sweep, index, measure, selected, onToggle, onOpen } = props;
   const { jobs, open } = group;

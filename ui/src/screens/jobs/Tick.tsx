@@ -1,13 +1,13 @@
 interface Props {
   label: string;
   checked: boolean;
-  /** Some of what it stands for is selected. */
+  /** Only some of the checkbox's items are selected. */
   partly?: boolean;
   disabled?: boolean;
   onChange: () => void;
 }
 
-/** The browser's own box: a list that is scrolled fast draws hundreds of them a second. */
+/** The browser's own checkbox, because fast scrolling draws hundreds of them per second. */
 export function Tick({ label, checked, partly = false, disabled = false, onChange }: Props) {
   return (
     <input

@@ -1,21 +1,22 @@
 import type { Job } from "../../api/types";
 
-/** The runs of a sweep that are listed, as one line. */
+/** Listed runs of a sweep, shown as one row. */
 export interface Group {
   sweep: string;
   jobs: Job[];
   open: boolean;
 }
 
-/** A line of the table. */
+/** Row of the table. */
 export type Entry = { job: Job; inGroup: boolean; group?: undefined } | { group: Group; job?: undefined };
 
 export const keyOf = (entry: Entry) => (entry.group ? `sweep ${entry.group.sweep}` : entry.job.id);
 
-/** The jobs of an entry. */
+/** Return the jobs of an entry. */
 export const jobsOf = (entry: Entry) => (entry.group ? entry.group.jobs : [entry.job]);
 
-/** Runs of one sweep become one line, where its first is; those of an open one follow it. A single run stays a job. */
+/** Group runs of a sweep into one row, at the place of the first run. The runs of an open sweep follow its row. A
+ * single run stays a job. */
 export function entriesOf(rows: readonly Job[], open: ReadonlySet<string>): Entry[] {
   const runs = new Map<string, Job[]>();
   for (const job of rows) {
@@ -38,7 +39,7 @@ export function entriesOf(rows: readonly Job[], open: ReadonlySet<string>): Entr
   return entries;
 }
 
-/** Earliest start, and latest end once all have ended. */
+/** Return the earliest start, and the latest end once all have ended. */
 export function spanOf(jobs: readonly Job[]): { start: string | null; end: string | null } {
   const starts = jobs.flatMap((job) => job.started_at ?? []).toSorted();
   const ends = jobs.map((job) => job.finished_at);

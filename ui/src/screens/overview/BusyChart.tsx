@@ -14,17 +14,17 @@ const SERIES = [
 ];
 
 interface Props {
-  /** How many are in use now: the figure above says so too, and the two agree. */
+  /** GPUs in use now, the same number as in the figure above. */
   used: number;
-  /** How many there are. */
+  /** Number of GPUs. */
   gpus: number;
-  /** How far back. */
+  /** Length of the time shown. */
   seconds: number;
   span: string;
   action: ReactNode;
 }
 
-/** GPUs in use over time, with each change of the policy. */
+/** Chart of the GPUs in use over time, with policy changes marked. */
 export function BusyChart({ used, gpus, seconds, span, action }: Props) {
   const past = useQuery(recentTimelineQuery(seconds));
   const { data } = past;

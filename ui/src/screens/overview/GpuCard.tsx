@@ -8,7 +8,7 @@ interface Props {
   gpu: Gpu;
   host: Host;
   names: Record<string, string>;
-  /** Where on the map, in pixels from its left and top; `room`: how wide the map is. */
+  /** Position on the map in pixels from its left and top. `room` is the map's width. */
   x: number;
   y: number;
   room: number;
@@ -16,7 +16,7 @@ interface Props {
 
 const WIDE = 250;
 
-/** What is known of a GPU, beside it. */
+/** Tooltip with the details of a GPU, beside it. */
 export function GpuCard({ gpu, host, names, x, y, room }: Props) {
   const { reading, utilization } = gpu;
   const facts = [

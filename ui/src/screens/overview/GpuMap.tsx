@@ -10,15 +10,15 @@ import classes from "./GpuMap.module.css";
 
 interface Props {
   hosts: Host[];
-  /** Names of jobs by their id, as far as they are known. */
+  /** Known names of jobs by id. */
   names: Record<string, string>;
-  /** The job of the queue that is pointed at: the hosts that it could start on are lit. */
+  /** Job of the queue under the pointer. Hosts that it could start on are highlighted. */
   pointed: Job | null;
 }
 
-/** So few hosts have room for large squares, with the names of their jobs. */
+/** Maximum number of hosts for large squares, which show the names of jobs. */
 const FEW = 12;
-/** So many GPUs of a host stand on one line. */
+/** GPUs of a host per line. */
 const A_LINE = 8;
 
 const MEASURES: { value: Measure; label: string }[] = [
@@ -35,11 +35,11 @@ interface Over {
   room: number;
 }
 
-/** Every GPU of every host: its job by colour and name, how busy it is (or how full, or how hungry) by how far it is
- * filled, and what is wrong with it. */
+/** Map of all GPUs of all hosts. The colour and name show the job. The fill of a square shows load, memory or power.
+ * Faults are shown too. */
 export function GpuMap({ hosts, names, pointed }: Props) {
   const dark = useComputedColorScheme("light") === "dark";
-  // The first hosts at once, the others as there is time.
+  // Draw the first hosts at once, the others when there is time.
   const ready = useDeferredValue(hosts, hosts.slice(0, FEW));
   const [measure, setMeasure] = useState<Measure>("busy");
   shareColors(hosts.flatMap((host) => host.gpus.flatMap((gpu) => gpu.jobs)));
@@ -48,7 +48,7 @@ export function GpuMap({ hosts, names, pointed }: Props) {
   const offers = pointed && candidates(hosts, pointed);
   const [over, setOver] = useState<Over | null>(null);
   const map = useRef<HTMLDivElement>(null);
-  // One listener and one card for all tiles: there may be eight hundred.
+  // One listener and one card for all tiles, of which there may be 800.
   function onPointerOver(event: PointerEvent) {
     const tile = (event.target as Element).closest<HTMLElement>("[data-uuid]");
     const area = map.current?.getBoundingClientRect();
@@ -123,7 +123,7 @@ interface HostProps {
   measure: Measure;
   mostW: number;
   few: boolean;
-  /** What it has for the job that is pointed at. */
+  /** GPUs offered to the job under the pointer. */
   offer: Offer | null;
 }
 
@@ -178,7 +178,7 @@ function Tile({ gpu, host, names, dark, measure, mostW }: TileProps) {
       {gpu.index}
     </span>
   );
-  // Reached by keyboard through the list of jobs; eight hundred stops here would bar the way to the rest.
+  // The keyboard reaches these jobs through the list of jobs. 800 tab stops here would block the rest.
   return job ? (
     <Link to={`/jobs/${job}`} tabIndex={-1} aria-label={text} {...shown}>
       {index}

@@ -24,7 +24,7 @@ export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);
   const hosts = useQuery(watchedHostsQuery);
   const [pointed, setPointed] = useState<Job | null>(null);
-  // After what is seen first.
+  // Fetched after the data that is seen first.
   const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
   const whyNotSubmit = useWhyNot("submit");
   const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);

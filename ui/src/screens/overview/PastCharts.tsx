@@ -6,7 +6,7 @@ import { UtilityChart } from "./UtilityChart";
 
 const SPANS = { "1 h": 3_600, "24 h": 86_400, "7 d": 7 * 86_400 };
 
-/** How the cluster was used until now; one choice of time for both charts. */
+/** Charts of past cluster usage, with one choice of time for both. */
 export default function PastCharts({ used, gpus }: { used: number; gpus: number }) {
   const [span, setSpan] = useState<keyof typeof SPANS>("24 h");
   const choice = (

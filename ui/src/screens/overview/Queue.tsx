@@ -10,11 +10,11 @@ import classes from "./OverviewScreen.module.css";
 
 interface Props {
   waiting: number;
-  /** A job is pointed at, or has the focus; null: none. */
+  /** Called when a job is under the pointer or focused; null: none. */
   onPoint: (job: Job | null) => void;
 }
 
-/** Who waits, longest first, and why. */
+/** Waiting jobs, longest wait first, with the reasons why they wait. */
 export function Queue({ waiting, onPoint }: Props) {
   const queue = useQuery(queueQuery);
   const { data } = queue;

@@ -14,7 +14,8 @@ const SERIES = [
   { name: "more above", dashed: true },
 ];
 
-/** How well used the policy finds the cluster, against the thresholds at which it wants fewer or more hosts. */
+/** Chart of the cluster's utility, as the policy rates it. It shows the thresholds at which the policy wants fewer
+ * or more hosts. */
 export function UtilityChart({ seconds, span }: { seconds: number; span: string }) {
   const past = useQuery(utilityQuery(seconds));
   const { data } = past;

@@ -1,6 +1,6 @@
 import type { Gpu, Host, Job } from "../../api/types";
 
-/** What a host could give to a job: GPUs that are free now, and all that jobs may have. */
+/** GPUs that a host could give to a job: free now, and usable by jobs. */
 export interface Offer {
   free: number;
   usable: number;
@@ -8,8 +8,8 @@ export interface Offer {
 
 const isUsable = (gpu: Gpu) => !gpu.fault && !gpu.occupied_by && !gpu.unwatched && !gpu.cordoned;
 
-/** The hosts that a job could start on, by id: those with enough GPUs alone, else, for a job larger than any host, all
- * that are open. It may have to wait until what runs there ends. */
+/** Return the hosts that a job could start on, by id. They are the hosts with enough GPUs alone. For a job larger
+ * than any host, they are all hosts that accept jobs. The job may have to wait for running jobs to end. */
 export function candidates(
   hosts: readonly Pick<Host, "id" | "reachable" | "state" | "gpus">[],
   job: Pick<Job, "required_gpus" | "min_gpus" | "elastic">,

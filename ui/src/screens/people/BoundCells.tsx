@@ -10,7 +10,7 @@ export const BOUND_COLUMNS = [
   "Submissions a minute",
 ];
 
-/** What a user or a group may have, and has, in the columns of a table. */
+/** Table cells with the limits of a user or group, and their usage. */
 export function BoundCells({ of }: { of: Quota | Group }) {
   return (
     <>

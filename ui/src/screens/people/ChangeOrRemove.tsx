@@ -2,14 +2,14 @@ import { Button } from "@mantine/core";
 import panel from "../../components/Panel.module.css";
 
 interface Props {
-  /** "the group vision" */
+  /** For labels: "the group vision". */
   what: string;
   removing: boolean;
   onChange: () => void;
   onRemove: () => void;
 }
 
-/** The last cell of a row. */
+/** Last cell of a row, with its buttons. */
 export function ChangeOrRemove({ what, removing, onChange, onRemove }: Props) {
   return (
     <td className={panel.nowrap}>

@@ -8,7 +8,7 @@ import { FormDialog } from "../../components/FormDialog";
 import { BOUND_LABELS, boundFieldsOf, boundsOf, FRACTIONAL, NO_BOUNDS, namesIn } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
-/** `group`: what it is now; null: another one. */
+/** Form for a group. `group` is the group to change; null: a new one. */
 export function GroupDialog({ group, onClose }: { group: Group | null; onClose: () => void }) {
   const [name, setName] = useState(group?.name ?? "");
   const [users, setUsers] = useState(group?.members.join(", ") ?? "");

@@ -16,7 +16,7 @@ import { usePeopleChange } from "./usePeopleChange";
 
 const COLUMNS = ["Group", "Users", ...BOUND_COLUMNS];
 
-/** How much the users of each group may have together, and have. */
+/** Table of groups: the joint limits of their users, and the usage. */
 export function Groups() {
   const groups = useQuery(groupsQuery);
   const [editing, setEditing] = useState<Group | "new" | null>(null);

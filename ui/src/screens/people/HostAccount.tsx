@@ -8,7 +8,7 @@ import { FormDialog } from "../../components/FormDialog";
 import { idsOf, shownIds } from "./ids";
 import { usePeopleChange } from "./usePeopleChange";
 
-/** As whom on the hosts a user's jobs write folders. */
+/** Ids under which a user's jobs write folders on the hosts. */
 export function HostAccount({ name, ...ids }: { name: string } & HostIds) {
   const [opened, setOpened] = useState(false);
   const [text, setText] = useState("");

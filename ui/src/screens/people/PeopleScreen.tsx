@@ -9,7 +9,7 @@ import { Quotas } from "./Quotas";
 import { Users } from "./Users";
 import { You } from "./You";
 
-/** Who one is and what one may have; for admins also everybody else. */
+/** Screen of the current user and their limits. Admins also see all other users. */
 export default function PeopleScreen() {
   const who = useQuery(whoQuery);
   return (

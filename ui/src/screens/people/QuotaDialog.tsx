@@ -13,7 +13,7 @@ const LABELS: Record<keyof QuotaFields, string> = {
   weight: "Share against other users, with fair_share",
 };
 
-/** `quota`: what it is now; null: another one. */
+/** Form for a quota. `quota` is the quota to change; null: a new one. */
 export function QuotaDialog({ quota, onClose }: { quota: Quota | null; onClose: () => void }) {
   const [user, setUser] = useState(quota?.user ?? "");
   const [fields, setFields] = useState(quota ? fieldsOf(quota) : NO_QUOTA);

@@ -17,7 +17,7 @@ import { usePeopleChange } from "./usePeopleChange";
 
 const COLUMNS = ["User", ...BOUND_COLUMNS, "Weight"];
 
-/** How much each user may have, and has. */
+/** Table of the users' quotas and usage. */
 export function Quotas() {
   const quotas = useQuery(quotasQuery);
   const [editing, setEditing] = useState<Quota | "new" | null>(null);

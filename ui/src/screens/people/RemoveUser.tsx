@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { LeftBy } from "../../api/types";
 import { Confirm } from "../../shell/Confirm";
 
-/** Asks what becomes of what somebody has who is removed. */
+/** Confirmation that asks what to do with the jobs, secrets and data of a removed user. */
 export function RemoveUser({
   name,
   pending,

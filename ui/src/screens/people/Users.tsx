@@ -21,7 +21,7 @@ import { usePeopleChange } from "./usePeopleChange";
 
 const ROLES: Role[] = ["viewer", "user", "admin"];
 
-/** Everybody but the account that runs the service. */
+/** Table of all users except the account that runs the service. */
 export function Users({ me }: { me: WhoAmI }) {
   const users = useQuery(usersQuery);
   const [removing, setRemoving] = useState("");

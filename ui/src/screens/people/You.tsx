@@ -13,7 +13,7 @@ const MAY: Record<WhoAmI["role"], string> = {
   viewer: "read everything",
 };
 
-/** Who the service takes one for. */
+/** Panel of the current user, as the service identifies them. */
 export function You({ me }: { me: WhoAmI }) {
   const uses = me.quota ? usesOf(me.quota) : [];
   return (

@@ -4,7 +4,7 @@ export function shownIds({ uid, gid, gids }: HostIds): string {
   return uid == null ? "" : `${uid}:${[gid, ...(gids ?? [])].join(",")}`;
 }
 
-/** What was written of them; null: that is none. */
+/** Parse ids as typed; null: invalid. */
 export function idsOf(text: string): HostIds | null {
   const written = text.replaceAll(" ", "");
   if (written === "") return { uid: null, gid: null, gids: [] };

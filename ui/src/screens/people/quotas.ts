@@ -1,7 +1,7 @@
 import type { Bounds, Group, Quota, QuotaSpec } from "../../api/types";
 import { amount, count } from "../../format/number";
 
-/** All who have no quota of their own. */
+/** Quota name for all users without a quota of their own. */
 export const EVERYBODY = "*";
 
 export interface Use {
@@ -12,7 +12,7 @@ export interface Use {
   share: number;
 }
 
-/** What a quota bounds, and how much of that is used. */
+/** Return the limits of a quota, and their usage. */
 export function usesOf(quota: Quota | Group): Use[] {
   const { used, gpus, gpu_hours, waiting, cpu_jobs, cpus, memory_gib } = quota;
   if (!used) return [];
@@ -31,7 +31,7 @@ export function usesOf(quota: Quota | Group): Use[] {
   return uses;
 }
 
-/** "6 of 8"; what has no bound says what is used. */
+/** Format usage: "6 of 8". Without a limit, only the usage is shown. */
 export function bounded(
   used: number | undefined,
   bound: number | null,
@@ -41,7 +41,7 @@ export function bounded(
   return used === undefined ? show(bound) : `${show(used)} of ${show(bound)}`;
 }
 
-/** The fields of a quota as they are typed; empty: no bound. */
+/** Form fields of a quota as typed; empty: no limit. */
 export type QuotaFields = Record<keyof QuotaSpec, string | number>;
 
 export function fieldsOf(quota: Quota): QuotaFields {
@@ -58,10 +58,10 @@ export const BOUND_LABELS: Record<keyof Bounds, string> = {
   memory_gib: "GiB of memory that those ask for together",
 };
 
-/** Bounds that need not be whole numbers. */
+/** Limits that may be fractions. */
 export const FRACTIONAL: ReadonlySet<string> = new Set(["gpu_hours", "cpus", "memory_gib", "weight"]);
 
-/** Those of a group: groups have no weight. */
+/** Form fields of a group's limits. Groups have no weight. */
 export type BoundFields = Record<keyof Bounds, string | number>;
 
 export const NO_BOUNDS: BoundFields = {
@@ -109,7 +109,7 @@ export function specOf(fields: QuotaFields): QuotaSpec {
   };
 }
 
-/** The names in "ada, ben", each once. */
+/** Return the names in "ada, ben", without duplicates. */
 export function namesIn(typed: string): string[] {
   const names = typed.split(",").map((name) => name.trim());
   return [...new Set(names)].filter((name) => name !== "");

@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { keys } from "../../api/keys";
 
-/** What follows a change of users, quotas or groups. */
+/** Mutation callbacks common to all changes of users, quotas and groups. */
 export function usePeopleChange(then: () => void) {
   const queries = useQueryClient();
   return {

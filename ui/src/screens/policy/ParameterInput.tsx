@@ -6,7 +6,7 @@ import { inputKind } from "./draft";
 interface Props {
   name: string;
   parameter: Parameter;
-  /** undefined: not set, so the default counts. */
+  /** undefined: not set, so the default applies. */
   value: unknown;
   error: string | undefined;
   onChange: (value: unknown) => void;
@@ -56,7 +56,7 @@ export function ParameterInput({ name, parameter, value, error, onChange }: Prop
   }
 }
 
-/** Documentation in code begins small and ends without a full stop. */
+/** Format a description as a sentence. Descriptions in code begin with a lower-case letter and end without a period. */
 function sentence(text: string): string {
   return text ? `${text[0]?.toUpperCase()}${text.slice(1).replace(/\.$/, "")}.` : "";
 }

@@ -8,12 +8,12 @@ interface Props {
   parameters: Record<string, Parameter>;
   description: string;
   draft: Draft;
-  /** Name of a field -> what is wrong with it. */
+  /** Error message of each field. */
   errors: Record<string, string>;
   onChange: (name: string, value: unknown) => void;
 }
 
-/** What a policy does, and what it can be told. */
+/** Description of a policy, and inputs for its parameters. */
 export function Parameters({ parameters, description, draft, errors, onChange }: Props) {
   const names = Object.entries(parameters);
   return (

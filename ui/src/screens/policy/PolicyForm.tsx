@@ -20,7 +20,7 @@ import { nameOf } from "./preview";
 import { useHours } from "./useHours";
 
 export function PolicyForm({ policy }: { policy: Policy }) {
-  // null: nothing edited, so what is shown follows the service.
+  // null: nothing is edited, so the form follows the service.
   const [edited, setEdited] = useState<Draft | null>(null);
   const [looking, setLooking] = useState(false);
   const [hours] = useHours();

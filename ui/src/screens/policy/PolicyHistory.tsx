@@ -18,7 +18,7 @@ interface Props {
   onChoose: (choice: PolicyChoice) => void;
 }
 
-/** Which policy decided since when; the last change can be undone. */
+/** Past policy choices and their times. The last change can be undone. */
 export function PolicyHistory({ policy, pending, onChoose }: Props) {
   const whyNot = useWhyNot("change_policy");
   const found = useQuery(policyHistoryQuery);

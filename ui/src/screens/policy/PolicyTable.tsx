@@ -26,11 +26,11 @@ interface Props {
   policy: Policy;
   draft: Draft;
   onChoose: (algorithm: string, metric: string) => void;
-  /** Below the row that is chosen. */
+  /** Shown below the selected row. */
   children: ReactNode;
 }
 
-/** All policies by what each would make of the jobs that there are; the one in force stands on top. */
+/** Table of all policies with their simulated results on the present jobs, the active one first. */
 export function PolicyTable({ policy, draft, onChoose, children }: Props) {
   const [hours, setHours] = useHours();
   const [sort, setSort] = useState<Figure | null>(null);
@@ -134,7 +134,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
   );
 }
 
-/** How many jobs are counted, and why others are not. */
+/** Return the number of jobs counted, and why others are left out. */
 const leftOut = (jobs: number, out: number) =>
   out ? `${plural(jobs - out, "job")}, without ${out} that can't run here` : "the jobs that there are";
 
@@ -164,7 +164,7 @@ function Figures({
   });
 }
 
-/** The one in force, then the others by their names or by a figure. */
+/** Return the active policy, then the others by name or by a figure. */
 function rowsOf(policy: Policy, found: Map<string, ComparedPolicy>, sort: Figure | null) {
   const all = policy.available.flatMap(({ name, metrics }) =>
     metrics.map((metric) => ({ algorithm: name, metric })),

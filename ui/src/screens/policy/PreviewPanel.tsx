@@ -20,7 +20,7 @@ const ICONS: Record<Change["action"], IconName> = {
 
 const MOST = 50;
 
-/** What a choice of policy would change, before it is made. */
+/** Preview of a policy choice: its effects before it takes effect. */
 export function PreviewPanel({ preview }: { preview: Preview }) {
   const { now, then, changes } = preview;
   return (
@@ -97,7 +97,7 @@ interface RowProps {
   now: number | null;
   then: number | null;
   show: (value: number) => string;
-  /** Neither more nor less is better. */
+  /** Neither a higher nor a lower value is better. */
   neutral?: boolean;
 }
 
@@ -113,7 +113,7 @@ function Row({ name, now, then, show, neutral = false }: RowProps) {
   );
 }
 
-/** What the figures are about. */
+/** Return the scope of the figures. */
 function bounds({ until, then }: Preview): string {
   const why = whyNone(then, "");
   return `${why && `${why}. `}Until ${when(until, clock.now())}; a job that has not ended by then counts up to then. Jobs yet to be submitted are not foreseen.`;

@@ -3,7 +3,7 @@ import type { Parameter, Policy, PolicyChoice, PolicyKind } from "../../api/type
 export interface Draft {
   algorithm: string;
   metric: string;
-  /** Only what differs from the policy's defaults or was set by hand. */
+  /** Only parameters that differ from the policy's defaults or were set by hand. */
   params: Record<string, unknown>;
 }
 
@@ -15,7 +15,8 @@ export function draftOf({ algorithm, metric, params }: Policy): Draft {
   return { algorithm, metric, params };
 }
 
-/** Another algorithm: its parameters begin at their defaults, the metric stays if it knows it. */
+/** Return a draft for another algorithm. Its parameters have their defaults. The metric stays if the algorithm knows
+ * it. */
 export function withAlgorithm(policy: Policy, draft: Draft, algorithm: string): Draft {
   if (algorithm === policy.algorithm) return draftOf(policy);
   const metrics = kindOf(policy, algorithm)?.metrics ?? [];
@@ -23,7 +24,7 @@ export function withAlgorithm(policy: Policy, draft: Draft, algorithm: string): 
   return { algorithm, metric, params: {} };
 }
 
-/** A parameter set to a value, or with `undefined` back at its default. */
+/** Set a parameter, or reset it to its default with `undefined`. */
 export function withParameter(draft: Draft, name: string, value: unknown): Draft {
   const { [name]: _, ...others } = draft.params;
   return { ...draft, params: value === undefined ? others : { ...others, [name]: value } };
@@ -37,14 +38,14 @@ function canonical({ algorithm, metric, params }: Draft): string {
   return JSON.stringify([algorithm, metric, Object.entries(params).toSorted()]);
 }
 
-/** As the service takes it, without what else is known of it. */
+/** Return the choice in the service's form, without other data. */
 export function choiceOf({ algorithm, metric, params }: Draft): PolicyChoice {
   return { algorithm, metric, params };
 }
 
 export type Kind = "choice" | "switch" | "number" | "text";
 
-/** How a parameter is edited; its type is Python's. */
+/** Return the input kind of a parameter. Its type is a Python type. */
 export function inputKind({ type, default: value, choices }: Parameter): Kind {
   if (choices.length) return "choice";
   if (typeof value === "boolean" || type === "bool") return "switch";

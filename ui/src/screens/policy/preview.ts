@@ -1,6 +1,6 @@
 import type { ComparedPolicy, Totals } from "../../api/types";
 
-/** What policies are compared by; less of each is better. */
+/** Figures that policies are compared by. Lower is better. */
 export const FIGURES = [
   "mean_completion",
   "median_wait",
@@ -14,11 +14,11 @@ export type Figure = (typeof FIGURES)[number];
 export const keyOf = ({ algorithm, metric }: { algorithm: string; metric: string }) =>
   `${algorithm} ${metric}`;
 
-/** "goodput · speed": a metric is named where it is not the usual one. */
+/** Format a policy: "goodput · speed". The default metric is omitted. */
 export const nameOf = ({ algorithm, metric }: { algorithm: string; metric: string }) =>
   metric === "default" ? algorithm : `${algorithm} · ${metric}`;
 
-/** The least of each figure; none where all are the same, for then none is better. */
+/** Return the minimum of each figure. A figure that is the same for all has none, because no policy is better. */
 export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Partial<Record<Figure, number>> {
   const best: Partial<Record<Figure, number>> = {};
   for (const figure of FIGURES) {
@@ -29,7 +29,7 @@ export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Par
   return best;
 }
 
-/** Policies with the same figures stand together, and those without for the same reason. The order stays. */
+/** Group policies with the same figures, or with the same reason for having none. The order stays. */
 export function groupsOf<P extends { algorithm: string; metric: string }>(
   policies: readonly P[],
   found: ReadonlyMap<string, Pick<ComparedPolicy, "totals" | "problem">>,
@@ -44,11 +44,11 @@ export function groupsOf<P extends { algorithm: string; metric: string }>(
   return [...groups.values()];
 }
 
-/** Whether a value is as good as the best: differences too small to be shown don't count. */
+/** Whether a value is as good as the best one. Differences too small to be shown don't count. */
 export const isBest = (value: number | null | undefined, best: number | undefined): boolean =>
   value != null && best !== undefined && value <= best * (1 + SAME);
 
-/** Why there are no figures. */
+/** Return why there are no figures. */
 export function whyNone(totals: Totals | null, problem: string): string {
   if (problem) return problem;
   if (totals?.cut === "time") return "It takes too long to compute";
@@ -56,14 +56,14 @@ export function whyNone(totals: Totals | null, problem: string): string {
   return "";
 }
 
-/** GPUs of an allocation. */
+/** Return the number of GPUs of an allocation. */
 export function gpusOf(allocation: Record<string, number>): number {
   return Object.values(allocation).reduce((sum, gpus) => sum + gpus, 0);
 }
 
 const SAME = 0.005;
 
-/** How much `then` differs from `now`, where less is better. */
+/** Compare `then` with `now`. Lower is better. */
 export function compared(
   now: number | null,
   then: number | null,

@@ -1,11 +1,11 @@
 import { useSearchParams } from "react-router";
 import { useSetAddress } from "../../shell/useAddress";
 
-/** How far policies are played. */
+/** Simulated time spans. */
 export const HOURS = { "6": "6 h", "24": "24 h", "168": "7 d" };
 const USUAL = "24";
 
-/** It stands in the address. */
+/** Return the time span, which the address stores, and its setter. */
 export function useHours(): [number, (hours: string) => void] {
   const [address] = useSearchParams();
   const set = useSetAddress();

@@ -10,7 +10,7 @@ import { Icon } from "../../shell/Icon";
 
 const USUAL = ["job.ended", "host.lost", "gpu.unhealthy"];
 
-/** A button that asks for a URL and for what it is to be told. `events`: what can be asked for, and what it means. */
+/** Button with a form for a webhook's URL and events. `events` describes the available events by name. */
 export function AddWebhook({ events }: { events: Record<string, string> }) {
   const [opened, setOpened] = useState(false);
   const [url, setUrl] = useState("");

@@ -5,7 +5,7 @@ import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { Loaded } from "../../shell/Loaded";
 
-/** What jobs may read of the hosts' own files. */
+/** Folders of the hosts that jobs may read. */
 export function DataSets() {
   const found = useQuery(dataSetsQuery);
   return (

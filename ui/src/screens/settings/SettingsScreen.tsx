@@ -14,7 +14,7 @@ import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
 import { Webhooks } from "./Webhooks";
 
-/** What can be set here, what is set where the service is started, and the keys. */
+/** Screen of settings: those changed here, those set at the start of the service, and shortcuts. */
 export default function SettingsScreen() {
   const who = useQuery(whoQuery);
   return (

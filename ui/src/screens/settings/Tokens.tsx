@@ -14,7 +14,7 @@ import { Loaded } from "../../shell/Loaded";
 import { AddToken } from "../../tokens/AddToken";
 import { useSettingsChange } from "./useSettingsChange";
 
-/** Who may use the service, by name. */
+/** Table of tokens by name. */
 export function Tokens({ me }: { me: WhoAmI }) {
   const tokens = useQuery(tokensQuery);
   const [revoking, setRevoking] = useState<Token | null>(null);

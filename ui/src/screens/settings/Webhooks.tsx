@@ -16,7 +16,7 @@ import { AddWebhook } from "./AddWebhook";
 import classes from "./SettingsScreen.module.css";
 import { useSettingsChange } from "./useSettingsChange";
 
-/** Who is told when jobs end, hosts are lost, GPUs fail. */
+/** Webhooks that are notified when jobs end, hosts are lost or GPUs fail. */
 export function Webhooks() {
   const webhooks = useQuery(webhooksQuery);
   return (
@@ -117,7 +117,7 @@ function Row({ hook }: { hook: Webhook }) {
   );
 }
 
-/** How it stands: paused, or what became of the last try. */
+/** Status of a webhook: paused, or the result of its last delivery. */
 function Standing({ hook }: { hook: Webhook }) {
   const { last } = hook;
   if (!hook.active) {

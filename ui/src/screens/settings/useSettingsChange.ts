@@ -2,7 +2,8 @@ import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import type { keys } from "../../api/keys";
 
-/** What follows a change of webhooks or tokens; faults that have no field of their own are shown at the side. */
+/** Mutation callbacks common to changes of webhooks and tokens. Errors without a field of their own are shown as
+ * notifications. */
 export function useSettingsChange(key: (typeof keys)[keyof typeof keys], then: () => void = () => {}) {
   const queries = useQueryClient();
   return {

@@ -13,9 +13,9 @@ const SHOWN = 8;
 
 interface Props {
   advice: Advice;
-  /** What it answers. */
+  /** Request that the advice answers. */
   spec: AdviceSpec;
-  /** As it is in the form now. */
+  /** Job as it is in the form now. */
   job: JobBody;
   onTake: (option: AdviceOption) => void;
 }
@@ -69,7 +69,7 @@ export function AdviceAnswer({ advice, spec, job, onTake }: Props) {
   );
 }
 
-/** Every configuration, the best first. */
+/** Table of all configurations, best first. */
 function Options({ advice, spec, job, onTake, metric, asked }: Props & { metric: string; asked: boolean }) {
   const [all, setAll] = useState(false);
   const { options, chosen } = advice;
@@ -126,7 +126,7 @@ function Options({ advice, spec, job, onTake, metric, asked }: Props & { metric:
   );
 }
 
-/** A value, and the span around it. */
+/** Estimated value with its interval. */
 function Spanned({ estimate, show }: { estimate: Estimate; show: (value: number) => string }) {
   return (
     <>

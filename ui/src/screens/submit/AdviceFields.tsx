@@ -19,12 +19,12 @@ interface Props {
   question: Question;
   faults: Partial<Record<keyof Question, string>>;
   job: JobBody | null;
-  /** GPUs of each type. */
+  /** Number of GPUs of each type. */
   types: ReadonlyMap<string, number>;
   onChange: (change: Partial<Question>) => void;
 }
 
-/** The objective, and what is compared. */
+/** Fields for the objective and the configurations to compare. */
 export function AdviceFields({ question, faults, job, types, onChange }: Props) {
   const type = job?.gpu_type;
   const most = Math.max(0, ...(type ? [types.get(type) ?? 0] : types.values()));

@@ -15,20 +15,20 @@ import { AdviceFields } from "./AdviceFields";
 import { faultsIn, NO_QUESTION, placesOf, type Refusal, specOf, textOf } from "./advice";
 
 interface Props {
-  /** null: something in the form can't be read. */
+  /** null: the form contains an invalid value. */
   job: JobBody | null;
   onTake: (option: AdviceOption) => void;
-  /** Shows what is wrong with keys of the job at their fields; gives back what belongs to none. */
+  /** Show errors of the job's keys at their fields. Return those without a field. */
   onJobFaults: (faults: Record<string, string>) => string;
 }
 
 interface Asked {
   spec: AdviceSpec;
-  /** Of the question and the job. */
+  /** Text of the question and the job. */
   text: string;
 }
 
-/** With how many GPUs and which batch size the job in the form meets an objective, before it is submitted. */
+/** Advice on the number of GPUs and batch size for the job in the form, before its submission. */
 export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
   const [question, setQuestion] = useState(NO_QUESTION);
   const [faults, setFaults] = useState<ReturnType<typeof faultsIn>>({});

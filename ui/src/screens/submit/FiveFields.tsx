@@ -3,7 +3,7 @@ import type { UseFormReturnType } from "@mantine/form";
 import type { Values } from "../../jobs/values";
 import classes from "./SubmitForm.module.css";
 
-/** The keys that are a complete job. */
+/** Keys that make a complete job. */
 export const FIVE = ["name", "type", "container_image", "command", "required_gpus"];
 
 export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {

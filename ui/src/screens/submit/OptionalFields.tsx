@@ -59,7 +59,7 @@ const PULLS = [
   { value: "always", label: "always: its tag may have moved" },
 ];
 
-/** All that has a default, by what it is about. */
+/** Fields with a default, grouped by topic. */
 export function OptionalFields({ form, folded, onFold }: Props) {
   return (
     <div>

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { expectJob, type JobBody } from "../../api/commands";
 import { CANT_RUN, Ends, neverRuns, Starts } from "../../jobs/Expected";
 
-/** Says, when asked, when such a job would start. */
+/** Button that predicts when the job would start. */
 export function Outlook({ body, onError }: { body: JobBody; onError: (error: Error) => void }) {
   const look = useMutation({ mutationFn: expectJob, onError });
   const text = JSON.stringify(body);

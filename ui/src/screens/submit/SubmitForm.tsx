@@ -23,7 +23,7 @@ import { OptionalFields } from "./OptionalFields";
 import { Outlook } from "./Outlook";
 import classes from "./SubmitForm.module.css";
 
-/** Says what is wrong with a field of NAME=value lines. */
+/** Return the error in a field of NAME=value lines. */
 function pairsFault(text: string): string | null {
   try {
     parsePairs(text);
@@ -33,12 +33,12 @@ function pairsFault(text: string): string | null {
   }
 }
 
-/** `from`: id of the job that is submitted again, whose hidden values the service knows. */
+/** Form for a job. `from` is the id of a job to clone, whose masked values the service knows. */
 export function SubmitForm({ initial, from }: { initial: Values; from?: string }) {
   const hidden = hiddenIn(toBody(initial).env);
   const form = useForm<Values>({ initialValues: initial, validate: { env: pairsFault, labels: pairsFault } });
   const [folded, setFolded] = useState(hidden.length === 0);
-  // null: the form is shown, else the JSON as it is typed.
+  // null: the form is shown. Otherwise the JSON as typed.
   const [json, setJson] = useState<string | null>(null);
   const [general, setGeneral] = useState<Error | null>(null);
   const whyNot = useWhyNot("submit");
@@ -56,7 +56,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     onError: (error) => setGeneral(showErrors(error)),
   });
 
-  /** Puts each message at its field and gives back what belongs to none. */
+  /** Show each message at its field. Return an error with those without a field. */
   function showErrors(error: Error): Error | null {
     const fields = Object.entries(error instanceof ApiError ? error.fields : {});
     if (json !== null && fields.length > 0)
@@ -66,7 +66,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     return rest ? new Error(rest) : null;
   }
 
-  /** Puts messages at the fields that are there. `rest`: the others. */
+  /** Show messages at the existing fields. `rest` is the other messages. */
   function place(fields: [string, string][]): { placed: boolean; rest: string } {
     const known: Record<string, string> = {};
     const rest: string[] = [];
@@ -81,7 +81,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     return { placed: Object.keys(known).length > 0, rest: rest.join("; ") };
   }
 
-  /** A job that runs what was sent; fields that are empty say what suits it. */
+  /** Use the uploaded code in the job. Empty fields get suitable values. */
   function take({ digest, picked, image }: SentCode) {
     const { more, name, type, container_image, command } = form.values;
     const [only, ...others] = picked.files;
@@ -106,7 +106,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     });
   }
 
-  /** The values of the JSON, which the form takes over; null, and the reason shown, if it is no job. */
+  /** Parse the JSON into the form. If it is not a valid job, show the error and return null. */
   function taken(text: string): Values | null {
     try {
       const values = fromJson(text);
@@ -131,7 +131,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
         className={`card ${classes.form}`}
         noValidate
         onKeyDown={(event) => {
-          // Enter alone begins a new line in the command.
+          // Enter alone starts a new line in the command.
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
         }}
         onSubmit={(event) => {

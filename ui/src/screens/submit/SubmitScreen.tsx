@@ -31,7 +31,7 @@ export default function SubmitScreen() {
   );
 }
 
-/** What the form begins with; null: with a job of before. */
+/** Return the initial form values; null: they come from an earlier job. */
 function presetOf(from: string, of: string): Values | null {
   if (from === "") return EMPTY;
   if (from === "example") return EXAMPLE;
@@ -41,13 +41,13 @@ function presetOf(from: string, of: string): Values | null {
 
 interface FromJobProps {
   id: string;
-  /** Other than its own. */
+  /** Number of GPUs that replaces the job's own. */
   gpus: number | null;
-  /** It was the trial of a search that found the best configuration. */
+  /** The job was the search trial with the best configuration. */
   found: boolean;
 }
 
-/** The form filled in with what another job was. */
+/** Form filled in from another job. */
 function FromJob({ id, gpus, found: isTrial }: FromJobProps) {
   const job = useQuery({ ...jobQuery(id), refetchInterval: false });
   return (

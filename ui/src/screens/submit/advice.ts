@@ -5,12 +5,12 @@ import { duration } from "../../format/time";
 import { wholeNumbers } from "../../format/wholeNumbers";
 import type { Values } from "../../jobs/values";
 
-/** What advice is asked for beside the job, as it is typed. */
+/** Advice request as typed, in addition to the job. */
 export interface Question {
-  /** When it should be done: as the job's own deadline says, within a span, or by a time. */
+  /** Deadline: the job's own, within a time span, or by a date. */
   done: "job" | "within" | "by";
   within: string | number;
-  /** Seconds of one of it. */
+  /** Seconds per unit of `within`. */
   unit: string;
   by: string;
   metric: string;
@@ -34,24 +34,26 @@ export const NO_QUESTION: Question = {
 
 export const USUAL_METRIC = "accuracy";
 
-/** The numbers in "32, 64"; null: it has something else in it. */
+/** Return the numbers in "32, 64"; null: the text contains something else. */
 export function numbersIn(text: string): number[] | null {
   const { numbers, wrong } = wholeNumbers(text);
   return wrong === undefined ? numbers : null;
 }
 
-/** Half of the job's batch size, itself and its double; none where the job names none: those that were tried. */
+/** Return half the job's batch size, itself and its double. Without a batch size there are none: the service then
+ * compares those that were tried. */
 export function batchesAround(batch: number | null | undefined): number[] {
   return batch ? [...new Set([Math.max(1, Math.floor(batch / 2)), batch, 2 * batch])] : [];
 }
 
-/** Powers of two up to the most GPUs of a type, and that: what the service compares where nothing is asked. */
+/** Return powers of two up to the maximum GPUs of a type, and that maximum. The service compares these numbers by
+ * default. */
 export function usualGpus(most: number): number[] {
   const powers = Array.from({ length: 13 }, (_, power) => 2 ** power).filter((count) => count < most);
   return most > 0 ? [...powers, most] : [];
 }
 
-/** Messages of fields that can't be sent as they are. */
+/** Return error messages of fields that can't be sent. */
 export function faultsIn(question: Question): Partial<Record<keyof Question, string>> {
   const faults: Partial<Record<keyof Question, string>> = {};
   for (const name of ["batches", "gpus"] as const)
@@ -61,12 +63,12 @@ export function faultsIn(question: Question): Partial<Record<keyof Question, str
   return faults;
 }
 
-/** What is sent. */
+/** Return the request body. */
 export function specOf(question: Question, job: JobBody): AdviceSpec {
   const batches = numbersIn(question.batches) ?? [];
   const { name, ...unnamed } = job;
   return {
-    job: name ? job : unnamed, // it may get its name later
+    job: name ? job : unnamed, // the name may follow later
     ...(question.done === "within" && {
       max_response_time: Number(question.within) * Number(question.unit),
     }),
@@ -78,26 +80,26 @@ export function specOf(question: Question, job: JobBody): AdviceSpec {
   };
 }
 
-/** Keys that an answer does not depend on: it chooses some of them, the others are for people. */
+/** Job keys that don't affect the answer: the answer chooses some, the others are for people. */
 const BESIDE = [
   "name", "labels", "user", "required_gpus", "batch_size", "gpu_type", "elastic", "min_gpus", "max_gpus", "resize",
 ] as const; // biome-ignore format: a list
 
-/** Of two questions with the same text the answer is the same. */
+/** Return the cache key of a question. Questions with the same text have the same answer. */
 export function textOf(question: Question, job: JobBody): string {
   const about: Record<string, unknown> = { ...job };
   for (const key of BESIDE) delete about[key];
   return JSON.stringify([question, about]);
 }
 
-/** Whether anything is asked of the job, by this question. */
+/** Whether the request has an objective. */
 export const hasObjective = (spec: AdviceSpec) =>
   spec.max_response_time != null ||
   spec.deadline != null ||
   spec.target != null ||
   (spec.job as JobBody).deadline != null;
 
-/** Why a configuration misses the objective; empty: it meets it. */
+/** Return why a configuration misses the objective; empty: it meets it. */
 export function missed(option: AdviceOption, spec: AdviceSpec): string {
   if (option.meets) return "";
   const name = spec.metric?.name ?? USUAL_METRIC;
@@ -117,21 +119,21 @@ export function missed(option: AdviceOption, spec: AdviceSpec): string {
 const batchOf = ({ batch_size }: AdviceOption) =>
   batch_size === null ? "" : `, batch ${plainNumber(batch_size)}`;
 
-/** "2 GPUs, batch 64". */
+/** Format a configuration: "2 GPUs, batch 64". */
 export const sizeOf = (option: AdviceOption) => `${plural(option.required_gpus, "GPU")}${batchOf(option)}`;
 
-/** "2 GPUs of A100, batch 64". */
+/** Format a configuration with its GPU type: "2 GPUs of A100, batch 64". */
 export const nameOf = (option: AdviceOption) =>
   `${plural(option.required_gpus, "GPU")} of ${option.gpu_type}${batchOf(option)}`;
 
-/** A span of time that may be short. */
+/** Format a duration that may be short. */
 export const span = (seconds: number) =>
   seconds < 10 ? `${Number(Math.max(0, seconds).toFixed(1))} s` : duration(seconds);
 
 export const bounds = ({ low, high }: Estimate, show: (value: number) => string) =>
   `${show(low)} to ${show(high)}`;
 
-/** By which models, and how good these were. */
+/** Return the models behind the advice, and their quality. */
 export function basisOf(advice: Advice, metric: string): string {
   const by = [["time", advice.time_models[0]] as const, [metric, advice.metric_models[0]] as const]
     .filter(([, model]) => model !== undefined)
@@ -141,7 +143,7 @@ export function basisOf(advice: Advice, metric: string): string {
   return `From ${plural(advice.samples, "finished job")} of its family; ${by.join(", ")}. Nine of ten jobs lay within the spans.`;
 }
 
-/** The form with a configuration in it. The job is rigid then: advice is about a size that stays. */
+/** Return form values with a configuration. The job becomes rigid: advice assumes a fixed size. */
 export function taken(option: AdviceOption): Partial<Values> {
   return {
     required_gpus: option.required_gpus,
@@ -163,7 +165,7 @@ export function isTaken(option: AdviceOption, job: JobBody): boolean {
   );
 }
 
-/** The panel's field of each key of the request. */
+/** Field of the panel for each key of the request. */
 const PLACES: Record<string, keyof Question> = {
   max_response_time: "within",
   deadline: "by",
@@ -178,20 +180,20 @@ export interface Refusal {
   own: Partial<Record<keyof Question, string>>;
   /** Messages for the keys of the job. */
   job: Record<string, string>;
-  /** What belongs to no field. */
+  /** Messages without a field. */
   rest: string;
   /** Too few jobs of the family have ended. */
   noHistory: boolean;
 }
 
-/** As the service says it; without `fields` where it did not answer. */
+/** Error as the service reports it. Without a reply, it has no `fields`. */
 interface Told {
   message: string;
   code?: string;
   fields?: Readonly<Record<string, string>>;
 }
 
-/** Where each message of a refusal belongs. */
+/** Assign each message of a refusal to its place. */
 export function placesOf(error: Told): Refusal {
   const found: Refusal = { own: {}, job: {}, rest: "", noHistory: false };
   if (error.code === "no_history") return { ...found, rest: error.message, noHistory: true };

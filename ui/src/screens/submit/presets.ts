@@ -3,7 +3,7 @@ import { EMPTY, type Values } from "../../jobs/values";
 
 const MOST = 20;
 
-/** The newest job of each name, image and command. */
+/** Return the newest job of each name, image and command. */
 export function distinct(jobs: readonly Job[]): Job[] {
   const found = new Map<string, Job>();
   for (const job of jobs) {
@@ -13,8 +13,8 @@ export function distinct(jobs: readonly Job[]): Job[] {
   return [...found.values()].slice(0, MOST);
 }
 
-/** A trial of a search as a job of its own: without the number in its name, the low priority and the time limit, which
- * are the search's. */
+/** Turn a search's trial into a job of its own. It drops the search's number in the name, low priority and time
+ * limit. */
 export const asFound = (trial: Values): Values => ({
   ...trial,
   name: trial.name.replace(/-\d+$/, ""),
@@ -24,10 +24,10 @@ export const asFound = (trial: Values): Values => ({
 
 const IDLE_S = 3600;
 
-/** Local processes share the ports of their machine: two jobs with the usual one would meet there. */
+/** Return a random port. Local processes share their machine's ports, so jobs with a fixed port would collide. */
 const anyPort = () => 20_000 + Math.floor(Math.random() * 10_000);
 
-/** JupyterLab on a GPU, as `schedulearn notebook` has it. */
+/** Preset for JupyterLab on a GPU, as in `schedulearn notebook`. */
 export function notebook(): Values {
   const port = anyPort();
   const options = `--no-browser --allow-root --ip=127.0.0.1 --port=${port} --ServerApp.port_retries=0`;
@@ -44,7 +44,7 @@ export function notebook(): Values {
   };
 }
 
-/** TensorBoard over the outputs of a job, once it has ended, as `schedulearn tensorboard` has it. */
+/** Preset for TensorBoard on a job's outputs, after its end, as in `schedulearn tensorboard`. */
 export function tensorboard(jobId: string): Values {
   const port = anyPort();
   const folder = '"$(env | sed -n "s/^SCHEDULEARN_INPUT_[^=]*=//p" | head -n 1)"';
@@ -64,7 +64,7 @@ export function tensorboard(jobId: string): Values {
   };
 }
 
-/** Trains on any machine, with no GPU and no data to fetch. */
+/** Example job that trains on any machine. It needs no GPU and fetches no data. */
 export const EXAMPLE: Values = {
   ...EMPTY,
   name: "digits",

@@ -9,7 +9,7 @@ const SIGNS = [
   { look: "policy", text: "policy changed" },
 ] as const;
 
-/** What the looks of the timeline mean. */
+/** Legend of the timeline. */
 export function Legend() {
   return (
     <ul className={classes.legend} aria-label="Legend">

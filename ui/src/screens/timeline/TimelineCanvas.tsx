@@ -27,7 +27,7 @@ import classes from "./TimelineCanvas.module.css";
 import { Tip } from "./Tip";
 
 interface Props {
-  /** As `rowsOf` has laid them out. */
+  /** Lanes as laid out by `rowsOf`. */
   lanes: Lane[];
   window: Window;
   now: number;
@@ -47,7 +47,8 @@ const KEYS: Record<string, (window: Window, around: number) => Window> = {
 const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 const PANS: Record<string, number> = { ArrowLeft: -0.2, ArrowRight: 0.2 };
 
-/** Lanes of GPUs over time. Drag pans, Ctrl and the wheel zoom, a click goes to the job; arrows go from bar to bar. */
+/** Timeline of GPUs, one lane per GPU. Dragging pans, Ctrl and the wheel zoom, and a click opens the job. Arrow keys
+ * move from bar to bar. */
 export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
@@ -59,7 +60,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
   const dark = useComputedColorScheme("light") === "dark";
   const navigate = useNavigate();
   const names = namesPx(box.width);
-  // What was gone to may be drawn anew meanwhile, or be gone.
+  // The chosen bar may be drawn again meanwhile, or be gone.
   const there = useMemo(() => placeOf(lanes, chosen), [lanes, chosen]);
   const lanePx = lanes.length > 200 ? 10 : lanes.length > 60 ? 14 : 20;
 
@@ -91,7 +92,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
     return () => cancelAnimationFrame(frame);
   }, [lanes, shown, now, markers, box, lanePx, top, dark, hover?.bar.job, there]);
 
-  // React listens to wheels passively, and what zooms must not scroll as well.
+  // React's wheel listeners are passive, but a zoom must not also scroll.
   const zoomAt = useRef<(share: number, factor: number) => void>(() => {});
   zoomAt.current = (share, factor) => onWindow(zoomed(shown, factor, share));
   useEffect(() => {
@@ -136,7 +137,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
     if (scroller.current) scroller.current.scrollTop = began.top - dy;
   }
 
-  /** To the bar that an arrow goes to, which is brought into view. */
+  /** Move to the bar that an arrow key leads to, and bring it into view. */
   function go(key: string) {
     const next = barBeside(lanes, there?.row ?? -1, there?.bar ?? null, key);
     if (!next) return;
@@ -189,7 +190,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
         if (!drag.current?.far) drag.current = null;
       }}
       onKeyDown={onKeyDown}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: arrows pan, plus and minus zoom.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move from bar to bar, plus and minus zoom.
       tabIndex={0}
       role="application"
       aria-label="GPUs over time: arrows go from job to job, with Shift in time; plus and minus zoom, Enter opens"
@@ -205,7 +206,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
     </div>
   );
 
-  /** Where in view a bar is, for what is said beside it. */
+  /** Return the position of a bar in view, for its tooltip. */
   function spotOf({ row, bar }: Place) {
     const share = (Math.max(shown.from, bar.claimed) - shown.from) / (shown.to - shown.from);
     return { x: names + share * (box.width - names), y: HEAD_PX + row * lanePx - top + lanePx };

@@ -29,7 +29,7 @@ import {
 } from "./lanes";
 import { TimelineCanvas } from "./TimelineCanvas";
 
-/** So many jobs that wait have a lane: the GPUs stay in view. */
+/** Maximum lanes of waiting jobs, so that the GPUs stay in view. */
 const MOST_WAITING = 10;
 
 export default function TimelineScreen() {
@@ -38,7 +38,7 @@ export default function TimelineScreen() {
   const text = useAddressText("q");
   const show = address.get("show");
   const state = isBarState(show) ? show : "";
-  /** What narrows the bars stays in the address. */
+  /** Change the window in the address. The filters stay. */
   const setWindow = useCallback(
     (window: Record<string, string>) => {
       const next = new URLSearchParams(location.search);
@@ -67,7 +67,7 @@ export default function TimelineScreen() {
   const items = live ? foreseen?.items : undefined;
   const all = useMemo(() => {
     if (!data) return [];
-    // Only what is of now tells who runs: the past must not take the colours away from the other screens.
+    // Only present data says who runs. Past data must not take the colours from other screens.
     if (live) shareColors(data.spans.filter((span) => span.finished_at === null).map((span) => span.job));
     return lanesOf(data, items);
   }, [data, items, live]);

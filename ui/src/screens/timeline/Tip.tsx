@@ -11,7 +11,7 @@ interface Props {
   top: number;
 }
 
-/** What is said of a bar, beside it. */
+/** Tooltip of a bar. */
 export function Tip({ place, lanes, now, box, top }: Props) {
   const { bar, row, x, y } = place;
   const lane = lanes[row];

@@ -2,7 +2,7 @@ import type { Window } from "./lanes";
 
 const HOUR_MS = 3_600_000;
 
-/** So much of a length up to now is shown of what comes. */
+/** Share of a span up to now that is added for the future. */
 const AHEAD = 0.15;
 
 export const SPANS = {
@@ -15,7 +15,7 @@ export const SPANS = {
 
 export type SpanName = keyof typeof SPANS;
 
-/** What an address shows: `span` is a length up to now, `from` and `to` (ISO 8601) are fixed. */
+/** Read the window from the address. `span` is a length up to now; `from` and `to` (ISO 8601) are fixed. */
 export function windowOf(address: URLSearchParams, now: number): { window: Window; name: SpanName | "" } {
   const [from, to] = [Date.parse(address.get("from") ?? ""), Date.parse(address.get("to") ?? "")];
   if (Number.isFinite(from) && Number.isFinite(to) && from < to) return { window: { from, to }, name: "" };
@@ -29,7 +29,8 @@ export function addressOf({ from, to }: Window): Record<string, string> {
   return { from: new Date(Math.round(from)).toISOString(), to: new Date(Math.round(to)).toISOString() };
 }
 
-/** What is asked for so that a window can be shown and panned a little: rounded, so that panning seldom asks anew. */
+/** Return the time range to fetch for a window. It leaves space for panning, and is rounded so that panning seldom
+ * causes a request. */
 export function loadedFor({ from, to }: Window, now: number): { from: number; to: number | null } {
   const grain = 2 ** Math.ceil(Math.log2(to - from)) / 2;
   const end = (Math.ceil(to / grain) + 1) * grain;

@@ -5,7 +5,7 @@ import { type Bar, blockOf, type Lane, reachOf, stateOf, ticksOf, type Window } 
 
 export const HEAD_PX = 34;
 
-/** Room for the hosts' names. */
+/** Width of the host names. */
 export const namesPx = (width: number) => (width < 520 ? 74 : 116);
 
 export interface Scene {
@@ -13,16 +13,16 @@ export interface Scene {
   window: Window;
   now: number;
   markers: readonly Marker[];
-  /** Of the canvas, in CSS pixels. */
+  /** Size of the canvas in CSS pixels. */
   width: number;
   height: number;
   lanePx: number;
-  /** How far the lanes are scrolled. */
+  /** Scroll position of the lanes. */
   top: number;
   dark: boolean;
-  /** Its other bars are drawn faintly. */
+  /** Job under the pointer. The bars of other jobs are drawn faintly. */
   hovered: string | null;
-  /** What the keys have gone to. */
+  /** Bar chosen with the keyboard. */
   chosen: { row: number; bar: Bar } | null;
 }
 
@@ -32,7 +32,7 @@ interface Look {
   text: string;
   bad: string;
   off: string;
-  /** On a job's colour. */
+  /** Text colour on a job's colour. */
   onColor: string;
   now: string;
   plate: string;
@@ -67,7 +67,7 @@ interface Pen {
   ctx: CanvasRenderingContext2D;
   scene: Scene;
   look: Look;
-  /** Where bars begin, in pixels. */
+  /** Left end of the bars in pixels. */
   names: number;
   x: (ms: number) => number;
   hatch: CanvasPattern | null;
@@ -80,11 +80,11 @@ interface Label {
   y: number;
   room: number;
   color: string;
-  /** Whether it has ground of its own: what is below it is uneven. */
+  /** Whether the label has its own background, because the area below it is uneven. */
   plate: boolean;
 }
 
-/** Draws what can be seen and nothing else: the cost grows with the screen, not with the history. */
+/** Draw only the visible part. The cost grows with the screen, not with the history. */
 export function draw(ctx: CanvasRenderingContext2D, scene: Scene) {
   const { width, height, window, lanes, top, lanePx } = scene;
   const names = namesPx(width);
@@ -144,9 +144,9 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
     if (bar.claimed > window.to) break;
     const left = Math.max(names, x(bar.claimed));
     const right = Math.min(width, x(end));
-    if (right <= drawn) continue; // several within a pixel look like one
+    if (right <= drawn) continue; // several bars within a pixel look like one
     const shown = Math.max(1, right - left - (right - left > 4 ? 1 : 0));
-    // All rows that a job has beside each other are one block, with its name in the middle of those in view.
+    // Adjacent rows of a job form one block. Its name is in the middle of its visible rows.
     const [from, to] = blockOf(lanes, bar, row);
     ctx.globalAlpha = scene.hovered !== null && scene.hovered !== bar.job ? 0.3 : 1;
     drawBar(pen, bar, left, shown, y, { begins: row === from, goesOn: row < to });
@@ -164,7 +164,7 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
   }
 }
 
-/** Whether a row is the first of its block, and whether the row below is of it too. */
+/** Whether a row begins its block, and whether the block continues in the next row. */
 interface InBlock {
   begins: boolean;
   goesOn: boolean;
@@ -200,14 +200,14 @@ function drawBar(pen: Pen, bar: Bar, left: number, shown: number, y: number, blo
   ctx.fillStyle = state === "failed" ? look.bad : color;
   ctx.fillRect(left, top, Math.max(1, present - left), height);
   if (bar.started !== null && bar.started > bar.claimed && shown > 6) {
-    // Until it started, the GPU was held but idle.
+    // Before the start, the GPU was held but idle.
     ctx.fillStyle = dark ? "rgb(0 0 0 / 45%)" : "rgb(255 255 255 / 55%)";
     ctx.fillRect(left, top, Math.max(0, Math.min(x(bar.started), right) - left), height);
   }
   if (present < right) foreseen(ctx, color, present, right - present, top, height, block);
 }
 
-/** What is expected and has not happened. */
+/** Draw the predicted part of a bar. */
 function foreseen(
   ctx: CanvasRenderingContext2D,
   color: string,
@@ -249,7 +249,7 @@ function tinted(
   ctx.globalAlpha = alpha;
 }
 
-/** The name of a job that waits, beside a bar that is too short for it: its lane holds nothing else. */
+/** Return the label of a waiting job beside a bar too short for it. Its lane holds nothing else. */
 function besideOf({ ctx, look, scene, names }: Pen, bar: Bar, left: number, right: number, y: number): Label {
   const [before, after] = [left - names, scene.width - right];
   const wide = ctx.measureText(bar.name).width;
@@ -262,12 +262,12 @@ function labelOf({ look, x, scene }: Pen, bar: Bar, left: number, shown: number,
   const state = stateOf(bar);
   let [at, room] = [left, shown];
   if (state === "waiting") {
-    // On the part that is expected, if the name fits there, else on the line of its waiting.
+    // The name is on the predicted part if it fits there, else on the waiting line.
     const begins = Math.max(left, x(bar.started ?? scene.now));
     if (left + shown - begins > LABELLED_PX) [at, room] = [begins, left + shown - begins];
   }
   const solid = state === "running" || state === "succeeded" || state === "replaced";
-  // What is solid may end before the name does: on the pale part it could not be read.
+  // The name must end within the solid part, because it is unreadable on the pale part.
   if (state === "running") {
     const present = Math.min(left + shown, Math.max(left, x(scene.now))) - left;
     if (present > LABELLED_PX) room = present;
@@ -295,7 +295,7 @@ function outline({ ctx, scene, look, names, x }: Pen, bar: Bar, row: number) {
   ctx.lineWidth = 1;
 }
 
-/** The name of a host stays in view as long as one of its lanes does. */
+/** Draw the host names. A name stays in view as long as one of its lanes does. */
 function drawHosts({ ctx, scene, look, names }: Pen, first: number, last: number) {
   const { lanes, lanePx, top } = scene;
   ctx.fillStyle = look.ink;
@@ -337,7 +337,7 @@ function drawMarkers({ ctx, scene, look, names, x }: Pen) {
   }
 }
 
-/** Diagonal strokes, which tell what failed also to those who tell no colours. */
+/** Return a pattern of diagonal strokes, which marks failures also for colour-blind users. */
 function hatchOf(ctx: CanvasRenderingContext2D, color: string): CanvasPattern | null {
   const tile = document.createElement("canvas");
   tile.width = tile.height = HATCH_PX;
@@ -363,7 +363,7 @@ function drawLabel({ ctx, look }: Pen, { text, x, y, room, color, plate }: Label
   ctx.fillText(shown, x, y);
 }
 
-/** As much of a text as there is room for. */
+/** Return the part of a text that fits. */
 function clipped(ctx: CanvasRenderingContext2D, text: string, room: number): string {
   const wide = ctx.measureText(text).width;
   if (wide <= room) return text;

@@ -1,39 +1,40 @@
 import type { Expected, Span, Timeline } from "../../api/types";
 
-/** What a job held on one lane, or is expected to; times are epoch ms. */
+/** Bar of a job on one lane, past or predicted. Times are epoch ms. */
 export interface Bar {
   job: string;
   name: string;
   user: string;
-  /** 0: it waits. */
+  /** 0: the job waits. */
   attempt: number;
   gpus: number;
-  /** Since when it has the GPU; of a job that waits, since when it waits. */
+  /** Start of the GPU allocation; for a waiting job, the start of the wait. */
   claimed: number;
-  /** When its container ran; of a job that waits, when it is expected to. */
+  /** Start of its container; for a waiting job, the predicted one. */
   started: number | null;
   /** null: it still runs. */
   finished: number | null;
-  /** When it is expected to end, for one that has not. */
+  /** Predicted end of an unfinished job. */
   expected: number | null;
   end: Span["end"];
   outcome: string;
-  /** Rows that show it, as `rowsOf` has laid them out. */
+  /** Rows that show the bar, as laid out by `rowsOf`. */
   rows: number[];
 }
 
 export interface Lane {
-  /** Empty: a job waits here. */
+  /** Empty: the lane of a waiting job. */
   uuid: string;
   host: string;
   index: number;
-  /** By time of their claim; no two overlap unless jobs share the GPU. */
+  /** Sorted by the time of allocation. Bars overlap only if jobs share the GPU. */
   bars: Bar[];
 }
 
 const ms = (iso: string | null) => (iso === null ? null : Date.parse(iso));
 
-/** What each GPU had, in the order of the answer's lanes; GPUs that are gone only if something ran on them. */
+/** Return the lanes of the GPUs, in the order of the reply. GPUs that are gone are included only if something ran on
+ * them. */
 export function lanesOf(timeline: Timeline, expected: readonly Expected[] = []): Lane[] {
   const lanes: Lane[] = timeline.lanes.map(({ uuid, host, index }) => ({ uuid, host, index, bars: [] }));
   const ends = new Map(expected.map((each) => [each.job, ms(each.end)]));
@@ -61,10 +62,10 @@ export function lanesOf(timeline: Timeline, expected: readonly Expected[] = []):
   return lanes.filter((lane, position) => timeline.lanes[position]?.present || lane.bars.length > 0);
 }
 
-/** What the lanes of waiting jobs stand under, in place of a host. */
+/** Heading of the waiting jobs' lanes, in place of a host. */
 export const WAITING = "waiting";
 
-/** A lane for each job that waits, in the order in which they are expected to start. */
+/** Return a lane for each waiting job, in the order of their predicted starts. */
 export function waitingLanes(expected: readonly Expected[]): Lane[] {
   return expected
     .filter((each) => each.start !== null)
@@ -91,7 +92,7 @@ export function waitingLanes(expected: readonly Expected[]): Lane[] {
     }));
 }
 
-/** How a bar looks. */
+/** Style of a bar. */
 export type BarState = "waiting" | "running" | "succeeded" | "failed" | "cancelled" | "replaced";
 
 export const stateOf = (bar: Bar): BarState =>
@@ -109,8 +110,8 @@ export const STATES: Record<BarState, string> = {
 export const isBarState = (name: string | null): name is BarState =>
   name !== null && Object.hasOwn(STATES, name);
 
-/** The lanes that hold something that is looked for, with nothing else on them. `text`: part of a job's name, id or
- * user, or of a host's name. */
+/** Return the lanes with matching bars, and only these bars. `text` is a part of a job's name, id or user, or of a
+ * host's name. */
 export function filtered(lanes: readonly Lane[], text: string, state: BarState | ""): Lane[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === "" && state === "") return [...lanes];
@@ -127,14 +128,14 @@ export function filtered(lanes: readonly Lane[], text: string, state: BarState |
     .filter((lane) => lane.bars.length > 0 || (state === "" && lane.uuid !== "" && has(lane.host)));
 }
 
-/** The same lanes, each bar with the rows that it is on. */
+/** Set the rows of each bar, and return the lanes. */
 export function rowsOf(lanes: Lane[]): Lane[] {
   for (const lane of lanes) for (const bar of lane.bars) bar.rows = [];
   for (const [row, lane] of lanes.entries()) for (const bar of lane.bars) bar.rows.push(row);
   return lanes;
 }
 
-/** The first and the last of the adjoining rows of one host that show a bar, of which `row` is one. */
+/** Return the first and last of the adjacent rows of one host that show a bar. `row` is one of them. */
 export function blockOf(lanes: readonly Lane[], bar: Bar, row: number): [number, number] {
   const host = lanes[row]?.host;
   const at = bar.rows.indexOf(row);
@@ -148,15 +149,16 @@ export function blockOf(lanes: readonly Lane[], bar: Bar, row: number): [number,
   }
 }
 
-/** Up to when a bar reaches, what is expected of it included. */
+/** Return the end of a bar, with its predicted part. */
 export const reachOf = (bar: Bar, now: number) => bar.finished ?? Math.max(now, bar.expected ?? now);
 
-/** The bar of a lane at a time; the newest if several jobs share the GPU. */
+/** Return the bar of a lane at a time; the newest if several jobs share the GPU. */
 export function barAt(lane: Lane, at: number, now: number): Bar | undefined {
   return lane.bars.findLast((bar) => bar.claimed <= at && at <= reachOf(bar, now));
 }
 
-/** The bar that the keys go to from another: on the same lane, or the nearest in time on the next one that has any. */
+/** Return the bar that an arrow key leads to. It is on the same lane, or it is the nearest in time on the next lane
+ * with bars. */
 export function barBeside(lanes: readonly Lane[], row: number, bar: Bar | null, key: string): Place | null {
   const step = key === "ArrowUp" || key === "ArrowLeft" ? -1 : 1;
   if (bar && (key === "ArrowLeft" || key === "ArrowRight")) {
@@ -189,14 +191,14 @@ export interface Window {
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 400 * 86_400_000;
 
-/** The window zoomed around one of its points: `factor` below 1 shows less time. `at` is that point, from 0 to 1. */
+/** Zoom a window around a point. A `factor` below 1 shows less time. `at` is the point, from 0 to 1. */
 export function zoomed({ from, to }: Window, factor: number, at = 0.5): Window {
   const width = Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (to - from) * factor));
   const point = from + (to - from) * at;
   return { from: point - width * at, to: point + width * (1 - at) };
 }
 
-/** The point to zoom around where none is pointed at: now if it is shown, else the middle. */
+/** Return the point to zoom around without a pointer: now if shown, else the middle. */
 export function focusOf({ from, to }: Window, now: number): number {
   return from < now && now < to ? (now - from) / (to - from) : 0.5;
 }
@@ -206,7 +208,7 @@ export function moved({ from, to }: Window, share: number): Window {
   return { from: from + by, to: to + by };
 }
 
-/** A window of the same length that shows a moment: the same one if it does. */
+/** Return a window of the same length that shows a time; the same window if it already does. */
 export function showing(window: Window, at: number): Window {
   const { from, to } = window;
   return from <= at && at <= to ? window : moved(window, (at - (from + to) / 2) / (to - from));
@@ -216,7 +218,7 @@ const STEPS_S = [
   1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
 ];
 
-/** Round times (epoch s) for at most `most` ticks of a window, on whole local hours and days. */
+/** Return round times (epoch s) for at most `most` ticks of a window. Ticks are on whole local hours and days. */
 export function ticksOf({ from, to }: Window, most: number): number[] {
   const least = (to - from) / 1000 / Math.max(1, most);
   const step = STEPS_S.find((each) => each >= least) ?? 2_592_000;

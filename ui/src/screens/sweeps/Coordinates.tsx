@@ -9,11 +9,11 @@ import { type Axis, axisOf, merits, metricAxis } from "./coordinates";
 const [LEAST_WIDE, HIGH] = [620, 280];
 const [ABOVE, BELOW, ASIDE] = [34, 12, 70];
 
-/** A line a run through what it tried and what came of it. The better, the stronger its colour. */
+/** Parallel coordinates: one line per run through its parameters and result. Better runs have a stronger colour. */
 export function Coordinates({ sweep }: { sweep: SweepDetail }) {
   const [pointed, setPointed] = useState<Run | null>(null);
   const navigate = useNavigate();
-  const { ref, width } = useElementSize(); // not a scaled picture: its letters are as large as all others
+  const { ref, width } = useElementSize(); // not a scaled image, so its text has the normal size
   const wide = Math.max(LEAST_WIDE, width);
   const runs = sweep.table;
   if (!runs.some((run) => run.best !== null)) return null;
@@ -21,7 +21,7 @@ export function Coordinates({ sweep }: { sweep: SweepDetail }) {
   const merit = merits(runs, sweep.metric.goal);
   const x = (index: number) => ASIDE + (index * (wide - 2 * ASIDE)) / Math.max(1, axes.length - 1);
   const y = (at: number) => ABOVE + (1 - at) * (HIGH - ABOVE - BELOW);
-  // The best last: on top of the others.
+  // The best runs are drawn last, on top of the others.
   const order = runs.map((_, index) => index).toSorted((a, b) => (merit[a] ?? -1) - (merit[b] ?? -1));
   const told = pointed ?? sweep.best;
   return (
@@ -32,7 +32,7 @@ export function Coordinates({ sweep }: { sweep: SweepDetail }) {
           {told && `${pointed ? "Run" : "Best: run"} ${told.number}: ${saidOf(told, sweep.metric.name)}`}
         </p>
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard. */}
       <div className={classes.scroll} ref={ref} tabIndex={0}>
         <svg
           width={wide}
@@ -106,7 +106,7 @@ const saidOf = (run: Run, metric: string) =>
     run.best === null ? run.state : `best ${metric} ${shownValue(run.best)}`,
   ].join(", ");
 
-/** From axis to axis; where a run has no value, the line has a gap. */
+/** Return the line of a run from axis to axis, with a gap where it has no value. */
 function path(axes: readonly Axis[], run: Run, x: (index: number) => number, y: (at: number) => number) {
   let line = "";
   let drawing = false;

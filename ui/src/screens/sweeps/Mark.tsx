@@ -1,4 +1,4 @@
-/** Shapes that tell points apart where colours alone would not. */
+/** Shapes of points that colour alone would not distinguish. */
 const SHAPES = {
   circle: "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0 -4 0Z",
   square: "M-4 -4H4V4H-4Z",
@@ -11,14 +11,14 @@ const SHAPES = {
 
 export type Shape = keyof typeof SHAPES;
 
-/** Of lines, the first, the second, ... */
+/** Shapes of lines, by index. */
 export const LINE_SHAPES: readonly Shape[] = ["circle", "square", "triangle", "diamond", "inverse", "cross"];
 
 interface Props extends React.SVGProps<SVGPathElement> {
   shape: Shape;
   x: number;
   y: number;
-  /** What it is, under the pointer. */
+  /** Tooltip text. */
   title?: string;
 }
 

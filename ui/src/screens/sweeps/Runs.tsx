@@ -11,11 +11,11 @@ const GOALS = { "": "as the sweep says", min: "less is better", max: "more is be
 
 type Goal = keyof typeof GOALS;
 
-/** As it is chosen; empty: as the sweep says. */
+/** Return the chosen goal; empty: the sweep's own. */
 export const goalOf = (address: URLSearchParams): Goal =>
   (["min", "max"] as const).find((each) => each === address.get("goal")) ?? "";
 
-/** What each run came to, by a metric that it logs. */
+/** Table of the runs' results by a logged metric. */
 export function Runs({ sweep }: { sweep: SweepDetail }) {
   const set = useSetAddress();
   const [address] = useSearchParams();

@@ -12,7 +12,7 @@ import { cancelSweep, retrySweep } from "../../sweeps/queries";
 const whatOf = ({ design }: SweepDetail) =>
   design === null ? "sweep" : design === "search" ? "search" : "experiment";
 
-/** What can be done with a sweep, an experiment or a search. */
+/** Actions for a sweep, an experiment or a search. */
 export function SweepActions({ sweep }: { sweep: SweepDetail }) {
   const [asked, setAsked] = useState(false);
   const whyNot = useWhyNotOf(sweep.user, "sweep");

@@ -36,7 +36,7 @@ export default function SweepScreen() {
   );
 }
 
-/** What it is, its state, and how far it is. */
+/** Kind, state and progress of the sweep. */
 function Now({ sweep }: { sweep: SweepDetail }) {
   return (
     <>

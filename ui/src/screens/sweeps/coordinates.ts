@@ -1,7 +1,7 @@
 import type { Run } from "../../api/types";
 import { shownValue } from "../../sweeps/runs";
 
-/** One upright line of the drawing: where a value stands on it, from 0 (below) to 1, and what stands beside it. */
+/** Vertical axis: position of a run's value from 0 (bottom) to 1, and tick labels. */
 export interface Axis {
   name: string;
   place: (run: Run) => number | null;
@@ -13,7 +13,8 @@ type Value = Run["params"][string];
 const LOG_FROM = 20;
 const MOST_TICKS = 8;
 
-/** The axis of a parameter: of numbers a scale, logarithmic if they span much; of anything else its values. */
+/** Return the axis of a parameter. Numbers have a scale, logarithmic if their range is large. Other values are
+ * listed one by one. */
 export function axisOf(name: string, runs: readonly Run[]): Axis {
   const values = runs.map((run) => run.params[name]);
   const given = values.filter((value) => value !== undefined);
@@ -34,7 +35,7 @@ export function axisOf(name: string, runs: readonly Run[]): Axis {
   }
 }
 
-/** The axis of the best value of the metric. */
+/** Return the axis of the metric's best value. */
 export function metricAxis(name: string, runs: readonly Run[]): Axis {
   const values = runs.flatMap((run) => (run.best === null ? [] : [run.best]));
   return scale(`best ${name}`, values, (run) => run.best);
@@ -63,13 +64,13 @@ function scale(name: string, values: number[], valueIn: (run: Run) => number | n
   };
 }
 
-/** How good a run is beside the others, from 0 to 1; null: it has no value. */
+/** Return the rank of each run among the others, from 0 to 1; null: no value. */
 export function merits(runs: readonly Run[], goal: "min" | "max"): (number | null)[] {
   const values = runs.flatMap((run) => (run.best === null ? [] : [run.best])).toSorted((a, b) => a - b);
   const most = values.length - 1;
   return runs.map((run) => {
     if (run.best === null) return null;
-    // By rank: one run that went far astray must not make all others look alike.
+    // By rank, because one outlier must not make all others look alike.
     const rank = most > 0 ? values.indexOf(run.best) / most : 1;
     return goal === "min" && most > 0 ? 1 - rank : rank;
   });

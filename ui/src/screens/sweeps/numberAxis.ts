@@ -1,18 +1,18 @@
 import { logTicks, roundScale, ticksOf } from "../../chart/scale";
 import { shownValue } from "../../sweeps/runs";
 
-/** Where a number stands on an axis, from 0 to 1, and its ticks. */
+/** Axis of numbers: a number's position from 0 to 1, and ticks. */
 export interface NumberAxis {
   place: (value: number) => number;
   ticks: { at: number; text: string }[];
 }
 
-/** So many times as large as the smallest, the largest makes the axis logarithmic. */
+/** Minimum ratio of the largest to the smallest value for a logarithmic axis. */
 const LOG_FROM = 20;
-/** What is left at each end of a logarithmic axis, whose ends are no ticks. */
+/** Factor of space at each end of a logarithmic axis, whose ends are no ticks. */
 const LOG_ROOM = 1.1;
 
-/** The axis of these numbers, with `most` steps at most: round numbers, or their powers if they span much. */
+/** Return an axis with at most `most` steps: round numbers, or powers of ten for a large range. */
 export function numberAxis(values: readonly number[], most: number): NumberAxis {
   const [low, high] = values.length > 0 ? [Math.min(...values), Math.max(...values)] : [null, null];
   if (low !== null && high !== null && low > 0 && high / low >= LOG_FROM) return logAxis(low, high, most);

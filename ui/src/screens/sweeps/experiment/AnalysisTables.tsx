@@ -9,7 +9,7 @@ const MOST_CELLS = 200;
 
 const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
 
-/** The analysis of variance: a line a term. */
+/** Analysis of variance, one row per term. */
 export function TermsTable({ analysis }: { analysis: Analysis }) {
   const { terms, error, error_df, total, runs, confidence } = analysis;
   const effects = terms.some((term) => term.effect !== null);
@@ -66,7 +66,7 @@ export function TermsTable({ analysis }: { analysis: Analysis }) {
   );
 }
 
-/** The mean of each point, with its interval. */
+/** Mean of each point, with its interval. */
 export function CellsTable({ analysis }: { analysis: Analysis }) {
   const { cells, response, confidence } = analysis;
   const factors = Object.keys(cells[0]?.levels ?? {});

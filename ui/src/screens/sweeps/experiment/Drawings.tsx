@@ -25,11 +25,11 @@ const BOX_SHARE = 0.44;
 
 interface Props {
   analysis: Analysis;
-  /** The runs, as far as they are shown. */
+  /** Runs, as far as shown. */
   table: readonly Trial[];
 }
 
-/** What factors do to the response: each by itself, two together, and how far its runs differ. */
+/** Effects of factors on the response: single, in pairs, and the spread of runs. */
 export function Drawings({ analysis, table }: Props) {
   const factors = Object.keys(analysis.cells[0]?.levels ?? {}).filter((name) => isVaried(analysis, name));
   const drawn = factors.filter((name) => levelsOf(analysis.cells, name).length <= MOST_LEVELS);
@@ -57,7 +57,7 @@ const isVaried = ({ cells }: Analysis, factor: string) => levelsOf(cells, factor
 function MainEffects({ analysis, factors }: { analysis: Analysis; factors: string[] }) {
   const { cells, mean, response } = analysis;
   const found = factors.map((factor) => ({ factor, means: meansBy(cells, factor) }));
-  // One axis for all: what one factor does stands beside what another one does.
+  // All factors share one axis, so that their effects can be compared.
   const axis = numberAxis([mean, ...found.flatMap(({ means }) => means.map((each) => each.mean))], TICKS);
   return (
     <>

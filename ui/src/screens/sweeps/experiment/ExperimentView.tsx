@@ -14,7 +14,7 @@ import { runsCsv } from "./csv";
 import { Drawings } from "./Drawings";
 import { gapsOf, lackOf, measuredIn, responseOf } from "./results";
 
-/** What the factors of an experiment do to what its runs came to. */
+/** Effects of an experiment's factors on its results. */
 export default function ExperimentView({ id }: { id: string }) {
   const experiment = useQuery(experimentQuery(id));
   return (
@@ -90,7 +90,7 @@ function Analyzed({ experiment, response }: { experiment: Experiment; response: 
   );
 }
 
-/** What all of it comes to, and what it lacks. */
+/** Summary of the analysis, and the runs that it lacks. */
 function Summary({ experiment, analysis }: { experiment: Experiment; analysis: Analysis }) {
   const gaps = gapsOf(experiment, analysis);
   return (

@@ -7,14 +7,14 @@ const HIGH = 210;
 const [LEAST_WIDE, LEVEL_PX] = [290, 64];
 const [ABOVE, BELOW, LEFT, RIGHT] = [10, 40, 58, 14];
 const LETTER_PX = 7;
-/** Points do not stand on the axis itself. */
+/** Distance of points from the axis. */
 const INSET = 6;
 
 interface Place {
-  /** Of the level with this index. */
+  /** Position of the level with this index. */
   x: (index: number) => number;
   y: (value: number) => number;
-  /** From one level to the next. */
+  /** Distance from one level to the next. */
   step: number;
   left: number;
   right: number;
@@ -22,17 +22,17 @@ interface Place {
 
 interface Props {
   title: string;
-  /** What it shows, in words, with its values. */
+  /** Description with values, for screen readers. */
   label: string;
   factor: string;
   levels: readonly Level[];
   axis: NumberAxis;
-  /** Below the drawing. */
+  /** Shown below the drawing. */
   legend?: ReactNode;
   children: (place: Place) => ReactNode;
 }
 
-/** One small drawing of many: a response above the levels of a factor. */
+/** Small chart of a response above the levels of a factor. */
 export function Facet({ title, label, factor, levels, axis, legend, children }: Props) {
   const wide = Math.max(LEAST_WIDE, LEFT + RIGHT + levels.length * LEVEL_PX);
   const [right, bottom] = [wide - RIGHT, HIGH - BELOW];
@@ -71,16 +71,16 @@ export function Facet({ title, label, factor, levels, axis, legend, children }: 
 
 const cut = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-/** Several of them; what is too wide scrolls. */
+/** Row of facets that scrolls if it is too wide. */
 export function Facets({ children }: { children: ReactNode }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard.
     <div className={plot.facets} tabIndex={0}>
       {children}
     </div>
   );
 }
 
-/** A line from point to point. */
+/** Return the SVG path of a line through points. */
 export const lineOf = (points: readonly (readonly [number, number])[]) =>
   points.map(([x, y], index) => `${index > 0 ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");

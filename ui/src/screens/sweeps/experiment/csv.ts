@@ -1,7 +1,8 @@
 import type { Experiment } from "../../../api/types";
 import { harmless, quoted } from "../../../chart/values";
 
-/** A line a run: its levels, its job, its state and all that was measured, as `schedulearn experiment csv` has it. */
+/** Return a CSV of runs with levels, job, state and all measured values. It is the same as from `schedulearn
+ * experiment csv`. */
 export function runsCsv({
   parameters,
   responses,

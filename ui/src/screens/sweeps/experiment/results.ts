@@ -4,12 +4,12 @@ import { fourDigits } from "../../../sweeps/runs";
 
 export type Level = Cell["levels"][string];
 
-/** Of a factor: of more levels than these no means are drawn, but each point by itself. */
+/** Maximum levels of a factor to draw means for. With more, only the table of points lists them. */
 export const MOST_LEVELS = 10;
-/** More lines than these can't be told apart. */
+/** Maximum lines in a chart. More can't be told apart. */
 export const MOST_LINES = 6;
 
-/** By what runs are compared: as it was chosen, else by the experiment's metric, else by the time that they ran. */
+/** Return the response to compare: the chosen one, the experiment's metric, or the run time. */
 export function responseOf(
   chosen: string,
   { responses, metric }: Pick<Experiment, "responses" | "metric">,
@@ -24,7 +24,8 @@ const valueIn = (run: Pick<Trial, "results">, response: string) => run.results?.
 export const measuredIn = (table: readonly Trial[], response: string) =>
   table.filter((run) => valueIn(run, response) !== undefined);
 
-/** Why there is no analysis yet; null: there is one. The service would refuse to make it, for the same reason. */
+/** Return why there is no analysis yet; null: there is one. The service would refuse the analysis for the same
+ * reason. */
 export function lackOf(
   { table, factors, runs }: Pick<Experiment, "table" | "factors" | "runs">,
   response: string,
@@ -36,7 +37,7 @@ export function lackOf(
   return varied ? null : "All runs that have finished have the same levels: there is nothing to compare yet.";
 }
 
-/** What an analysis lacks that there is; null: every run is in it. */
+/** Return which runs the analysis lacks; null: none. */
 export function gapsOf(
   { runs, counts }: Pick<Experiment, "runs" | "counts">,
   analysis: Analysis,
@@ -53,7 +54,7 @@ export function gapsOf(
   return `It rests on ${analysis.runs} of ${plural(runs, "run")}: ${why.join(", ")}.`;
 }
 
-/** The levels that a factor has, in the order of the analysis: numbers by size, then texts. */
+/** Return the levels of a factor, in the order of the analysis: numbers by size, then texts. */
 export function levelsOf(cells: readonly Pick<Cell, "levels">[], factor: string): Level[] {
   const found = [...new Set(cells.flatMap(({ levels }) => levels[factor] ?? []))];
   return found.toSorted((a, b) =>
@@ -69,7 +70,7 @@ export interface Mean {
   runs: number;
 }
 
-/** The mean of all runs with each level of a factor. */
+/** Return the mean of all runs for each level of a factor. */
 export function meansBy(cells: readonly Cell[], factor: string): Mean[] {
   return levelsOf(cells, factor).map((level) => {
     const own = cells.filter(({ levels }) => levels[factor] === level);
@@ -78,7 +79,7 @@ export function meansBy(cells: readonly Cell[], factor: string): Mean[] {
   });
 }
 
-/** The means by one factor, for each level of another one. */
+/** Return the means by one factor for each level of another. */
 export function interactionOf(
   cells: readonly Cell[],
   across: string,
@@ -93,13 +94,13 @@ export function interactionOf(
   }));
 }
 
-/** Two factors: along the axis stands the one with more levels, and the other one has the lines. */
+/** Two factors: `across`, with more levels, on the axis; `by` as lines. */
 export interface Pair {
   across: string;
   by: string;
 }
 
-/** The pairs of factors that can be drawn, those first that explain most together. */
+/** Return the pairs of factors to draw, those first that explain most together. */
 export function pairsOf({ cells, terms }: Pick<Analysis, "cells" | "terms">): Pair[] {
   const counts = Object.keys(cells[0]?.levels ?? {}).map(
     (name) => [name, levelsOf(cells, name).length] as const,
@@ -122,7 +123,7 @@ export function pairsOf({ cells, terms }: Pick<Analysis, "cells" | "terms">): Pa
 const isPair = (factors: readonly string[], one: string, other: string) =>
   factors.length === 2 && factors.includes(one) && factors.includes(other);
 
-/** What the runs with each level of a factor came to. */
+/** Return the values of the runs for each level of a factor. */
 export function valuesBy(table: readonly Trial[], factor: string, response: string) {
   const measured = measuredIn(table, response);
   const levels = levelsOf(
@@ -139,7 +140,7 @@ export function valuesBy(table: readonly Trial[], factor: string, response: stri
 }
 
 export interface Box {
-  /** The ends of the whiskers: the last values within 1.5 times the height of the box. */
+  /** Ends of the whiskers: the last values within 1.5 times the height of the box. */
   low: number;
   high: number;
   lower: number;
@@ -147,7 +148,7 @@ export interface Box {
   upper: number;
 }
 
-/** The box of some values, sorted, at least one. */
+/** Return the box of sorted values, of which there is at least one. */
 export function boxOf(sorted: readonly number[]): Box {
   const [lower, median, upper] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share)) as [
     number,
@@ -159,7 +160,7 @@ export function boxOf(sorted: readonly number[]): Box {
   return { low: within[0] ?? lower, high: within.at(-1) ?? upper, lower, median, upper };
 }
 
-/** Between two values in proportion, as R and NumPy have it. */
+/** Return a quantile, linearly interpolated as in R and NumPy. */
 function quantile(sorted: readonly number[], share: number): number {
   const at = share * (sorted.length - 1);
   const below = sorted[Math.floor(at)] ?? Number.NaN;
@@ -167,11 +168,11 @@ function quantile(sorted: readonly number[], share: number): number {
   return below + (above - below) * (at - Math.floor(at));
 }
 
-/** "1.2 (1.1 to 1.3)"; without an interval the value alone. */
+/** Format a value with its interval: "1.2 (1.1 to 1.3)". */
 export const within = (value: number, low: number | null, high: number | null) =>
   low === null || high === null
     ? fourDigits(value)
     : `${fourDigits(value)} (${fourDigits(low)} to ${fourDigits(high)})`;
 
-/** A probability with three decimals. */
+/** Format a probability with three decimals. */
 export const shownP = (p: number | null) => (p === null ? "" : p < 0.001 ? "< 0.001" : p.toFixed(3));

@@ -9,7 +9,7 @@ import { shownConfiguration, shownMarks, type TrialRow } from "./trials";
 
 const [LEAST_WIDE, HIGH] = [300, 320];
 const [ABOVE, BELOW, LEFT, RIGHT] = [26, 46, 64, 28];
-/** Points do not stand on the axes themselves. */
+/** Distance of points from the axes. */
 const INSET = 12;
 const TICKS = 6;
 
@@ -19,7 +19,7 @@ type Measured = TrialRow & { run_time: number; cost: number };
 
 const isMeasured = (trial: TrialRow): trial is Measured => trial.run_time !== null && trial.cost !== null;
 
-/** Time against cost of all trials that succeeded, and the curve of those that none beats in both. */
+/** Time against cost of all successful trials, with the Pareto curve. No trial beats a trial on the curve in both. */
 export function CurvePlot({ trials }: { trials: readonly TrialRow[] }) {
   const [pointed, setPointed] = useState<Measured | null>(null);
   const navigate = useNavigate();
@@ -35,14 +35,14 @@ export function CurvePlot({ trials }: { trials: readonly TrialRow[] }) {
   const x = (at: number) => LEFT + INSET + at * (right - LEFT - 2 * INSET);
   const y = (at: number) => bottom - INSET - at * (bottom - ABOVE - 2 * INSET);
   const curve = shown.filter((trial) => trial.curved).toSorted((a, b) => a.run_time - b.run_time);
-  // Those on the curve last: on top of the others.
+  // Trials on the curve are drawn last, on top of the others.
   const order = shown.toSorted((a, b) => rank(a) - rank(b));
   return (
     <>
       <p className={plot.told} role="status">
         {told && `${pointed ? `Trial ${told.number}` : `Best: trial ${told.number}`}: ${saidOf(told)}`}
       </p>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard. */}
       <div className={plot.scroll} ref={ref} tabIndex={0}>
         <svg
           width={wide}

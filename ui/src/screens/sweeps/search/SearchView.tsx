@@ -18,7 +18,7 @@ import { foundJob, shownConfiguration, shownMarks, shownShare, type TrialRow, tr
 
 const GOALS = { time: "least time", cost: "least cost", both: "least time and cost" };
 
-/** A search for a configuration: its trials, and what it found. */
+/** Search for a configuration: its trials and result. */
 export default function SearchView({ sweep }: { sweep: SweepDetail }) {
   const search = useQuery(searchQuery(sweep.id));
   return (
@@ -75,7 +75,7 @@ function Progress({ search }: { search: Search }) {
   );
 }
 
-/** Why it ended and what it found, or that it goes on. */
+/** Result of the search and why it ended, or that it continues. */
 function Answer({ search }: { search: Search }) {
   const { found } = search;
   const job = foundJob(search);

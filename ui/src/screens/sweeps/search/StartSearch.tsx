@@ -18,7 +18,7 @@ const GOALS = [
   { value: "cost", label: "the cost of a trial" },
 ];
 
-/** A button that asks for a search, and starts it. */
+/** Button with a form that starts a search. */
 export function StartSearch() {
   const [opened, setOpened] = useState(false);
   return (

@@ -2,10 +2,10 @@ import type { Job, SearchSpec } from "../../../api/types";
 import { wholeNumbers } from "../../../format/wholeNumbers";
 import { hiddenIn, specOf } from "../../../jobs/values";
 
-/** The form as it is typed. */
+/** Search form as typed. */
 export interface Asked {
   name: string;
-  /** The keys of the job, as JSON. */
+  /** Job keys as JSON. */
   job: string;
   gpus: string;
   batchSizes: string;
@@ -24,7 +24,7 @@ export const NOTHING: Asked = {
   trials: "",
 };
 
-/** What a trial is not given, or gets from the search: its name, size, priority, and how long it may run. */
+/** Job keys that a trial lacks or gets from the search: name, size, priority, time limits. */
 const OWN = [
   "name",
   "required_gpus",
@@ -39,7 +39,7 @@ const OWN = [
   "user",
 ] as const;
 
-/** The job of a search, from one of before. */
+/** Return the job of a search, made from an earlier job. */
 export function jobText(job: Job): string {
   const own: readonly string[] = OWN;
   const kept = Object.entries(specOf(job)).filter(([key, value]) => !own.includes(key) && !isEmpty(value));
@@ -49,7 +49,7 @@ export function jobText(job: Job): string {
 const isEmpty = (value: unknown) =>
   typeof value === "object" && value !== null && Object.keys(value).length === 0;
 
-/** What is sent; throws an Error with a sentence where it can't be. */
+/** Return the request body. Throw an Error with a sentence if the form is invalid. */
 export function toSearch(asked: Asked): SearchSpec {
   const job = parsedJob(asked.job);
   const hidden = hiddenIn(job.env as Record<string, unknown> | undefined);
@@ -78,7 +78,7 @@ function parsedJob(text: string): Record<string, unknown> {
   return job as Record<string, unknown>;
 }
 
-/** Types of GPU have spaces in their names: only commas part them. */
+/** Split text at commas only, because names of GPU types contain spaces. */
 const wordsIn = (text: string) =>
   text
     .split(",")

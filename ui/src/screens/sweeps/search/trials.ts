@@ -3,7 +3,7 @@ import { plural } from "../../../format/number";
 
 type Configuration = Pick<SearchTrial, "gpu_type" | "required_gpus" | "batch_size">;
 
-/** A trial that has ended, or one that waits or runs. */
+/** Trial that has ended, waits or runs. */
 export interface TrialRow extends Configuration {
   number: number;
   job: string | null;
@@ -17,7 +17,7 @@ export interface TrialRow extends Configuration {
   best: boolean;
 }
 
-/** All trials, the oldest first. `runs`: of the same sweep, those too that have not ended. */
+/** Return all trials, oldest first. `runs` are those of the same sweep, including unfinished ones. */
 export function trialsOf(search: Search, runs: readonly Run[]): TrialRow[] {
   const states = new Map(runs.map((run) => [run.number, run.state]));
   const ended: TrialRow[] = search.tried.map((trial) => ({
@@ -55,24 +55,24 @@ export const isSame = (one: Configuration, other: Configuration) =>
   one.required_gpus === other.required_gpus &&
   one.batch_size === other.batch_size;
 
-/** "2 GPUs of A100, batch 64". */
+/** Format a configuration: "2 GPUs of A100, batch 64". */
 export function shownConfiguration({ gpu_type, required_gpus, batch_size }: Configuration): string {
   const gpus = plural(required_gpus, "GPU") + (gpu_type === null ? "" : ` of ${gpu_type}`);
   return batch_size === null ? gpus : `${gpus}, batch ${batch_size}`;
 }
 
-/** What is said of a trial on the drawing and in the table: "best, knee". */
+/** Return the marks of a trial for the chart and the table: "best, knee". */
 export const shownMarks = ({ best, knee, curved }: Pick<TrialRow, "best" | "knee" | "curved">) =>
   [best && "best", knee && "knee", curved && !best && !knee && "on the curve"].filter(Boolean).join(", ");
 
-/** The job of the trial that was found, from which others start; null: it was deleted, or nothing is found yet. */
+/** Return the job of the best trial, to start others from; null: deleted, or nothing found yet. */
 export function foundJob({ found, tried }: Search): string | null {
   return (found && tried.find((trial) => trial.run_time !== null && isSame(trial, found))?.job) ?? null;
 }
 
 const LEAST_SHARE = 0.001;
 
-/** A share as per cent: "8.3%"; nothing where it is not known. */
+/** Format a share as a percentage: "8.3%"; empty if unknown. */
 export function shownShare(share: number | null): string {
   if (share === null) return "";
   return share < LEAST_SHARE ? "< 0.1%" : `${Number((100 * share).toPrecision(2))}%`;

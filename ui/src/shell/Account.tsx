@@ -8,12 +8,12 @@ import { useMe } from "../may/useMay";
 import { Icon } from "./Icon";
 import classes from "./Shell.module.css";
 
-/** Who one is here, and what is one's own. */
+/** Menu of the current user and their own things. */
 export function Account() {
   const me = useMe();
   const leave = useMutation({
     mutationFn: closeSession,
-    // Nothing of what was read stays; without a session the page asks for a token.
+    // Reloads the page, so that no data stays. Without a session it asks for a token.
     onSuccess: () => window.location.assign("/ui/"),
     onError: (error) => notifications.show({ color: "red", message: error.message }),
   });

@@ -37,7 +37,7 @@ export function App() {
   );
 }
 
-/** The screen at the present address. Each address has its own: one that fails leaves the others alone. */
+/** Screen at the current address. Each address has its own Part, so a failure leaves the others alone. */
 function Screens() {
   const { pathname } = useLocation();
   useEffect(prefetchWhenIdle, []);

@@ -1,7 +1,7 @@
 import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { Icon } from "./Icon";
 
-/** Begins with the system's scheme and remembers a choice. */
+/** Switch between light and dark. It begins with the system's scheme, and the choice is stored. */
 export function ColorScheme() {
   const { setColorScheme } = useMantineColorScheme();
   const shown = useComputedColorScheme("light");

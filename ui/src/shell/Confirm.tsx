@@ -3,16 +3,16 @@ import type { ReactNode } from "react";
 
 interface Props {
   title: string;
-  /** What it will do, before it is done. */
+  /** Description of the effect. */
   children: ReactNode;
-  /** On the button that does it. */
+  /** Label of the confirming button. */
   action: string;
   pending: boolean;
   onConfirm: () => void;
   onClose: () => void;
 }
 
-/** Asks before something is destroyed. */
+/** Confirmation of a destructive action. */
 export function Confirm({ title, children, action, pending, onConfirm, onClose }: Props) {
   return (
     <Modal opened onClose={onClose} title={title} centered>

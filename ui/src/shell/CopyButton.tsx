@@ -2,7 +2,8 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { Icon } from "./Icon";
 
-/** Browsers give pages the clipboard on HTTPS and localhost only; elsewhere the old way still works. */
+/** Copy text to the clipboard. Browsers offer `navigator.clipboard` only on HTTPS and localhost. Elsewhere the older
+ * method still works. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");

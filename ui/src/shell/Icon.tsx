@@ -28,7 +28,7 @@ import {
   IconX,
 } from "@tabler/icons-react";
 
-/** What the page calls the pictures that it uses. */
+/** Icons in use, by the page's own names. */
 const ICONS = {
   alert: IconAlertTriangle,
   cancel: IconBan,
@@ -61,7 +61,7 @@ const ICONS = {
 
 export type IconName = keyof typeof ICONS;
 
-/** Decoration: whatever it means is said by the text or the accessible name beside it. */
+/** Decorative icon. The text or accessible name beside it carries the meaning. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   const Picture = ICONS[name];
   return <Picture size={size} stroke={1.8} aria-hidden="true" style={{ flex: "none" }} />;

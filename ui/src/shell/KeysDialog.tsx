@@ -1,7 +1,7 @@
 import { Modal } from "@mantine/core";
 import { KeyList } from "./KeyList";
 
-/** The page's keys, over whatever screen is open. */
+/** Dialog with the page's keyboard shortcuts, shown over any screen. */
 export default function KeysDialog({ onClose }: { onClose: () => void }) {
   return (
     <Modal opened onClose={onClose} title="Keys" centered>

@@ -12,7 +12,7 @@ interface Query<T> {
 
 interface AllProps<T extends unknown[]> {
   queries: readonly [...{ [K in keyof T]: Query<T[K]> }];
-  /** What is wrong where one of them can't be read. */
+  /** Title of the error if a query fails. */
   title: string;
   children: (...data: T) => ReactNode;
 }
@@ -22,8 +22,8 @@ interface ErrorProps {
   title: string;
 }
 
-/** What is wrong with the first of some queries that failed; those that did are asked again by its button. For what has
- * a frame of its own before there are data: all else is `Loaded`. */
+/** Error of the first failed query. Its button retries all failed queries. It is for content with a frame of its own
+ * before data arrive. Other content uses `Loaded`. */
 export function ReadError({ queries, title }: ErrorProps) {
   const failed = queries.filter(({ error }) => error !== null);
   const error = failed[0]?.error;
@@ -34,8 +34,8 @@ export function ReadError({ queries, title }: ErrorProps) {
   return <ErrorNotice title={title} error={error} retry={retry} />;
 }
 
-/** What several queries found, once all are there: until then a placeholder, and what is wrong beside what was found
- * before. */
+/** Data of several queries, once all have arrived, with a placeholder until then. An error is shown beside older
+ * data. */
 export function LoadedAll<T extends unknown[]>({ queries, title, children }: AllProps<T>) {
   const all: readonly Query<unknown>[] = queries;
   const missing = all.some(({ data }) => data === undefined);
@@ -51,11 +51,11 @@ export function LoadedAll<T extends unknown[]>({ queries, title, children }: All
 interface SomeProps<T> {
   queries: readonly Query<T>[];
   title: string;
-  /** Undefined where one failed. */
+  /** undefined for failed queries. */
   children: (data: (T | undefined)[]) => ReactNode;
 }
 
-/** What those of several queries found that did not fail, once each has ended. */
+/** Data of the queries that succeeded, once all have finished. */
 export function LoadedSome<T>({ queries, title, children }: SomeProps<T>) {
   const pending = queries.some(({ data, error }) => data === undefined && error === null);
   const found = queries.map(({ data }) => data);
@@ -73,7 +73,7 @@ interface Props<T> {
   children: (data: T) => ReactNode;
 }
 
-/** The same of one query. */
+/** Data of one query, as in `LoadedAll`. */
 export function Loaded<T>({ query, title, children }: Props<T>) {
   return (
     <LoadedAll<[T]> queries={[query]} title={title}>
@@ -83,18 +83,21 @@ export function Loaded<T>({ query, title, children }: Props<T>) {
 }
 
 interface TogetherProps {
-  // biome-ignore lint/suspicious/noExplicitAny: of any data, none of which is looked at.
+  // biome-ignore lint/suspicious/noExplicitAny: the data can be of any type and are not read.
   queries: readonly UseQueryOptions<any, any, any, any>[];
   children: ReactNode;
 }
 
-/** Panels that each show a query of their own, once each of these was read or has failed: a panel is as high as what it
- * holds, and would push away what stands below. They are mounted from the first, and stay: a query that failed is asked
- * again by whatever is mounted anew. */
+/**
+ * Panels with a query each, shown once every query has succeeded or failed.
+ *
+ * A panel is as high as its content, so a late one would move the content below it. The panels are mounted from the
+ * beginning and stay mounted, because a newly mounted panel fetches a failed query again.
+ */
 export function Together({ queries, children }: TogetherProps) {
   const pending = useQueries({ queries: [...queries] }).some((each) => each.isPending);
   const [shown, setShown] = useState(!pending);
-  // A panel hears of its data in a task of its own, perhaps after this has seen them: it is let go first.
+  // Panels receive their data in a task of their own, perhaps after this component. They go first.
   useEffect(() => {
     if (pending) return;
     const timer = setTimeout(() => setShown(true));

@@ -5,14 +5,14 @@ import { connection } from "../api/service";
 import { Icon } from "./Icon";
 
 interface Props {
-  /** "Not submitted". */
+  /** Title of the error: "Not submitted". */
   title: string;
   error: Error;
-  /** What to do once the service answers again. */
+  /** Advice for when the service replies again. */
   again: string;
 }
 
-/** Tells that something was not done; where only the connection was missing, no longer than it is. */
+/** Error of an action. If only the connection was lost, it disappears when the service replies again. */
 export function NotDone({ title, error, again }: Props) {
   const outage = useSyncExternalStore(connection.subscribe, connection.outage);
   if (isUnanswered(error) && outage === null) {

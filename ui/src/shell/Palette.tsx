@@ -18,7 +18,7 @@ const MOST_HOSTS = 6;
 
 interface Entry {
   label: string;
-  /** Why it can't be chosen, where that is so. */
+  /** Details, or the reason why the entry can't be chosen. */
   about: string;
   off?: boolean;
   icon: IconName;
@@ -27,10 +27,10 @@ interface Entry {
 
 const [store, spotlight] = createSpotlight();
 
-/** What an entry says of a thing that one may not do. */
+/** Return the state of an entry that may lack permission, with the reason. */
 const guarded = (whyNot: WhyNot) => ({ about: whyNot ?? "", off: whyNot !== null });
 
-/** Spotlight does so after a key, but not after an answer of the service. */
+/** Select the first entry. Spotlight does so after a key, but not after a reply of the service. */
 function selectFirst() {
   const list = document.getElementById(store.getState().listId);
   list?.querySelector("[data-selected]")?.removeAttribute("data-selected");
@@ -38,7 +38,7 @@ function selectFirst() {
   store.updateState((state) => ({ ...state, selected: 0 }));
 }
 
-/** Finds jobs, hosts, screens and actions by their names, from anywhere. */
+/** Palette that finds jobs, hosts, screens and actions by name, on every screen. */
 export default function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () => void }) {
   const [text, setText] = useState("");
   const [settled] = useDebouncedValue(text.trim(), SETTLE_MS);
@@ -56,7 +56,7 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
   const groups: { name: string; entries: Entry[] }[] = [
     {
       name: "Jobs",
-      // What was found for the letters before is shown until there is something newer, as far as it still fits.
+      // Results of the earlier text are shown until newer ones arrive, if they still match.
       entries: (jobs?.items ?? [])
         .filter((job) => fits(job.name, job.id))
         .map((job) => ({
@@ -117,8 +117,8 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
   const listed = some
     .flatMap(({ entries }) => entries.map(({ label, about }) => `${label} ${about}`))
     .join("\n");
-  // Enter takes the first one, also where it was found after the last key.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the list is what has changed.
+  // Enter chooses the first entry, even if it arrived after the last key.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect runs when the list changes.
   useEffect(selectFirst, [listed]);
   return (
     <Spotlight.Root

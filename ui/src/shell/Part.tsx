@@ -4,11 +4,11 @@ import { MissingCode, reloadOnceFor } from "./code";
 import { Icon } from "./Icon";
 
 interface Props {
-  /** What it is, for a sentence: "screen", "chart". */
+  /** Noun for messages: "screen", "chart". */
   what: string;
-  /** Shown until its code is there. */
+  /** Shown until the code has loaded. */
   fallback: ReactNode;
-  /** Reloads the page for missing code: only where nothing else would be lost. */
+  /** Reload the page if code is missing. Set it only if nothing else would be lost. */
   reloads?: boolean;
   children: ReactNode;
 }
@@ -18,7 +18,7 @@ interface State {
   reloading: boolean;
 }
 
-/** A part of the page that may fail alone: its code can't be had, or it can't draw what it was given. */
+/** Part of the page that may fail alone. Its code may be unavailable, or it may fail to draw its data. */
 export class Part extends Component<Props, State> {
   override state: State = { error: null, reloading: false };
 

@@ -4,14 +4,14 @@ import classes from "./Screen.module.css";
 
 interface Props {
   title: string;
-  /** What the browser's tab says in its place. */
+  /** Title of the browser tab, in place of the screen's title. */
   tab?: string | undefined;
-  /** Beside the title: what can be done here. */
+  /** Actions shown beside the title. */
   actions?: ReactNode;
   children: ReactNode;
 }
 
-/** A screen's frame; its title is the document's too, unless it has one for that. */
+/** Frame of a screen. Its title is also the document's, unless `tab` is set. */
 export function Screen({ title, tab = title, actions, children }: Props) {
   useEffect(() => {
     document.title = `${tab} · Schedulearn`;

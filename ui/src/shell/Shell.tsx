@@ -29,8 +29,8 @@ export function Shell({ children }: { children: ReactNode }) {
   const me = useMe();
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  // Where the screens' names do not all fit, that of the present one is to be seen.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another address is what moves the mark.
+  // If the names of the screens don't all fit, scroll to the current one.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the mark moves with the address.
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
       const bar = nav.current;
@@ -79,7 +79,7 @@ export function Shell({ children }: { children: ReactNode }) {
       )}
       {over === "palette" && (
         <Part what="search" fallback={null}>
-          {/* What it opens instead of itself stays open when it closes. */}
+          {/* A dialog opened in place of the palette stays open when the palette closes. */}
           <Palette
             onClose={() => setOver((now) => (now === "palette" ? null : now))}
             onKeys={() => setOver("keys")}
@@ -90,7 +90,7 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-/** A screen's name. One that is not for everybody is off, and says why. */
+/** Link to a screen. Without permission it is disabled and states the reason. */
 function Place({ to, name, whyNot }: { to: string; name: string; whyNot: WhyNot }) {
   if (whyNot === null)
     return (
@@ -100,7 +100,7 @@ function Place({ to, name, whyNot }: { to: string; name: string; whyNot: WhyNot 
     );
   return (
     <Tooltip label={whyNot} multiline maw={320}>
-      {/* biome-ignore lint/a11y/useValidAnchor: a link that leads nowhere, as long as its reader may not go there. */}
+      {/* biome-ignore lint/a11y/useValidAnchor: a link without a target while the user lacks permission. */}
       <a className={classes.link} data-name={name} aria-disabled aria-description={whyNot}>
         {name}
       </a>

@@ -1,7 +1,7 @@
 import { type ComponentType, createElement, type ReactElement, use } from "react";
 import { connection } from "../api/service";
 
-/** The code of a part of the page can't be had, though the service answers. */
+/** Error: the code of a part of the page is missing, though the service replies. */
 export class MissingCode extends Error {
   override readonly name = "MissingCode";
   readonly code: { readonly name: string; forget: () => void };
@@ -12,16 +12,16 @@ export class MissingCode extends Error {
   }
 }
 
-/** So often code is asked for while the service answers. */
+/** Maximum attempts to load code while the service replies. */
 const TRIES = 3;
 
-/** All that is known of. The code of a screen adds that of its own parts. */
+/** All parts known. The code of a screen adds its own parts. */
 const known: { prefetch: () => Promise<void> }[] = [];
 
 const FIRST_MS = 1_500;
 
-/** Fetches all code when there is nothing else to do, one after the other: a screen opens at once, and also when the
- * service has stopped. Gives back what ends it. */
+/** Load all code while idle, one part after the other. Return a function that stops it. Screens then open at once,
+ * even when the service has stopped. */
 export function prefetchWhenIdle(): () => void {
   let ended = false;
   let at = 0;
@@ -36,10 +36,10 @@ export function prefetchWhenIdle(): () => void {
   };
 }
 
-/** Safari has no requestIdleCallback. */
+/** Run an action when idle. Safari has no requestIdleCallback. */
 const whenIdle = (act: () => void) => (window.requestIdleCallback ?? ((then) => setTimeout(then, 100)))(act);
 
-/** A part of the page whose code is fetched when it is first drawn, or before. */
+/** Part of the page whose code loads at its first use or before. */
 export class Code<P extends object> {
   readonly name: string;
   readonly #load: () => Promise<{ default: ComponentType<P> }>;
@@ -52,13 +52,13 @@ export class Code<P extends object> {
     known.push(this);
   }
 
-  /** Waits for its code: to be drawn below a Part. */
+  /** Component that suspends until its code has loaded. It must be inside a Part. */
   readonly Component = (props: P): ReactElement => {
     const Loaded = this.#loaded ?? use(this.#get());
     return createElement(Loaded, props);
   };
 
-  /** Fetches it before it is wanted. What fails here is fetched again, and told, when it is. */
+  /** Load the code in advance. After a failure, the first use loads it again and reports errors. */
   prefetch(): Promise<void> {
     return this.#get().then(
       () => {},
@@ -66,12 +66,12 @@ export class Code<P extends object> {
     );
   }
 
-  /** The next time it is wanted, it is fetched again. */
+  /** Load the code again at the next use. */
   forget = () => {
     this.#fetching = undefined;
   };
 
-  /** The same promise until it is forgotten, for React asks for it again after each wait. */
+  /** Return the same promise until it is forgotten, because React asks again after each wait. */
   #get(): Promise<ComponentType<P>> {
     this.#fetching ??= this.#fetch();
     return this.#fetching;
@@ -85,7 +85,7 @@ export class Code<P extends object> {
         forgetReload(this.name);
         return loaded;
       } catch (error) {
-        connection.failed(); // perhaps: the connection finds out
+        connection.failed(); // perhaps an outage: the connection's probe finds out
         await connection.back();
         if (tried === TRIES) throw new MissingCode(this, error);
       }
@@ -95,13 +95,13 @@ export class Code<P extends object> {
 
 const keyOf = (name: string) => `schedulearn-reloaded-${name}`;
 
-/** Reloads the page for code that is missing, but only once until that code was there; tells whether it does. */
+/** Reload the page for missing code, but only once until that code has loaded. Return whether it reloads. */
 export function reloadOnceFor(name: string): boolean {
   try {
     if (sessionStorage.getItem(keyOf(name)) !== null) return false;
     sessionStorage.setItem(keyOf(name), "1");
   } catch {
-    return false; // without a memory it might reload for ever
+    return false; // without storage the page might reload for ever
   }
   window.location.reload();
   return true;
@@ -111,6 +111,6 @@ function forgetReload(name: string) {
   try {
     sessionStorage.removeItem(keyOf(name));
   } catch {
-    // Storage is switched off: there is nothing to forget.
+    // Storage is disabled, so there is nothing to remove.
   }
 }

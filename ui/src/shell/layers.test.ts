@@ -6,7 +6,7 @@ const sources = import.meta.glob<string>("../**/*.{ts,tsx}", {
   eager: true,
 });
 
-/** "screens/job/Files.tsx" imports "jobs/states": both from the folder of all sources. */
+/** Return the imports of a file. File and import are both relative to the source folder. */
 function importsOf(file: string, text: string): string[] {
   return [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) => {
     const { pathname } = new URL(path, `file:///${file}`);
@@ -16,7 +16,7 @@ function importsOf(file: string, text: string): string[] {
 
 const screenOf = (path: string) => /^screens\/([^/]+)\//.exec(path)?.[1];
 
-/** Where the page's addresses become screens. */
+/** Files that map addresses to screens. */
 const ROUTES = ["shell/App.tsx", "shell/screens.ts"];
 
 test("a screen imports nothing of another screen, and what they share nothing of a screen", () => {

@@ -3,11 +3,11 @@ import type { Permission } from "../api/types";
 interface Place {
   to: string;
   name: string;
-  /** Without it one can do nothing there. */
+  /** Permission without which the screen is useless. */
   needs?: Permission;
 }
 
-/** The screens, in the order of their names in the head of the page. */
+/** Screens, in the order of the page header. */
 export const SCREENS: readonly Place[] = [
   { to: "/", name: "Overview" },
   { to: "/jobs", name: "Jobs" },

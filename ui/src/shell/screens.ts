@@ -4,7 +4,7 @@ import { wholeMinute } from "../format/useNow";
 import { choiceOf, filterOf } from "../jobs/filters";
 import { Code } from "./code";
 
-/** The code of each screen but the first. */
+/** Code of each screen except the overview, which is part of the bundle. */
 export const screens = {
   jobs: new Code("jobs", () => import("../screens/jobs/JobsScreen")),
   job: new Code("job", () => import("../screens/job/JobScreen")),
@@ -23,10 +23,10 @@ export const screens = {
 
 const isScreen = (name: string): name is keyof typeof screens => name in screens;
 
-/** Fetches the code and the data of the screen at an address at the same time, before anything is drawn. What fails
- * here is fetched again, and told, by the screen itself. */
+/** Load the code and data of the screen at an address in parallel, before anything is drawn. After a failure, the
+ * screen itself loads them again and reports errors. */
 export function begin({ pathname, search }: Pick<Location, "pathname" | "search">) {
-  void queryClient.prefetchQuery(whoQuery); // what one may do is shown everywhere
+  void queryClient.prefetchQuery(whoQuery); // every screen shows what the user may do
   const [name = "", id] = pathname.replace(/^\/ui\/?/, "").split("/");
   if (name === "") {
     void queryClient.prefetchQuery(clusterQuery);

@@ -1,4 +1,4 @@
-/** Keys that work everywhere but in a field. Two keys are pressed one after the other. */
+/** Keyboard shortcuts that work everywhere except in a field. Two keys are pressed in sequence. */
 export const SHORTCUTS = [
   { keys: "/", does: "search, or list the jobs", to: "" },
   { keys: "n", does: "submit a job", to: "/submit" },
@@ -18,7 +18,7 @@ export const SHORTCUTS = [
   { keys: "?", does: "these keys", to: "" },
 ] as const;
 
-/** Keys that a screen, or the browser, handles: told of beside the others. */
+/** Shortcuts that a screen or the browser handles, listed with the others. */
 export const OTHER_KEYS = [
   { keys: "Enter", does: "open the job" },
   { keys: "Ctrl+Enter", does: "submit what is filled in" },
@@ -28,7 +28,7 @@ export const OTHER_KEYS = [
 
 const PAUSE_MS = 1_500;
 
-/** Follows key after key. `feed` gives the shortcut that a key completes. */
+/** Recognizer of key sequences. `feed` returns the shortcut that a key completes. */
 export class Keys {
   #first = "";
   #at = 0;

@@ -3,12 +3,12 @@ import { useSearchParams } from "react-router";
 
 const SETTLE_MS = 250;
 
-/** Changes one parameter of the address; null takes it away. */
+/** Return a function that sets one parameter of the address; null removes it. */
 export function useSetAddress(): (name: string, value: string | null) => void {
   const [, setAddress] = useSearchParams();
   return useCallback(
     (name, value) => {
-      // Of the address as it is now, not as it was when this was drawn: two may change it between two frames.
+      // Uses the present address, not the one of the last render: two changes may come between two frames.
       const next = new URLSearchParams(window.location.search);
       if (value === null) next.delete(name);
       else next.set(name, value);
@@ -19,16 +19,17 @@ export function useSetAddress(): (name: string, value: string | null) => void {
 }
 
 /**
- * Text that somebody types and that stands in the address too: its value there (for what is searched), as it is typed
- * (for the field), and what changes it. The address follows after a pause: it is drawn when there is time, and a field
- * that waited for it would lose the letters typed meanwhile.
+ * Text field whose value is also in the address.
+ *
+ * `settled` is the value in the address, for searches. `typed` is the field's text, and `type` changes it. The address
+ * follows after a pause. React renders it with low priority, so a field bound to it would lose letters typed meanwhile.
  */
 export function useAddressText(name: string, usual = "") {
   const [address] = useSearchParams();
   const set = useSetAddress();
   const settled = address.get(name) ?? usual;
   const [typed, setTyped] = useState(settled);
-  // What the field has put into the address: any other value comes from elsewhere, and the field takes it over.
+  // Values that the field wrote to the address. Any other value comes from elsewhere, and the field adopts it.
   const own = useRef([settled]);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
 

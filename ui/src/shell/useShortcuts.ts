@@ -7,17 +7,17 @@ import { whyNot } from "../may/may";
 import { SCREENS } from "./places";
 import { Keys } from "./shortcuts";
 
-/** They do something only on screens with a list. */
+/** Keys that have an effect only on screens with a list. */
 const LISTED: readonly string[] = ["j", "k", "x"];
 const FIELDS = "input, textarea, select, [contenteditable], [role=dialog], [role=application]";
 
-/** What a screen that is opened by a key is told in its address' state: whoever uses keys goes on in it. */
+/** Navigation state of a screen opened by a key, so that the keyboard focus moves into it. */
 export const BY_KEY = { byKey: true };
 
 type ScreenKeys = Readonly<Record<string, () => void>>;
 const screenKeys = new Set<{ current: ScreenKeys }>();
 
-/** What keys of SHORTCUTS that go nowhere do on this screen. */
+/** Set the screen's actions for SHORTCUTS that open no screen. */
 export function useScreenKeys(acts: ScreenKeys) {
   const current = useRef(acts);
   current.current = acts;
@@ -29,12 +29,13 @@ export function useScreenKeys(acts: ScreenKeys) {
   }, []);
 }
 
-/** The page's keys, for as long as the shell is shown. `show`: what lies over a screen; `covered`: whether something does. */
+/** Handle the page's shortcuts while the shell is shown. `show` opens a dialog over the screen. `covered` says
+ * whether one is open. */
 export function useShortcuts(show: (over: "keys" | "palette") => void, covered: boolean) {
   const paused = useRef(covered);
   paused.current = covered;
   const navigate = useNavigate();
-  // It outlives a change of screen: the listener is replaced after each, maybe between two keys.
+  // Persists across screens: the listener is replaced after each change, perhaps between two keys.
   const [keys] = useState(() => new Keys());
   useEffect(() => {
     function onKey(event: KeyboardEvent) {
@@ -43,7 +44,7 @@ export function useShortcuts(show: (over: "keys" | "palette") => void, covered: 
         show("palette");
         return;
       }
-      // What is typed before a thing that was just opened has the focus is meant for it.
+      // Keys typed before a newly opened dialog has the focus are meant for the dialog.
       if (paused.current || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (event.target instanceof Element && event.target.closest(FIELDS)) return;
       const found = keys.feed(event.key, event.timeStamp);
@@ -69,7 +70,7 @@ export function useShortcuts(show: (over: "keys" | "palette") => void, covered: 
         show("keys");
         return;
       }
-      // The screen's own search, where it has one.
+      // The screen's own search, if it has one.
       const field = document.querySelector<HTMLInputElement>(
         '#main input[placeholder="Search"], #main [data-search]',
       );

@@ -4,7 +4,7 @@ import { LOOKS } from "../jobs/states";
 import { Icon } from "../shell/Icon";
 import { LOOKS_LIKE } from "./runs";
 
-/** The state of a sweep or of one of its runs. */
+/** State of a sweep or of one of its runs. */
 export function SweepBadge({ state }: { state: SweepState | Run["state"] }) {
   const { icon, tone } = LOOKS[LOOKS_LIKE[state]];
   return (

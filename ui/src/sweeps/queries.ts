@@ -3,7 +3,7 @@ import { client, unwrap } from "../api/client";
 import { keys } from "../api/keys";
 import type { Experiment, Search, SearchSpec, Sweep, Trial } from "../api/types";
 
-/** What jobs log comes without an event. */
+/** Refetch interval. No event announces logged metrics. */
 const LOGGED_MS = 5_000;
 
 export const sweepsQuery = queryOptions({
@@ -12,7 +12,7 @@ export const sweepsQuery = queryOptions({
     unwrap(client.GET("/api/v1/sweeps", { params: { query: { limit: 100 } }, signal })),
 });
 
-/** A sweep with the first thousand of its runs; `metric`: by what they are compared, empty: by the sweep's own. */
+/** Sweep with its first 1000 runs. They are compared by `metric`; empty: the sweep's own. */
 export function sweepQuery(id: string, metric: string, goal: "min" | "max" | "") {
   return queryOptions({
     queryKey: [keys.sweeps, id, metric, goal],
@@ -31,7 +31,7 @@ export function sweepQuery(id: string, metric: string, goal: "min" | "max" | "")
   });
 }
 
-/** An experiment with the first thousand of its runs, and what they came to. */
+/** Experiment with its first 1000 runs and their results. */
 export function experimentQuery(id: string) {
   return queryOptions({
     queryKey: [keys.sweeps, id, "experiment"],
@@ -49,11 +49,11 @@ function experimentPage(id: string, after: number, signal?: AbortSignal): Promis
   );
 }
 
-/** What a run came to is stored soon after its end, without an event. */
+/** Whether results may still arrive. They are stored soon after a run's end, without an event. */
 const isGoing = ({ finished_at, table }: Experiment) =>
   finished_at === null || table.some((run) => run.results === null && run.state === "succeeded");
 
-/** All of its runs, page by page; and all that any of them was measured by. */
+/** Fetch all runs, page by page, and the names of all measured responses. */
 export async function allTrials(id: string): Promise<Pick<Experiment, "parameters" | "responses" | "table">> {
   const table: Trial[] = [];
   const responses = new Set<string>();
@@ -66,7 +66,7 @@ export async function allTrials(id: string): Promise<Pick<Experiment, "parameter
   }
 }
 
-/** `measured`: how many runs have the response; one more, and it is analyzed anew. */
+/** Analysis of a response. `measured` is the number of runs with it: one more causes a new analysis. */
 export function analysisQuery(id: string, response: string, measured: number) {
   return queryOptions({
     queryKey: [keys.sweeps, id, "analysis", response, String(measured)],
@@ -81,7 +81,7 @@ export function analysisQuery(id: string, response: string, measured: number) {
   });
 }
 
-/** What the next trial is, and why there is none, is worked out without an event. */
+/** Search. No event announces its next trial, or why there is none. */
 export function searchQuery(id: string) {
   return queryOptions({
     queryKey: [keys.sweeps, id, "search"],
@@ -91,7 +91,7 @@ export function searchQuery(id: string) {
   });
 }
 
-/** `key`: sent again with the same one, it is the same search. */
+/** Start a search. Sending it again with the same `key` starts no second search. */
 export function startSearch({ body, key }: { body: SearchSpec; key: string }): Promise<Search> {
   return unwrap(client.POST("/api/v1/searches", { body, params: { header: { "Idempotency-Key": key } } }));
 }
@@ -100,7 +100,7 @@ export function cancelSweep(id: string): Promise<Sweep> {
   return unwrap(client.POST("/api/v1/sweeps/{sweep_id}/cancel", { params: { path: { sweep_id: id } } }));
 }
 
-/** Runs that did not succeed start again, with new jobs. */
+/** Restart the runs that did not succeed, with new jobs. */
 export function retrySweep(id: string): Promise<Sweep> {
   return unwrap(client.POST("/api/v1/sweeps/{sweep_id}/retry", { params: { path: { sweep_id: id } } }));
 }

@@ -1,7 +1,7 @@
 import type { JobState, Run, Sweep, SweepState } from "../api/types";
 import { plural } from "../format/number";
 
-/** A job's state that looks like it: one language of icons and colours. */
+/** Job state with the same icon and colour. */
 export const LOOKS_LIKE: Record<SweepState | Run["state"], JobState> = {
   completed: "succeeded",
   pending: "queued",
@@ -18,7 +18,7 @@ export const LOOKS_LIKE: Record<SweepState | Run["state"], JobState> = {
   timeout: "timeout",
 };
 
-/** The best run first; those that logged nothing last, in their order. */
+/** Sort runs, best first. Runs without a logged value come last, in their order. */
 export function bestFirst(runs: Run[], goal: "min" | "max"): Run[] {
   const sign = goal === "max" ? -1 : 1;
   return runs.toSorted((a, b) => {
@@ -29,21 +29,21 @@ export function bestFirst(runs: Run[], goal: "min" | "max"): Run[] {
   });
 }
 
-/** A logged value: six digits that count, small ones with an exponent. */
+/** Format a logged value with six significant digits. Small ones have an exponent. */
 export const shownValue = (value: number | null) =>
   value === null ? "" : String(Number(value.toPrecision(6)));
 
-/** The same with four digits, for what is measured and never alike. */
+/** Format a measurement with four significant digits. Measured values never repeat exactly. */
 export const fourDigits = (value: number | null) =>
   value === null ? "" : String(Number(value.toPrecision(4)));
 
-/** "12 runs: 3 active, 8 succeeded, 1 failed". */
+/** Format counts of runs: "12 runs: 3 active, 8 succeeded, 1 failed". */
 export function shownCounts({ runs, counts }: Pick<Sweep, "runs" | "counts">): string {
   const told = Object.entries(counts).filter(([, number]) => number > 0);
   return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
 }
 
-/** What a sweep was started as: "sweep", "search", or "experiment: factorial, 3 replications". */
+/** Return the kind of a sweep: "sweep", "search", or "experiment: factorial, 3 replications". */
 export function shownKind({ design, replications }: Pick<Sweep, "design" | "replications">): string {
   if (design === null) return "sweep";
   if (design === "search") return "search";

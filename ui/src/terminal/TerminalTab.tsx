@@ -11,14 +11,14 @@ import { Connection, memoryOf } from "./connection";
 import { withNonce } from "./styles";
 import classes from "./TerminalTab.module.css";
 
-/** A shell in a running job. It ends with the job's screen, and is found again after a reload. */
+/** Shell in a running job. It ends with the job's screen, and continues after a reload. */
 export default function TerminalTab({ job }: { job: JobDetail }) {
   const ranks = job.tasks
     .filter((task) => task.state === "running")
     .map((task) => task.rank)
     .sort((a, b) => a - b);
   const [chosen, setChosen] = useState<number | null>(null);
-  /** Which of the shells that were opened here this is; 0: none yet. */
+  /** Number of the shell among those opened here; 0: none yet. */
   const [shell, setShell] = useState(() => (memoryOf(job.id).read() === null ? 0 : 1));
   const [ended, setEnded] = useState("");
   const rank = chosen !== null && ranks.includes(chosen) ? chosen : (ranks[0] ?? null);
@@ -73,7 +73,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
   );
 }
 
-/** Where the focus goes from the shell: every other key is the shell's. */
+/** Target of the focus when it leaves the shell, which takes every other key. */
 const SELECTED = "[role=tab][aria-selected=true]";
 
 interface ShellProps {
@@ -113,7 +113,7 @@ function Shell({ jobId, rank, onEnd }: ShellProps) {
     });
     terminal.attachCustomKeyEventHandler((event) => {
       if (event.key !== "F6") return true;
-      event.preventDefault(); // else browsers go to the address
+      event.preventDefault(); // otherwise browsers focus the address bar
       if (event.type === "keydown")
         here.closest("[role=tabpanel]")?.parentElement?.querySelector<HTMLElement>(SELECTED)?.focus();
       return false;
@@ -121,7 +121,7 @@ function Shell({ jobId, rank, onEnd }: ShellProps) {
     terminal.onData((text) => connection.write(text));
     terminal.onResize(() => connection.resize(size()));
     const watch = new ResizeObserver(() => {
-      if (here.clientWidth > 0) fit.fit(); // while another tab is shown it has no size
+      if (here.clientWidth > 0) fit.fit(); // it has no size while another tab is shown
     });
     watch.observe(here);
     return () => {

@@ -1,4 +1,4 @@
-/** One command in a running job: the socket of `WS /api/v1/jobs/{id}/exec`. */
+/** Connection to one command in a running job, by `WS /api/v1/jobs/{id}/exec`. */
 
 export interface Size {
   columns: number;
@@ -8,17 +8,17 @@ export interface Size {
 interface Listener {
   output: (data: Uint8Array) => void;
   opened: (idleAfter: number) => void;
-  /** Told once: how it ended, as a sentence. */
+  /** Called once with a sentence that says how it ended. */
   ended: (how: string) => void;
 }
 
-/** Where the id of a shell is kept, so that it is found again after a reload. */
+/** Storage for the id of a shell, so that a reload finds it again. */
 export interface Memory {
   read: () => string | null;
   write: (id: string | null) => void;
 }
 
-/** Of this tab of the browser: another one has shells of its own. */
+/** Return the storage of this browser tab. Other tabs have their own shells. */
 export const memoryOf = (jobId: string): Memory => {
   const key = `schedulearn.shell.${jobId}`;
   return {
@@ -39,7 +39,7 @@ export class Connection {
   private readonly encoder = new TextEncoder();
   private over = false;
   private began = false;
-  /** What was typed before there was a shell. */
+  /** Input typed before the shell opened. */
   private early = "";
 
   constructor(
@@ -52,7 +52,7 @@ export class Connection {
     this.socket = this.open(memory.read());
   }
 
-  /** A shell that was kept, or a new one. */
+  /** Open a stored shell, or a new one. */
   private open(kept: string | null): WebSocket {
     const { jobId, rank, size } = this;
     const address = new URL(`/api/v1/jobs/${encodeURIComponent(jobId)}/exec`, window.location.href);
@@ -86,7 +86,7 @@ export class Connection {
     if (this.began) this.tell({ resize: size });
   }
 
-  /** Ends the shell. When a page is reloaded nobody calls this, and the shell goes on for a while. */
+  /** End the shell. A page reload does not call this, so the shell stays alive for a while. */
   close() {
     this.over = true;
     this.memory.write(null);

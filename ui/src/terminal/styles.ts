@@ -1,12 +1,12 @@
-/** xterm.js under our content security policy. It writes the colours of characters into `style` attributes, which the policy
- * refuses; the object model does the same and may. */
+/** Workarounds for xterm.js under the page's content security policy. xterm.js writes character colours into `style`
+ * attributes, which the policy blocks. The object model does the same and is allowed. */
 const setAttribute = Element.prototype.setAttribute;
 HTMLSpanElement.prototype.setAttribute = function (name, value) {
   if (name === "style") this.style.cssText = value;
   else setAttribute.call(this, name, value);
 };
 
-/** While `act` runs, style elements that anybody makes have the page's nonce, for xterm.js makes some when it opens. */
+/** Run `act` with the page's nonce on all new style elements. xterm.js creates some when it opens. */
 export function withNonce(act: () => void) {
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
   const plain = document.createElement.bind(document);

@@ -16,11 +16,11 @@ import { ENDS, type Ends, rolesUpTo, shellLine, usualRole } from "./tokens";
 
 interface Props {
   me: WhoAmI;
-  /** Whose token it is to be, where that is known before; without it the owner is asked for. */
+  /** Owner of the token, if known before. Otherwise the form asks for the owner. */
   owner?: string;
 }
 
-/** A button that makes a token and shows it, once. */
+/** Button that creates a token and shows it once. */
 export function AddToken({ me, owner }: Props) {
   const [opened, setOpened] = useState(false);
   const close = () => setOpened(false);
@@ -40,7 +40,7 @@ export function AddToken({ me, owner }: Props) {
   );
 }
 
-/** `first`: the owner that it begins with. */
+/** Form for a token. `first` is the owner selected at first. */
 function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClose: () => void }) {
   const forOthers = whyNot(me, "manage_people") === null;
   const { data: users } = useQuery({ ...usersQuery, enabled: forOthers });
@@ -51,7 +51,7 @@ function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClos
   const queries = useQueryClient();
   const add = useMutation({
     mutationFn: addToken,
-    gcTime: 0, // the token is not kept here either
+    gcTime: 0, // the token is not stored here either
     onSettled: () => queries.invalidateQueries({ queryKey: [keys.tokens] }),
   });
   if (add.data) return <Shown token={add.data} onClose={onClose} />;

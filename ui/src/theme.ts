@@ -26,7 +26,7 @@ const dark: MantineColorsTuple = [
   "#080c0b",
 ];
 
-/** Shades dark enough for white text on them, and as text on white. */
+/** Reds dark enough for white text on them, and on white. */
 const red: MantineColorsTuple = [
   "#fdeceb",
   "#f9d3d0",

@@ -221,7 +221,7 @@ export async function removeQuota(user: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/quotas/{name}", { params: { path: { name: user } } }));
 }
 
-/** Create or change a group, then add and remove users to match `members`. */
+/** Create or change a group, then adjust its users to `members`. */
 export async function setGroup(wanted: {
   name: string;
   bounds: Bounds;

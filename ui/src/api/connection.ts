@@ -121,7 +121,7 @@ const CHANGE_MS = 4_000;
 /** Endpoints with the same result however often they are called. */
 const SAME_AGAIN = /\/(cancel|cordon|uncordon|drain)$|:preview$/;
 
-/** Return the maximum wait for a retry of a request in ms; 0: no retry. */
+/** Return the maximum wait for a retry in ms; 0: no retry. */
 function patienceOf(request: Request): number {
   if (request.method === "GET") return Number.POSITIVE_INFINITY;
   const again = request.headers.has("Idempotency-Key") || SAME_AGAIN.test(new URL(request.url).pathname);

@@ -19,7 +19,7 @@ const A_MINUTE_MS = 60_000;
 
 const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 
-/** Jobs per page. Lists longer than `LIVE_PAGES` are not updated, because every page would be fetched again. */
+/** Jobs per page. Lists of more than `LIVE_PAGES` pages are not updated, because every page would be fetched again. */
 const PAGE = 100;
 /** Maximum search text that the service accepts, and number of results. */
 const MOST_TEXT = 200;

@@ -5,10 +5,10 @@ interface Item {
 }
 
 /**
- * Return newly read pages of a list, reusing unchanged objects at any position.
+ * Return newly read pages of a list, reusing unchanged objects.
  *
- * TanStack Query compares lists by position. One new job at the top would create a new object for every other job. The
- * library keeps several replies.
+ * An object is reused wherever it now stands: TanStack Query compares lists by position. One new job at the top would
+ * create a new object for every other job. The library keeps several replies.
  */
 export function sharedById<T extends Item>(before: unknown, after: unknown): unknown {
   if (!isList<T>(before) || !isList<T>(after)) return after;

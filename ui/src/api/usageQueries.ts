@@ -28,7 +28,7 @@ export function usageQuery(choice: UsageChoice) {
   });
 }
 
-/** GPU capacity and its part held by jobs, since a time (epoch ms). */
+/** Total and held GPU capacity since a time (epoch ms). */
 export function capacityQuery(since: number) {
   return queryOptions({
     queryKey: [keys.usage, "capacity", since],

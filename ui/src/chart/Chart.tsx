@@ -39,7 +39,7 @@ export interface ChartProps {
   /** Sentence for screen readers that says what the chart shows. */
   label: string;
   series: readonly Series[];
-  /** x (epoch seconds if `time`), then the values of each series; null while loading. */
+  /** x, then the values of each series; null while loading. x is epoch seconds if `time`. */
   data: ChartData | null;
   time?: boolean;
   xName?: string;
@@ -61,7 +61,7 @@ export interface ChartProps {
   note?: ReactNode;
   /** Shown in place of an empty chart. */
   empty?: ReactNode;
-  /** The chart is inside another panel and has no frame of its own. */
+  /** The chart is inside another panel, without a frame of its own. */
   bare?: boolean;
 }
 
@@ -74,7 +74,7 @@ export interface View {
   onZoom: (range: Range | null) => void;
   /** Charts with the same key share their crosshair. */
   sharedBy: string;
-  /** Called with the uPlot object in use, and with null when it is removed. */
+  /** Called with the uPlot object, and with null when it is removed. */
   onPlot: (plot: uPlot | null) => void;
 }
 

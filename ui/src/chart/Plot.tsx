@@ -94,7 +94,7 @@ export default function Plot(props: Props) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while drawing.
   useEffect(() => plot.current?.redraw(false), [markers]);
 
-  /** Put the crosshair on a point, here and in the charts that share it. */
+  /** Put the crosshair on a point, also in charts that share it. */
   function goTo(index: number) {
     const x = data[0][Math.max(0, Math.min(data[0].length - 1, index))];
     if (x === undefined || !plot.current) return;

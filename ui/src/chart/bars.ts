@@ -18,7 +18,7 @@ export function stackedOf([, ...columns]: ChartData, hidden: ReadonlySet<number>
   });
 }
 
-/** Return the sum of a column, or null if it has no value at all. */
+/** Return the sum of a column, or null without values. */
 export function totalOf(column: Column | undefined): number | null {
   const values = column?.filter((value) => value !== null) ?? [];
   return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0);

@@ -3,7 +3,7 @@ import type { Profile } from "../api/types";
 /** x axis of the curves. */
 export type Axis = "step" | "time" | "epoch";
 
-/** [step, value, seconds since the epoch] of each logged value of a metric. */
+/** Logged values of a metric: [step, value, seconds since the epoch]. */
 type Points = readonly (readonly number[])[];
 
 /** Maximum curves in one chart. More can't be told apart. */
@@ -26,7 +26,7 @@ export function axesOf(profiles: readonly (Profile | undefined)[]): Axis[] {
   return epochs ? ["step", "time", "epoch"] : ["step", "time"];
 }
 
-/** Return the epoch at a step, interpolated between logged steps; null if unknown. */
+/** Return the epoch at a step, interpolated between logged steps. null means unknown. */
 export function epochAt(step: number, epochs: Points): number | null {
   const after = epochs.findIndex(([at]) => (at ?? 0) >= step);
   if (after < 0) return null;

@@ -7,7 +7,7 @@ export function paintOf(series: readonly Series[], index: number, dark: boolean)
   return seriesColor(index, dark);
 }
 
-/** Colour of a series for CSS, which follows the colour scheme by itself. */
+/** Colour of a series for CSS. It follows the colour scheme by itself. */
 export function lookOf(series: readonly Series[], index: number): string {
   return series[index]?.muted ? `light-dark(${MUTED.light}, ${MUTED.dark})` : seriesColors(index);
 }

@@ -15,7 +15,7 @@ import {
   widthOf,
 } from "./ticks";
 
-/** Values that may change without a new plot: they are read while drawing. */
+/** Values read while drawing. They may change without a new plot. */
 export interface Live {
   markers: readonly Marker[];
   format: (value: number) => string;
@@ -163,7 +163,7 @@ export function optionsOf(
 
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200];
 
-/** Return the label at the right end of the axis, at its maximum length. */
+/** Return the label at the right end of the axis. For times, it has the maximum length. */
 function lastLabelOf(plot: uPlot, { bins, zoom }: Live, { time, asBars }: Pick<Shape, "time" | "asBars">) {
   if (time) return "00:00:00";
   const [x = []] = (plot.data ?? []) as number[][]; // uPlot also calls this before the first data
@@ -197,7 +197,7 @@ function barOf(each: Series, color: string): uPlot.Series {
   };
 }
 
-/** Draw the bars of one series, from the top of the series before it. */
+/** Draw the bars of one series, each upon the series before it. */
 function barPaths(plot: uPlot, index: number, first: number, last: number): uPlot.Series.Paths {
   const [x = [], ...columns] = plot.data as number[][];
   const [tops = [], floors] = [columns[index - 1], columns[index - 2]];

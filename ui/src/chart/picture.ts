@@ -14,7 +14,7 @@ export function download(file: Blob, name: string) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-/** Draw a chart as a PNG, with its title and, for several lines, a legend above. */
+/** Draw a chart as a PNG with its title above. Several lines also get a legend. */
 export async function pictureOf(plot: uPlot, title: string): Promise<Blob> {
   const drawn = plot.ctx.canvas;
   const ratio = devicePixelRatio;

@@ -7,15 +7,15 @@ export interface Scale {
 
 const STEPS = [1, 2, 2.5, 5, 10];
 
-/** Return a round number of at least `least`: 1, 2, 2.5 or 5 times a power of ten. */
+/** Return a round number of at least `least`. Round numbers are 1, 2, 2.5 or 5 times a power of ten. */
 export function roundStep(least: number, whole = false): number {
   const power = 10 ** Math.floor(Math.log10(least));
   const step = (STEPS.find((each) => each * power >= least * (1 - 1e-9)) ?? 10) * power;
   return whole ? Math.max(1, Math.ceil(step)) : step;
 }
 
-/** Return an axis of round numbers around the values, with at most `most` steps. Its first and last tick are its
- * ends. */
+/** Return an axis of round numbers around the values. It has at most `most` steps, and its first and last tick are
+ * its ends. */
 export function roundScale(
   low: number | null,
   high: number | null,

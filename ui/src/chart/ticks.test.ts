@@ -36,7 +36,7 @@ const widthOf = (label: string) =>
     ...label.split("\n").map((line) => [...line].reduce((sum, letter) => sum + (LETTERS[letter] ?? 7.7), 0)),
   );
 
-/** Return the minimum gap in px between two labels on an axis `wide` px wide. */
+/** Return the minimum gap between labels in px. The axis is `wide` px wide. */
 function leastApart(ticks: number[], labels: string[], wide: number): number {
   const [min = 0, max = 0] = [ticks[0], ticks.at(-1)];
   const at = ticks.map((tick) => ((tick - min) / (max - min)) * wide);

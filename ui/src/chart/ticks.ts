@@ -3,18 +3,18 @@ import { withEnds } from "./scale";
 
 const DAY_S = 86_400;
 
-/** Letter width in charts (the widest of common fonts), and minimum gap between labels. */
+/** Letter width in charts, and minimum gap between labels. The width is that of the widest common font. */
 const [LETTER_PX, APART_PX] = [7.7, 14];
 
-/** Return the maximum width of a label in pixels, of one line or more. */
+/** Return the maximum width of a label in pixels. It may have several lines. */
 export const widthOf = (label: string) =>
   LETTER_PX * Math.max(...label.split("\n").map((line) => line.length));
 
-/** Return the distance that labels need, in axis units, on an axis `wide` px wide. */
+/** Return the distance that labels need, in axis units. The axis is `wide` px wide. */
 export const roomFor = (labels: readonly string[], length: number, wide: number) =>
   ((Math.max(0, ...labels.map(widthOf)) + APART_PX) * length) / wide;
 
-/** Return round local times (epoch s) from `min` to `max`, `step` apart, with both ends. */
+/** Return round local times with both ends of the axis. Times are in epoch s, from `min` to `max`, `step` apart. */
 export function timeTicks(min: number, max: number, step: number, wide: number): number[] {
   const ticks: number[] = [];
   if (step >= DAY_S) {
@@ -34,7 +34,7 @@ export function timeTicks(min: number, max: number, step: number, wide: number):
   return withEnds(between, min, max, roomFor(labels, max - min, wide));
 }
 
-/** Return round numbers from `min` to `max`, `step` apart, with both ends. */
+/** Return round numbers from `min` to `max` with both ends, `step` apart. */
 export function numberTicks(min: number, max: number, step: number, wide: number): number[] {
   const ticks = multiples(min, max, step);
   const labels = [min, ...ticks, max].map((tick) => numberLabel(tick, step));
@@ -47,7 +47,7 @@ export function multiples(min: number, max: number, step: number): number[] {
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
 }
 
-/** Format a tick to one digit more than the step: ends may lie between steps. */
+/** Format a tick to one digit more than the step. Ends may lie between steps. */
 export function numberLabel(tick: number, step: number): string {
   const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step))));
   return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
@@ -61,8 +61,8 @@ export function valueLabels(ticks: readonly number[], format: (value: number) =>
   return labels.map((label, index) => label.replace(/-?\d[\d.,]*/, numberLabel(ticks[index] ?? 0, step)));
 }
 
-/** Labels of a time axis: the time of day, and the date where needed. The date appears where a day begins, or if
- * ticks are days. Ticks are epoch seconds. `both` joins date and time. */
+/** Labels of a time axis. They show the time of day. The date appears where a day begins, or if ticks are days.
+ * Ticks are epoch seconds. `both` joins date and time. */
 export function timeLabels(
   ticks: readonly number[],
   both = (date: string, time: string) => `${date} ${time}`,
@@ -80,8 +80,8 @@ export function timeLabels(
   });
 }
 
-/** Return labels of ticks `step` apart, between the two ends of the axis. The ends always have a label, the first
- * one with its day if there are several. A label has two lines: the time, and the day below it. */
+/** Return labels of ticks `step` apart, including the ends of the axis. The ends always have a label, the first one
+ * with its day if there are several. A label has two lines: the time, and the day below it. */
 export function labelsWithEnds(ticks: readonly number[], step: number): string[] {
   const days = ticks.map((tick) => dayOf(new Date(tick * 1000)));
   const several = days[0] !== days.at(-1);

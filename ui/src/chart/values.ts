@@ -1,15 +1,15 @@
 import type { ChartProps } from "./Chart";
 
-/** Return the last value of a column without the missing ones; null if none. */
+/** Return the last value present in a column, or null. */
 export function lastOf(values: readonly (number | null)[] | undefined): number | null {
   return values?.findLast((value) => value !== null) ?? null;
 }
 
-/** Maximum distance from the crosshair, in points of all series, to a series' own point. */
+/** Maximum distance from the crosshair to a series' own point. It is measured in points of all series. */
 const REACH = 50;
 
-/** Return the index of the value nearest to `index`; null if none is near. This is for series whose points lie
- * between those of others. */
+/** Return the index of the value nearest to `index`, or null. This is for series whose points lie between those of
+ * others. null means that no value is near. */
 export function nearestIndex(values: readonly (number | null)[] | undefined, index: number): number | null {
   for (let far = 0; far <= REACH; far++) {
     if (values?.[index - far] != null) return index - far;

@@ -13,7 +13,7 @@ export interface Picked {
   name: string;
   files: ArchiveFile[];
   bytes: number;
-  /** Number of files and folders left out by ignore files or by default. */
+  /** Number of files and folders left out, by ignore files or by default. */
   ignored: number;
 }
 

@@ -17,7 +17,7 @@ interface Props {
   refused: string;
   /** Names of fields that show their own error. */
   fields: readonly string[];
-  /** The form changes something that exists, so a button offers to keep it. */
+  /** The form changes something that exists. A button offers to keep it. */
   keeps?: boolean;
   children: ReactNode;
 }

@@ -23,7 +23,7 @@ export class Clock {
   /** Convert a time of this machine's clock to the service's clock. */
   at = (own: number) => own - this.#ahead;
 
-  /** Send a request, and learn the offset from the time of its reply. */
+  /** Send a request, and learn the offset from its reply's time. */
   async watch(send: () => Promise<Response>): Promise<Response> {
     const sent = this.#own();
     const answer = await send();

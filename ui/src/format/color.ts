@@ -54,7 +54,7 @@ export function seriesColor(index: number, dark: boolean): string {
   return palette[index % palette.length] as string;
 }
 
-/** Return the colour of a series for CSS, which follows the colour scheme by itself. */
+/** Colour of a series for CSS. It follows the colour scheme by itself. */
 export function seriesColors(index: number): string {
   return `light-dark(${seriesColor(index, false)}, ${seriesColor(index, true)})`;
 }

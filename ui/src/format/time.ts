@@ -5,7 +5,7 @@ const UNITS = [
   ["s", 1],
 ] as const;
 
-/** Format a duration in its two (or `most`) largest units: "45 s", "3 m 20 s", "2 d 4 h". */
+/** Format a duration: "45 s", "3 m 20 s". It uses the two (or `most`) largest units. */
 export function duration(seconds: number, most = 2): string {
   let rest = Math.max(0, Math.floor(seconds));
   const first = UNITS.findIndex(([, size]) => rest >= size);
@@ -19,7 +19,7 @@ export function duration(seconds: number, most = 2): string {
   return parts.join(" ");
 }
 
-/** Format the distance of a time from now in one unit: "just now", "5 m ago", "in 3 d". */
+/** Format a distance from now: "just now", "5 m ago", "in 3 d". It uses one unit. */
 export function relative(at: number, now: number): string {
   const seconds = (at - now) / 1000;
   if (Math.abs(seconds) < 10) return "just now";
@@ -47,8 +47,8 @@ const DAY_MS = 86_400_000;
 const midnight = (at: Date) => new Date(at.getFullYear(), at.getMonth(), at.getDate()).getTime();
 const NEAR: Record<number, string> = { [-1]: "yesterday ", 0: "", 1: "tomorrow " };
 
-/** Format a local 24-hour time: "14:02", "yesterday 14:02", "19 Nov 14:02", "19 Nov 2025 14:02". `Intl` takes longer
- * to load than a screen takes to draw, so it is avoided here. */
+/** Format a local 24-hour time. Examples: "14:02", "yesterday 14:02", "19 Nov 14:02", "19 Nov 2025 14:02". `Intl`
+ * takes longer to load than a screen takes to draw, so it is avoided here. */
 export function when(time: string | number, now: number, seconds = false): string {
   const [at, today] = [new Date(time), new Date(now)];
   const clock = timeOfDay(at, seconds);
@@ -63,7 +63,7 @@ export function when(time: string | number, now: number, seconds = false): strin
 export const utc = (time: string | number) =>
   `${new Date(time).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
-/** Return the seconds from `start` to `end`, or to now without an end; null before the start. */
+/** Return the seconds from `start` to `end`, or to now. Before the start, it is null. */
 export function elapsed(start: string | null, end: string | null, now: number): number | null {
   if (start === null) return null;
   return ((end === null ? now : Date.parse(end)) - Date.parse(start)) / 1000;

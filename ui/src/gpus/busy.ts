@@ -1,7 +1,7 @@
 import type { Span } from "../api/types";
 
-/** Return the mean number of GPUs held in each of `bins` equal parts of [from, to). `from` and `to` are in epoch ms.
- * x is the middle of each part in epoch s. */
+/** Return the mean number of GPUs held in each time bin. The `bins` bins are equal parts of [from, to), both in
+ * epoch ms. x is the middle of each bin in epoch s. */
 export function busyOverTime(
   spans: readonly Pick<Span, "lanes" | "claimed_at" | "finished_at">[],
   from: number,

@@ -37,8 +37,8 @@ export const closedBy = (gpu: Pick<Gpu, "drain_until">) =>
 /** Measurement that fills a GPU's square. */
 export type Measure = "busy" | "memory" | "power";
 
-/** Return the fill of a square in percent, 100 if nothing was measured. `mostW` is the highest power draw of a GPU
- * in watts. */
+/** Return the fill of a square in percent. Without a measurement it is 100. `mostW` is the highest power draw of a
+ * GPU in watts. */
 export function fillOf(gpu: Gpu, measure: Measure, mostW: number): number {
   const { reading, utilization, memory_bytes } = gpu;
   if (measure === "busy") return utilization ?? 100;

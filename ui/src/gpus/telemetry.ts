@@ -79,8 +79,8 @@ export function overlaid(measured: readonly Measured[], column: number, unit: nu
   return { names: ["mean", "lowest", "highest"], data: columnsWithGaps(together, longest, 3) };
 }
 
-/** Return the means of one GPU's metric in `bins` equal parts of the last `seconds`. The time ends at `until` (epoch
- * s). Parts without measurements are null. */
+/** Return the means of one GPU's metric in each time bin. The `bins` bins are equal parts of the last `seconds`
+ * before `until` (epoch s). Bins without measurements are null. */
 export function binned(
   telemetry: Pick<Telemetry, "gpus" | "metrics">,
   gpu: number,

@@ -30,7 +30,7 @@ const BASIS = {
   guess: "a guess: it reports no progress, and no job of its family has ended",
 };
 
-/** Predicted end of a job, its bounds, and the basis of the prediction. */
+/** Predicted end of a job, with its bounds and basis. */
 export function Ends({ eta }: { eta: Eta }) {
   const now = useNow();
   if (eta.awaits_image) {
@@ -51,7 +51,7 @@ export function Ends({ eta }: { eta: Eta }) {
   );
 }
 
-/** Return the predicted end of a job that holds GPUs, for a list. The words never present it as certain. */
+/** Return the predicted end of a job that holds GPUs. It is for lists, and never presents the time as certain. */
 export function expectedEnd(eta: Pick<Eta, "end" | "basis">, now: number): string {
   if (!eta.end) return "";
   const at = `end about ${when(eta.end, now)}`;

@@ -5,7 +5,7 @@ import { jobNameQuery } from "../api/queries";
 import { plainSentence } from "../format/number";
 import { partsOf } from "./sentence";
 
-/** Sentence of the service, with numbers for people and links named after jobs. */
+/** Sentence of the service. It has numbers for people, and links named after jobs. */
 export function Sentence({ text }: { text: string }) {
   return partsOf(plainSentence(text)).map((part, index) =>
     index % 2 === 1 ? (

@@ -6,7 +6,7 @@ export function asCurl(body: JobBody, origin: string): string {
   return `curl ${origin}/api/v1/jobs -H 'Content-Type: application/json' -d '${json}'`;
 }
 
-/** Return a submission for the `schedulearn` command, which reads a job as JSON. */
+/** Return a submission for the `schedulearn` command. It reads a job as JSON. */
 export function asCommand(body: JobBody, origin: string): string {
   return `SCHEDULEARN_URL=${origin} schedulearn submit - <<'JSON'\n${JSON.stringify(body, null, 2)}\nJSON`;
 }

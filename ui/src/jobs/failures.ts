@@ -27,7 +27,7 @@ export function placesOf(gpus: NonNullable<Job["failure"]>["gpus"]): string {
 /** States whose message says no more than their name. */
 const PLAIN = ["running", "succeeded", "cancelled"];
 
-/** Return why a job is in its state, in one line; empty without a reason. */
+/** Return why a job is in its state, in one line. It is empty without a reason. */
 export function whyOf(job: Pick<Job, "state" | "message" | "pull_percent" | "failure">): string {
   if (PLAIN.includes(job.state)) return "";
   const code = job.failure?.exit_code;

@@ -42,7 +42,7 @@ export const isOver = (state: JobState) => ENDED.includes(state);
 /** Whether cancelling still has an effect. */
 export const canCancel = (state: JobState) => !isOver(state) && state !== "stopping";
 
-/** Return the number of jobs in a group, from the counts by state. */
+/** Return the number of jobs in a group. `counts` are by state. */
 export function groupCount(group: JobGroup, counts: Record<string, number>): number {
   const states: string[] = group === "all" ? Object.keys(counts) : GROUPS[group].states;
   return states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);

@@ -105,10 +105,10 @@ const OPTIONAL_TEXTS = [
   "pull",
   "setup",
 ] as const;
-/** Replacement in the service's replies for a value that may be a secret. */
+/** The service's replacement for a value that may be a secret. */
 const MASK = "********";
 
-/** Parse data sets, one per line: NAME (mounted below /data) or NAME=path in the container. */
+/** Parse data sets, one per line. A line is NAME (mounted below /data) or NAME=path in the container. */
 function parseMounts(text: string): Record<string, string> {
   const names = text.split("\n").filter((line) => line.trim() !== "");
   return mountsOf(names.map((line) => line.trim()));
@@ -166,7 +166,7 @@ export function toBody(values: Values): JobBody {
   return body;
 }
 
-/** Return the digest of a job's code; empty: no code, or a git repository. */
+/** Return the digest of a job's code. It is empty without code, or with a git repository. */
 export function digestOf(values: Pick<Values, "more">): string {
   const { code } = values.more;
   if (typeof code === "string") return code;
@@ -264,7 +264,7 @@ const linesOf = (pairs: Record<string, string>) =>
 
 const SIZES = ["shm_size", "memory", "gpu_memory"];
 
-/** Format a time for a date and time field: local, to the minute. */
+/** Format a time for a form field: local, to the minute. */
 function localTime(iso: string): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return "";

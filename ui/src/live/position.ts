@@ -17,5 +17,5 @@ export async function takePosition() {
   found = await Promise.race([window.newestEvent ?? null, late]);
 }
 
-/** Return the id of the event after which the page listens; null: not known in time. */
+/** Return the id of the event after which the page listens. null means that it was not known in time. */
 export const position = () => found;

@@ -6,8 +6,8 @@ import { type Divider, LineTimes, otherDay } from "./times";
 export const MAX_LINES = 1_000_000;
 /** Maximum length of a line. Longer lines are cut, because browsers stall on lines of megabytes. */
 export const MAX_LINE = 4_000;
-/** Characters per chunk. A million strings would occupy the garbage collector for longer than a frame. Some thousand
- * do not. */
+/** Approximate characters per chunk. A million strings would occupy the garbage collector for longer than a frame.
+ * Some thousand do not. */
 const CHUNK = 64 * 1024;
 
 /** Complete lines, stored in one text. */
@@ -23,7 +23,7 @@ export interface Chunk {
   styled?: { text: string; starts: number[] };
 }
 
-/** Attempt and rank that wrote a piece, and the times of its lines. `LogText` of the service. */
+/** Attempt and rank of a piece, and the times of its lines. It mirrors `LogText` of the service. */
 export interface Origin {
   attempt: number;
   rank: number;
@@ -33,7 +33,7 @@ export interface Origin {
 /** Line as shown. */
 export interface Line {
   text: string;
-  /** Text with its colour sequences, as a terminal gets them; empty without colours. */
+  /** Text with its colour sequences for a terminal; empty without colours. */
   styled: string;
   /** -1: unknown. */
   rank: number;

@@ -7,7 +7,7 @@ import type { Columns } from "./LogLine";
 
 const WIDE = "(min-width: 48em)";
 
-/** Columns before the text: those chosen (stored in this browser), and those with content. */
+/** Columns before the text: those chosen, and those with content. The choice is stored in this browser. */
 export function useColumns(log: LogBuffer) {
   const [chosen, keep] = useLocalStorage<Partial<Columns>>({
     key: "schedulearn-log-columns",

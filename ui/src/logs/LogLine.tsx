@@ -28,7 +28,7 @@ interface Props extends Columns {
   marked: boolean;
 }
 
-/** Log line with its number (a link to it), time and rank, and search matches marked. */
+/** Log line with number, time and rank. The number is a link to it, and search matches are marked. */
 export const LogLine = memo(function LogLine(props: Props) {
   const { number, text, styled, ranges, marked, time, second, rank, worker } = props;
   return (

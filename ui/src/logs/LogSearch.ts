@@ -7,7 +7,7 @@ const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 /** Maximum length of a search pattern. */
 const LONGEST = 200;
 
-/** Return a case-insensitive RegExp, or null for an empty, too long or invalid query. */
+/** Return a case-insensitive RegExp, or null. null means an empty, too long or invalid query. */
 export function patternOf(query: string, regular: boolean): RegExp | null {
   if (query === "" || query.length > LONGEST) return null;
   try {
@@ -17,7 +17,7 @@ export function patternOf(query: string, regular: boolean): RegExp | null {
   }
 }
 
-/** Log levels as loggers write them, and the words that end a training. */
+/** Log levels as loggers write them, and words that end a training. */
 export const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/gm;
 
 export interface Search {
@@ -46,7 +46,7 @@ export class LogSearch implements Search {
   #next = 0;
   readonly #ranges = new Map<number, readonly Range[]>();
 
-  /** `wanted` needs the global flag, because it is asked for the next match. */
+  /** `wanted` needs the global flag, to be asked for the next match. */
   constructor(log: LogBuffer, wanted: RegExp) {
     this.#log = log;
     this.#wanted = new RegExp(wanted);

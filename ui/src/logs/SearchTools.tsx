@@ -17,7 +17,7 @@ interface Props {
   problem: "" | "slow" | "failed";
   /** Number of matching lines; null: no search. */
   matches: number | null;
-  /** Index of the match that the user went to; null: only matching lines are shown. */
+  /** Index of the match that the user went to, or null. With null, only matching lines are shown. */
   current: number | null;
   onText: (text: string) => void;
   onRegular: () => void;

@@ -5,7 +5,7 @@
  * the available ones produce HTML, or choose colours that can't be read on a light background.
  */
 
-/** Built from its code, because a literal control character in a pattern is usually a typo. */
+/** Built from its code. A literal control character in a pattern is usually a typo. */
 export const ESC = String.fromCharCode(27);
 const SGR = new RegExp(`${ESC}\\[([0-9;:]*)m`, "g");
 /** Any escape sequence: with parameters, for titles and links, or short. */

@@ -52,7 +52,7 @@ export class Layout {
     this.count = lines + this.#dividers.length;
   }
 
-  /** Return the content of a row: the number of a line, or a divider. */
+  /** Return what a row shows: the number of a line, or a divider. */
   at(row: number): number | Divider {
     const before = lowerBound(this.#rows, row);
     if (this.#rows[before] === row) return this.#dividers[before] as Divider;

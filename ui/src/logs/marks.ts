@@ -26,7 +26,7 @@ export function linesThatMatch(text: string, starts: ArrayLike<number>, wanted: 
   return found;
 }
 
-/** Question to a worker: which lines of a text match, or where given lines match. */
+/** Question to a worker: matching lines of a text, or ranges in lines. */
 export type Question =
   | { wanted: RegExp; text: string; starts: Int32Array }
   | { wanted: RegExp; lines: readonly string[] };

@@ -15,7 +15,7 @@ export function spaceOf(count: number): number {
   return Math.min(SPACE_PX, count * ROW_PX);
 }
 
-/** Return the rows in view of `count` rows, plus `spare` rows on either side. Each row is ROW_PX high. */
+/** Return the rows in view, plus `spare` rows on either side. There are `count` rows, each ROW_PX high. */
 export function rowsInView(count: number, scrollTop: number, height: number, spare: number): Visible {
   const total = count * ROW_PX;
   const space = spaceOf(count);

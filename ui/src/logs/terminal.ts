@@ -8,13 +8,13 @@ export interface Shown {
   text: string;
   /** Text with its style sequences; empty without styles. */
   styled: string;
-  /** Rank of the worker that wrote the line; -1: the line does not say. */
+  /** Rank of the worker that wrote the line, or -1 if unknown. */
   rank: number;
   /** Style at the beginning of the next line. */
   after: Style;
 }
 
-/** Whether a terminal may show this text differently from how it is written. */
+/** Whether a terminal may show this text differently from its raw form. */
 export const isOdd = (raw: string) =>
   raw.includes(ESC) ||
   raw.includes("\r") ||

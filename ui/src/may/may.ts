@@ -6,12 +6,12 @@ type Me = Pick<WhoAmI, "name" | "refused">;
  * then decides. */
 export type WhyNot = string | null;
 
-/** Return the reason in the service's words, because the service holds the rules. */
+/** Return the reason in the service's words. The service holds the rules. */
 export function whyNot(me: Me | undefined, permission: Permission): WhyNot {
   return me?.refused[permission] ?? null;
 }
 
-/** Return the reason why the user may not change the job or sweep of `owner`. */
+/** Return why the user may not change `owner`'s job or sweep. */
 export function whyNotOf(me: Me | undefined, owner: string, what: "job" | "sweep" = "job"): WhyNot {
   const role = whyNot(me, "change_own_jobs");
   if (role !== null || !me || owner === me.name || whyNot(me, "change_all_jobs") === null) return role;

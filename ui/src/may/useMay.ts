@@ -9,5 +9,5 @@ export const useMe = () => useQuery(whoQuery).data;
 /** Return why the current user may not do something; null: they may. */
 export const useWhyNot = (permission: Permission): WhyNot => whyNot(useMe(), permission);
 
-/** Return why the current user may not change the job or sweep of `owner`. */
+/** Return why the user may not change `owner`'s job or sweep. */
 export const useWhyNotOf = (owner: string, what?: "job" | "sweep"): WhyNot => whyNotOf(useMe(), owner, what);

@@ -24,8 +24,8 @@ export function cores(value: number): string {
   return `${shown} ${shown === 1 ? "core" : "cores"}`;
 }
 
-/** Return the lines of one chart: one per container, or one per column. Several columns are summed over all
- * containers. Bytes are in the unit that suits their maximum, for round ticks. */
+/** Return the lines of one chart, per container or per column. Several columns are summed over all containers. Bytes
+ * are in the unit that suits their maximum, for round ticks. */
 export function resourceLines(resources: Resources, metric: ResourceMetric): ResourceLines {
   const { columns, names, suffix } = METRICS[metric];
   const places = columns.map((name) => resources.metrics.indexOf(name) + 1);
@@ -65,7 +65,7 @@ function sum(resources: Resources, place: number, step: number): [number, number
   return [...sums.entries()].toSorted(([a], [b]) => a - b);
 }
 
-/** Return short names: by rank, and by attempt and host if there are several. */
+/** Return short names of containers. They contain the rank, and the attempt and host if there are several. */
 export function nameContainers(series: Resources["series"]): string[] {
   const attempts = new Set(series.map((each) => each.attempt)).size > 1;
   const hosts = new Set(series.map((each) => each.host)).size > 1;

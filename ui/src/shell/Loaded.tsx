@@ -34,8 +34,8 @@ export function ReadError({ queries, title }: ErrorProps) {
   return <ErrorNotice title={title} error={error} retry={retry} />;
 }
 
-/** Data of several queries, once all have arrived, with a placeholder until then. An error is shown beside older
- * data. */
+/** Data of several queries, once all have arrived. A placeholder is shown until then, and an error is shown beside
+ * older data. */
 export function LoadedAll<T extends unknown[]>({ queries, title, children }: AllProps<T>) {
   const all: readonly Query<unknown>[] = queries;
   const missing = all.some(({ data }) => data === undefined);
@@ -89,10 +89,11 @@ interface TogetherProps {
 }
 
 /**
- * Panels with a query each, shown once every query has succeeded or failed.
+ * Panels with a query each, shown once every query has finished.
  *
- * A panel is as high as its content, so a late one would move the content below it. The panels are mounted from the
- * beginning and stay mounted, because a newly mounted panel fetches a failed query again.
+ * A query finishes by success or failure. A panel is as high as its content, so a late one would move the content below
+ * it. The panels are mounted from the beginning and stay mounted, because a newly mounted panel fetches a failed query
+ * again.
  */
 export function Together({ queries, children }: TogetherProps) {
   const pending = useQueries({ queries: [...queries] }).some((each) => each.isPending);

@@ -27,7 +27,7 @@ interface Entry {
 
 const [store, spotlight] = createSpotlight();
 
-/** Return the state of an entry that may lack permission, with the reason. */
+/** Return the state of an entry that may lack permission. The state includes the reason. */
 const guarded = (whyNot: WhyNot) => ({ about: whyNot ?? "", off: whyNot !== null });
 
 /** Select the first entry. Spotlight does so after a key, but not after a reply of the service. */
@@ -38,7 +38,7 @@ function selectFirst() {
   store.updateState((state) => ({ ...state, selected: 0 }));
 }
 
-/** Palette that finds jobs, hosts, screens and actions by name, on every screen. */
+/** Palette that finds jobs, hosts, screens and actions by name. It opens on every screen. */
 export default function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () => void }) {
   const [text, setText] = useState("");
   const [settled] = useDebouncedValue(text.trim(), SETTLE_MS);

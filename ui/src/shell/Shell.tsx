@@ -29,7 +29,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const me = useMe();
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  // If the names of the screens don't all fit, scroll to the current one.
+  // Scroll to the current screen's name if not all names fit.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the mark moves with the address.
   useEffect(() => {
     const frame = requestAnimationFrame(() => {

@@ -6,7 +6,7 @@ import { openSession } from "../api/session";
 import { tokenIn } from "../tokens/tokens";
 import classes from "./TokenForm.module.css";
 
-/** Login form in place of the page, shown when the service or a user asks for it. */
+/** Login form in place of the page. It is shown when the service or a user asks for it. */
 export function TokenForm() {
   const [token, setToken] = useState("");
   const enter = useMutation({

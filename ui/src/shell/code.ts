@@ -1,7 +1,7 @@
 import { type ComponentType, createElement, type ReactElement, use } from "react";
 import { connection } from "../api/service";
 
-/** Error: the code of a part of the page is missing, though the service replies. */
+/** Error: the code of a part is missing, though the service replies. */
 export class MissingCode extends Error {
   override readonly name = "MissingCode";
   readonly code: { readonly name: string; forget: () => void };
@@ -71,7 +71,7 @@ export class Code<P extends object> {
     this.#fetching = undefined;
   };
 
-  /** Return the same promise until it is forgotten, because React asks again after each wait. */
+  /** Return the same promise until it is forgotten. React asks again after each wait. */
   #get(): Promise<ComponentType<P>> {
     this.#fetching ??= this.#fetch();
     return this.#fetching;
@@ -95,7 +95,8 @@ export class Code<P extends object> {
 
 const keyOf = (name: string) => `schedulearn-reloaded-${name}`;
 
-/** Reload the page for missing code, but only once until that code has loaded. Return whether it reloads. */
+/** Reload the page for missing code, but only once. After the code has loaded, it may reload again. Return whether
+ * it reloads. */
 export function reloadOnceFor(name: string): boolean {
   try {
     if (sessionStorage.getItem(keyOf(name)) !== null) return false;

@@ -4,7 +4,7 @@ import { wholeMinute } from "../format/useNow";
 import { choiceOf, filterOf } from "../jobs/filters";
 import { Code } from "./code";
 
-/** Code of each screen except the overview, which is part of the bundle. */
+/** Code of each screen except the overview, which is bundled. */
 export const screens = {
   jobs: new Code("jobs", () => import("../screens/jobs/JobsScreen")),
   job: new Code("job", () => import("../screens/job/JobScreen")),
@@ -23,8 +23,8 @@ export const screens = {
 
 const isScreen = (name: string): name is keyof typeof screens => name in screens;
 
-/** Load the code and data of the screen at an address in parallel, before anything is drawn. After a failure, the
- * screen itself loads them again and reports errors. */
+/** Load the code and data of a screen in parallel. This begins before anything is drawn. After a failure, the screen
+ * itself loads them again and reports errors. */
 export function begin({ pathname, search }: Pick<Location, "pathname" | "search">) {
   void queryClient.prefetchQuery(whoQuery); // every screen shows what the user may do
   const [name = "", id] = pathname.replace(/^\/ui\/?/, "").split("/");

@@ -3,7 +3,7 @@ import { useSearchParams } from "react-router";
 
 const SETTLE_MS = 250;
 
-/** Return a function that sets one parameter of the address; null removes it. */
+/** Return a setter for one parameter of the address; null removes it. */
 export function useSetAddress(): (name: string, value: string | null) => void {
   const [, setAddress] = useSearchParams();
   return useCallback(

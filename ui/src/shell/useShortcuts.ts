@@ -11,7 +11,7 @@ import { Keys } from "./shortcuts";
 const LISTED: readonly string[] = ["j", "k", "x"];
 const FIELDS = "input, textarea, select, [contenteditable], [role=dialog], [role=application]";
 
-/** Navigation state of a screen opened by a key, so that the keyboard focus moves into it. */
+/** Navigation state of a screen opened by a key. The keyboard focus then moves into it. */
 export const BY_KEY = { byKey: true };
 
 type ScreenKeys = Readonly<Record<string, () => void>>;

@@ -53,7 +53,7 @@ function experimentPage(id: string, after: number, signal?: AbortSignal): Promis
 const isGoing = ({ finished_at, table }: Experiment) =>
   finished_at === null || table.some((run) => run.results === null && run.state === "succeeded");
 
-/** Fetch all runs, page by page, and the names of all measured responses. */
+/** Fetch all runs, page by page, with the names of all responses. */
 export async function allTrials(id: string): Promise<Pick<Experiment, "parameters" | "responses" | "table">> {
   const table: Trial[] = [];
   const responses = new Set<string>();

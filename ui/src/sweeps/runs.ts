@@ -43,7 +43,7 @@ export function shownCounts({ runs, counts }: Pick<Sweep, "runs" | "counts">): s
   return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
 }
 
-/** Return the kind of a sweep: "sweep", "search", or "experiment: factorial, 3 replications". */
+/** Return the kind of a sweep. Examples: "sweep", "search", "experiment: factorial, 3 replications". */
 export function shownKind({ design, replications }: Pick<Sweep, "design" | "replications">): string {
   if (design === null) return "sweep";
   if (design === "search") return "search";

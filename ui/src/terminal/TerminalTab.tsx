@@ -73,7 +73,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
   );
 }
 
-/** Target of the focus when it leaves the shell, which takes every other key. */
+/** Target of the focus on leaving the shell. The shell takes every other key. */
 const SELECTED = "[role=tab][aria-selected=true]";
 
 interface ShellProps {

@@ -12,7 +12,7 @@ interface Listener {
   ended: (how: string) => void;
 }
 
-/** Storage for the id of a shell, so that a reload finds it again. */
+/** Storage for a shell's id, so that a reload finds it again. */
 export interface Memory {
   read: () => string | null;
   write: (id: string | null) => void;

@@ -12,14 +12,14 @@ export const usualRole = (most: Role): Role => (most === "admin" ? "user" : most
 export const ENDS = { "7": "7 days", "30": "30 days", "90": "90 days", "365": "a year", "": "never" };
 export type Ends = keyof typeof ENDS;
 
-/** Return the shell line by which the owner makes the command line use the token. */
+/** Return the shell line for the owner. It makes the command line use the token. */
 export function shellLine(token: Pick<NewToken, "token" | "certificate">, origin: string): string {
   const trust =
     token.certificate && origin.startsWith("https:") ? ` SCHEDULEARN_CA=${token.certificate}` : "";
   return `export SCHEDULEARN_URL=${origin}${trust} SCHEDULEARN_TOKEN=${token.token}`;
 }
 
-/** Return the token in pasted text: the text itself, or a part of the shell line. */
+/** Return the token in pasted text. The text is the token itself or the shell line. */
 export function tokenIn(text: string): string {
   return /SCHEDULEARN_TOKEN=["']?([^\s"']+)/.exec(text)?.[1] ?? text.trim();
 }

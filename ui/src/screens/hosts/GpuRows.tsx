@@ -24,8 +24,8 @@ interface Props {
   seen: boolean;
 }
 
-/** Table of GPUs: job, load, memory, temperature and power with limits, now and over ten minutes. The temperature
- * limit is the one from which the GPU lowers its clocks. */
+/** Table of GPUs with their job, load, memory, temperature and power. Each value is shown with its limit, now and
+ * over the last ten minutes. The temperature limit is the one from which the GPU lowers its clocks. */
 export function GpuRows({ host, names, dark, seen }: Props) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = clock.now() / 1000;

@@ -9,7 +9,7 @@ import classes from "./HostResources.module.css";
 
 const [SECONDS, BINS] = [600, 60];
 
-/** Load of a host: processors, memory and disk with limits, now and over ten minutes. */
+/** Processors, memory and disk of a host. Each value is shown with its limit, now and over the last ten minutes. */
 export function HostResources({ host, seen }: { host: Host; seen: boolean }) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = clock.now() / 1000;

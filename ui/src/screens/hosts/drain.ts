@@ -11,7 +11,7 @@ export function jobsOn<J extends Pick<Job, "allocation" | "elastic" | "run_secon
     .toSorted((a, b) => Number(a.elastic) - Number(b.elastic) || b.run_seconds - a.run_seconds);
 }
 
-/** Return the effect of a drain on a job, and what the job may lose. */
+/** Return the effect of a drain on a job, and possible losses. */
 export function fateOf(job: Pick<Job, "elastic" | "run_seconds">, minutes: number): string {
   if (job.elastic) return "moves at once, and goes on from a checkpoint.";
   const when = minutes > 0 ? `is stopped after ${duration(minutes * 60)}` : "is stopped at once";

@@ -1,6 +1,6 @@
 import type { Gpu } from "../../api/types";
 
-/** Return why a GPU can't be reset now; null: a reset may be tried. */
+/** Return why a GPU can't be reset; null: it may be tried. */
 export function whyNoReset(
   gpu: Pick<Gpu, "simulated" | "jobs" | "state" | "uuid" | "occupied_by">,
 ): string | null {

@@ -10,7 +10,7 @@ import classes from "./Failure.module.css";
 /** Address fragment that opens the log at the line of the failure. */
 export const AT_ERROR = "#error";
 
-/** Failure of a job: time, place, cause, and the most telling line of its log. */
+/** Time, place and cause of a failure, with the most telling log line. */
 export function Failure({ job }: { job: JobDetail }) {
   const { failure } = job;
   if (!failure || !job.finished_at) return null;

@@ -9,7 +9,7 @@ import { cores, memoryNote, METRICS as RESOURCES } from "../../resources/series"
 import { ReadError } from "../../shell/Loaded";
 import classes from "./Training.module.css";
 
-/** Charts of the job's GPUs while it held them, and of its containers' resources. */
+/** Charts of the job's GPUs and its containers' resources. The GPU charts cover the time when it held them. */
 export function JobResources({ job }: { job: JobDetail }) {
   const over = isOver(job.state);
   const began = job.started_at !== null;

@@ -7,7 +7,7 @@ import { duration } from "../../format/time";
 import { isOver } from "../../jobs/states";
 import { useWhyNotOf } from "../../may/useMay";
 
-/** Ports of a job as links to their own origins, and when the job ends if nobody uses them. */
+/** Ports of a job as links to their own origins. It also says when the job ends if nobody uses them. */
 export function Ports({ job }: { job: JobDetail }) {
   const ports = Object.entries(job.ports);
   const whyNot = useWhyNotOf(job.user);

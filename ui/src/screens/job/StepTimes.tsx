@@ -6,7 +6,7 @@ import { stepTimesOf } from "./training";
 
 const milliseconds = (seconds: number) => `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
 
-/** Times of a micro-step for each measured allocation, split into gradient and synchronization. */
+/** Micro-step times of each measured allocation, split into gradient and synchronization. */
 export function StepTimes({ profile }: { profile: Profile }) {
   const rows = stepTimesOf(profile.observations);
   const most = Math.max(...rows.map((row) => row.compute + row.sync), 1e-9);

@@ -12,7 +12,7 @@ import { useWhyNot } from "../../may/useMay";
 import classes from "./WhyWaits.module.css";
 import { fewer } from "./waiting";
 
-/** Policies under which a job may start sooner: they start jobs out of order, or reallocate GPUs. */
+/** Policies under which a job may start sooner. They start jobs out of order, or reallocate GPUs. */
 const OTHERS = ["backfill", "goodput"];
 const SOON_MS = 15_000;
 
@@ -22,7 +22,8 @@ interface Help {
   action: string;
 }
 
-/** Button that checks whether the job would start at once with fewer GPUs or under another policy. */
+/** Button that looks for ways to start the job sooner. It checks whether the job would start at once with fewer GPUs
+ * or under another policy. */
 export function WhatHelps({ job }: { job: JobDetail }) {
   const maySubmit = useWhyNot("submit") === null;
   const queries = useQueryClient();

@@ -1,6 +1,6 @@
 import type { JobDetail } from "../../api/types";
 
-/** Return the GPU-seconds of a job by `now`, from a reply read at `readAt` (epoch ms). Time paused or starting does
+/** Return the GPU-seconds of a job by `now`. The job was read at `readAt` (epoch ms). Time paused or starting does
  * not count. */
 export function gpuSecondsAt(
   job: Pick<JobDetail, "state" | "gpu_seconds" | "gpus">,

@@ -38,14 +38,14 @@ export interface StepTime {
   gpus: number;
   nodes: number;
   batch: number;
-  /** Seconds of a micro-step: the gradient, and the additional time to synchronize it. */
+  /** Seconds of a micro-step: the gradient, and the additional synchronization. */
   compute: number;
   sync: number;
   /** Samples per second of the whole job. */
   throughput: number;
 }
 
-/** Return the micro-step with the most measurements for each allocation, fewest GPUs first. */
+/** Return the most measured micro-step of each allocation, fewest GPUs first. */
 export function stepTimesOf(observations: Profile["observations"]): StepTime[] {
   const best = new Map<string, Profile["observations"][number]>();
   for (const seen of observations) {
@@ -70,7 +70,8 @@ export function stepTimesOf(observations: Profile["observations"]): StepTime[] {
     .toSorted((a, b) => a.gpus - b.gpus || a.nodes - b.nodes);
 }
 
-/** Return throughput and goodput, predicted, and the best measured throughput, by number of GPUs. */
+/** Return predicted throughput and goodput, and the best measured throughput. The first column is the number of
+ * GPUs. */
 export function scalingOf(
   profile: Profile,
 ): [number[], (number | null)[], (number | null)[], (number | null)[]] {
@@ -88,7 +89,7 @@ export function scalingOf(
   ];
 }
 
-/** Return the progress from 0 to 1; null if the job does not report it. */
+/** Return the progress from 0 to 1, or null if not reported. */
 export function progressOf({ progress }: Profile): number | null {
   if (!progress?.epochs) return null;
   const within = progress.epoch_samples > 0 ? progress.position / progress.epoch_samples : 0;

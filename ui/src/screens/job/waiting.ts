@@ -24,7 +24,7 @@ export function byEnd<J extends Pick<Job, "eta" | "gpus">>(holders: readonly J[]
   return holders.filter((job) => job.gpus.length > 0).toSorted((a, b) => end(a) - end(b));
 }
 
-/** Return smaller GPU counts to try: half as many, then half of those. */
+/** Return smaller GPU counts to try: half, then half of that. */
 export function fewer(gpus: number): number[] {
   const half = Math.floor(gpus / 2);
   return half < 1 ? [] : [half, ...(half > 1 ? [Math.floor(half / 2)] : [])];

@@ -8,7 +8,7 @@ import classes from "./ClusterStrip.module.css";
 /** GPUs of a host per line. A larger host has several lines. */
 const A_LINE = 8;
 
-/** Strip of all GPUs of the cluster, with the number of free ones. */
+/** All GPUs of the cluster in a line, with the free count. */
 export function ClusterStrip() {
   const { data: hosts } = useQuery(hostsQuery);
   if (!hosts) {
@@ -49,5 +49,5 @@ export function ClusterStrip() {
   );
 }
 
-/** Whether a GPU is used, also by jobs that the user may not see. */
+/** Whether a GPU is used, even by a job hidden from the user. */
 const isUsed = (gpu: Gpu) => gpu.jobs.length > 0 || gpu.state === "used";

@@ -106,7 +106,7 @@ export function JobFilters({
   );
 }
 
-/** Return the options of a filter: the values listed, and the one already chosen. */
+/** Return the options of a filter: listed values, and the chosen one. */
 function options(values: readonly string[], chosen: string): { value: string; label: string }[] {
   const known = new Set([...values, chosen]);
   known.delete("");

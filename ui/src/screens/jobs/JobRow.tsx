@@ -20,7 +20,7 @@ interface Props {
   selected: boolean;
   onToggle: (id: string) => void;
   why: string;
-  /** The row is below its sweep's row, so it shows its parameters instead of its name. */
+  /** The row is below its sweep's row. It shows its parameters instead of its name. */
   inGroup: boolean;
 }
 

@@ -7,7 +7,7 @@ interface Props {
   onChange: () => void;
 }
 
-/** The browser's own checkbox, because fast scrolling draws hundreds of them per second. */
+/** The browser's own checkbox. Fast scrolling draws hundreds of them per second. */
 export function Tick({ label, checked, partly = false, disabled = false, onChange }: Props) {
   return (
     <input

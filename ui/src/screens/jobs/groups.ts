@@ -15,8 +15,8 @@ export const keyOf = (entry: Entry) => (entry.group ? `sweep ${entry.group.sweep
 /** Return the jobs of an entry. */
 export const jobsOf = (entry: Entry) => (entry.group ? entry.group.jobs : [entry.job]);
 
-/** Group runs of a sweep into one row, at the place of the first run. The runs of an open sweep follow its row. A
- * single run stays a job. */
+/** Group runs of a sweep into one row. The row is at the place of the first run. The runs of an open sweep follow
+ * it. A single run stays a job. */
 export function entriesOf(rows: readonly Job[], open: ReadonlySet<string>): Entry[] {
   const runs = new Map<string, Job[]>();
   for (const job of rows) {

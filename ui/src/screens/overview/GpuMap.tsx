@@ -16,7 +16,7 @@ interface Props {
   pointed: Job | null;
 }
 
-/** Maximum number of hosts for large squares, which show the names of jobs. */
+/** Maximum number of hosts for large squares with the names of jobs. */
 const FEW = 12;
 /** GPUs of a host per line. */
 const A_LINE = 8;

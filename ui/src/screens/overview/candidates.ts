@@ -1,6 +1,6 @@
 import type { Gpu, Host, Job } from "../../api/types";
 
-/** GPUs that a host could give to a job: free now, and usable by jobs. */
+/** GPUs of a host for a job: free ones, and usable ones. */
 export interface Offer {
   free: number;
   usable: number;

@@ -10,7 +10,7 @@ export const BOUND_COLUMNS = [
   "Submissions a minute",
 ];
 
-/** Table cells with the limits of a user or group, and their usage. */
+/** Table cells with a user's or group's limits and usage. */
 export function BoundCells({ of }: { of: Quota | Group }) {
   return (
     <>

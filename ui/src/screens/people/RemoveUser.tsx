@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { LeftBy } from "../../api/types";
 import { Confirm } from "../../shell/Confirm";
 
-/** Confirmation that asks what to do with the jobs, secrets and data of a removed user. */
+/** Confirmation of a removal. It asks what to do with the user's jobs, secrets and data. */
 export function RemoveUser({
   name,
   pending,

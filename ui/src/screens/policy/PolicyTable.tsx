@@ -30,7 +30,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** Table of all policies with their simulated results on the present jobs, the active one first. */
+/** Table of all policies with simulated results on the present jobs. The active policy is first. */
 export function PolicyTable({ policy, draft, onChoose, children }: Props) {
   const [hours, setHours] = useHours();
   const [sort, setSort] = useState<Figure | null>(null);
@@ -164,7 +164,7 @@ function Figures({
   });
 }
 
-/** Return the active policy, then the others by name or by a figure. */
+/** Return the active policy, then the others by name or figure. */
 function rowsOf(policy: Policy, found: Map<string, ComparedPolicy>, sort: Figure | null) {
   const all = policy.available.flatMap(({ name, metrics }) =>
     metrics.map((metric) => ({ algorithm: name, metric })),

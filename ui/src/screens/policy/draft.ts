@@ -3,7 +3,7 @@ import type { Parameter, Policy, PolicyChoice, PolicyKind } from "../../api/type
 export interface Draft {
   algorithm: string;
   metric: string;
-  /** Only parameters that differ from the policy's defaults or were set by hand. */
+  /** Parameters that differ from the policy's defaults or were set explicitly. */
   params: Record<string, unknown>;
 }
 

@@ -29,7 +29,7 @@ export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Par
   return best;
 }
 
-/** Group policies with the same figures, or with the same reason for having none. The order stays. */
+/** Group policies with equal figures. Policies without figures are grouped by the reason. The order stays. */
 export function groupsOf<P extends { algorithm: string; metric: string }>(
   policies: readonly P[],
   found: ReadonlyMap<string, Pick<ComparedPolicy, "totals" | "problem">>,

@@ -14,7 +14,7 @@ import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
 import { Webhooks } from "./Webhooks";
 
-/** Screen of settings: those changed here, those set at the start of the service, and shortcuts. */
+/** Settings screen. It has settings to change, settings made at the start of the service, and keyboard shortcuts. */
 export default function SettingsScreen() {
   const who = useQuery(whoQuery);
   return (

@@ -16,7 +16,7 @@ import { AddWebhook } from "./AddWebhook";
 import classes from "./SettingsScreen.module.css";
 import { useSettingsChange } from "./useSettingsChange";
 
-/** Webhooks that are notified when jobs end, hosts are lost or GPUs fail. */
+/** Webhooks, notified when jobs end, hosts are lost or GPUs fail. */
 export function Webhooks() {
   const webhooks = useQuery(webhooksQuery);
   return (

@@ -28,7 +28,7 @@ interface Asked {
   text: string;
 }
 
-/** Advice on the number of GPUs and batch size for the job in the form, before its submission. */
+/** Advice on GPUs and batch size for an objective. It is about the job in the form, before its submission. */
 export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
   const [question, setQuestion] = useState(NO_QUESTION);
   const [faults, setFaults] = useState<ReturnType<typeof faultsIn>>({});

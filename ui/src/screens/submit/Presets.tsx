@@ -5,7 +5,7 @@ import { jobsQuery } from "../../api/queries";
 import { choiceOf, filterOf } from "../../jobs/filters";
 import { distinct } from "./presets";
 
-/** Choice of an example or one of the user's jobs to start from. */
+/** Choice of an example or own job to start from. */
 export function Presets({ chosen }: { chosen: string }) {
   const navigate = useNavigate();
   const { data } = useInfiniteQuery(jobsQuery(filterOf(choiceOf(new URLSearchParams()), 0)));

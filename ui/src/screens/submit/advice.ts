@@ -46,8 +46,8 @@ export function batchesAround(batch: number | null | undefined): number[] {
   return batch ? [...new Set([Math.max(1, Math.floor(batch / 2)), batch, 2 * batch])] : [];
 }
 
-/** Return powers of two up to the maximum GPUs of a type, and that maximum. The service compares these numbers by
- * default. */
+/** Return powers of two up to `most`, and `most` itself. `most` is the maximum number of GPUs of a type. The service
+ * compares these numbers by default. */
 export function usualGpus(most: number): number[] {
   const powers = Array.from({ length: 13 }, (_, power) => 2 ** power).filter((count) => count < most);
   return most > 0 ? [...powers, most] : [];
@@ -80,7 +80,7 @@ export function specOf(question: Question, job: JobBody): AdviceSpec {
   };
 }
 
-/** Job keys that don't affect the answer: the answer chooses some, the others are for people. */
+/** Job keys that don't affect the answer. The answer chooses some, the others are for people. */
 const BESIDE = [
   "name", "labels", "user", "required_gpus", "batch_size", "gpu_type", "elastic", "min_gpus", "max_gpus", "resize",
 ] as const; // biome-ignore format: a list
@@ -122,7 +122,7 @@ const batchOf = ({ batch_size }: AdviceOption) =>
 /** Format a configuration: "2 GPUs, batch 64". */
 export const sizeOf = (option: AdviceOption) => `${plural(option.required_gpus, "GPU")}${batchOf(option)}`;
 
-/** Format a configuration with its GPU type: "2 GPUs of A100, batch 64". */
+/** Format a configuration with its type: "2 GPUs of A100, batch 64". */
 export const nameOf = (option: AdviceOption) =>
   `${plural(option.required_gpus, "GPU")} of ${option.gpu_type}${batchOf(option)}`;
 

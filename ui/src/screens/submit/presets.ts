@@ -44,7 +44,7 @@ export function notebook(): Values {
   };
 }
 
-/** Preset for TensorBoard on a job's outputs, after its end, as in `schedulearn tensorboard`. */
+/** Preset for TensorBoard on a finished job's outputs, as in `schedulearn tensorboard`. */
 export function tensorboard(jobId: string): Values {
   const port = anyPort();
   const folder = '"$(env | sed -n "s/^SCHEDULEARN_INPUT_[^=]*=//p" | head -n 1)"';

@@ -106,7 +106,7 @@ const saidOf = (run: Run, metric: string) =>
     run.best === null ? run.state : `best ${metric} ${shownValue(run.best)}`,
   ].join(", ");
 
-/** Return the line of a run from axis to axis, with a gap where it has no value. */
+/** Return the line of a run through the axes. It has a gap where the run has no value. */
 function path(axes: readonly Axis[], run: Run, x: (index: number) => number, y: (at: number) => number) {
   let line = "";
   let drawing = false;

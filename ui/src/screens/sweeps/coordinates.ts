@@ -1,7 +1,7 @@
 import type { Run } from "../../api/types";
 import { shownValue } from "../../sweeps/runs";
 
-/** Vertical axis: position of a run's value from 0 (bottom) to 1, and tick labels. */
+/** Vertical axis of the chart. A run's position is from 0 (bottom) to 1, and ticks have labels. */
 export interface Axis {
   name: string;
   place: (run: Run) => number | null;
@@ -64,7 +64,7 @@ function scale(name: string, values: number[], valueIn: (run: Run) => number | n
   };
 }
 
-/** Return the rank of each run among the others, from 0 to 1; null: no value. */
+/** Return the rank of each run, from 0 to 1. null means no value. */
 export function merits(runs: readonly Run[], goal: "min" | "max"): (number | null)[] {
   const values = runs.flatMap((run) => (run.best === null ? [] : [run.best])).toSorted((a, b) => a - b);
   const most = values.length - 1;

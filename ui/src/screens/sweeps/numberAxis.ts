@@ -7,12 +7,12 @@ export interface NumberAxis {
   ticks: { at: number; text: string }[];
 }
 
-/** Minimum ratio of the largest to the smallest value for a logarithmic axis. */
+/** Minimum ratio of largest to smallest value for a logarithmic axis. */
 const LOG_FROM = 20;
-/** Factor of space at each end of a logarithmic axis, whose ends are no ticks. */
+/** Space at each end of a logarithmic axis, as a factor. The ends of such an axis are no ticks. */
 const LOG_ROOM = 1.1;
 
-/** Return an axis with at most `most` steps: round numbers, or powers of ten for a large range. */
+/** Return an axis with at most `most` steps. Ticks are round numbers, or powers of ten for a large range. */
 export function numberAxis(values: readonly number[], most: number): NumberAxis {
   const [low, high] = values.length > 0 ? [Math.min(...values), Math.max(...values)] : [null, null];
   if (low !== null && high !== null && low > 0 && high / low >= LOG_FROM) return logAxis(low, high, most);

@@ -137,7 +137,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
     if (scroller.current) scroller.current.scrollTop = began.top - dy;
   }
 
-  /** Move to the bar that an arrow key leads to, and bring it into view. */
+  /** Move to the bar of an arrow key, and bring it into view. */
   function go(key: string) {
     const next = barBeside(lanes, there?.row ?? -1, there?.bar ?? null, key);
     if (!next) return;

@@ -2,7 +2,7 @@ import type { Window } from "./lanes";
 
 const HOUR_MS = 3_600_000;
 
-/** Share of a span up to now that is added for the future. */
+/** Share of a span to add for the future. */
 const AHEAD = 0.15;
 
 export const SPANS = {

@@ -80,7 +80,7 @@ interface Label {
   y: number;
   room: number;
   color: string;
-  /** Whether the label has its own background, because the area below it is uneven. */
+  /** Whether the label has its own background. It is set where the area below is uneven. */
   plate: boolean;
 }
 
@@ -164,7 +164,7 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
   }
 }
 
-/** Whether a row begins its block, and whether the block continues in the next row. */
+/** Whether a row begins its block, and whether the block continues below. */
 interface InBlock {
   begins: boolean;
   goesOn: boolean;
@@ -249,7 +249,8 @@ function tinted(
   ctx.globalAlpha = alpha;
 }
 
-/** Return the label of a waiting job beside a bar too short for it. Its lane holds nothing else. */
+/** Return the label beside a bar that is too short for it. The bar is a waiting job's, and its lane holds nothing
+ * else. */
 function besideOf({ ctx, look, scene, names }: Pen, bar: Bar, left: number, right: number, y: number): Label {
   const [before, after] = [left - names, scene.width - right];
   const wide = ctx.measureText(bar.name).width;
@@ -337,7 +338,7 @@ function drawMarkers({ ctx, scene, look, names, x }: Pen) {
   }
 }
 
-/** Return a pattern of diagonal strokes, which marks failures also for colour-blind users. */
+/** Return diagonal strokes, which mark failures also for colour-blind users. */
 function hatchOf(ctx: CanvasRenderingContext2D, color: string): CanvasPattern | null {
   const tile = document.createElement("canvas");
   tile.width = tile.height = HATCH_PX;

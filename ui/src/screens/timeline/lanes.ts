@@ -8,7 +8,7 @@ export interface Bar {
   /** 0: the job waits. */
   attempt: number;
   gpus: number;
-  /** Start of the GPU allocation; for a waiting job, the start of the wait. */
+  /** Start of the GPU allocation, or of a waiting job's wait. */
   claimed: number;
   /** Start of its container; for a waiting job, the predicted one. */
   started: number | null;
@@ -65,7 +65,7 @@ export function lanesOf(timeline: Timeline, expected: readonly Expected[] = []):
 /** Heading of the waiting jobs' lanes, in place of a host. */
 export const WAITING = "waiting";
 
-/** Return a lane for each waiting job, in the order of their predicted starts. */
+/** Return a lane for each waiting job, by predicted start. */
 export function waitingLanes(expected: readonly Expected[]): Lane[] {
   return expected
     .filter((each) => each.start !== null)
@@ -135,7 +135,8 @@ export function rowsOf(lanes: Lane[]): Lane[] {
   return lanes;
 }
 
-/** Return the first and last of the adjacent rows of one host that show a bar. `row` is one of them. */
+/** Return the first and last row of a bar's block. A block is adjacent rows of one host that show the bar. `row` is
+ * one of them. */
 export function blockOf(lanes: readonly Lane[], bar: Bar, row: number): [number, number] {
   const host = lanes[row]?.host;
   const at = bar.rows.indexOf(row);
@@ -152,7 +153,7 @@ export function blockOf(lanes: readonly Lane[], bar: Bar, row: number): [number,
 /** Return the end of a bar, with its predicted part. */
 export const reachOf = (bar: Bar, now: number) => bar.finished ?? Math.max(now, bar.expected ?? now);
 
-/** Return the bar of a lane at a time; the newest if several jobs share the GPU. */
+/** Return the bar of a lane at a time. If several jobs share the GPU, it is the newest. */
 export function barAt(lane: Lane, at: number, now: number): Bar | undefined {
   return lane.bars.findLast((bar) => bar.claimed <= at && at <= reachOf(bar, now));
 }
@@ -198,7 +199,7 @@ export function zoomed({ from, to }: Window, factor: number, at = 0.5): Window {
   return { from: point - width * at, to: point + width * (1 - at) };
 }
 
-/** Return the point to zoom around without a pointer: now if shown, else the middle. */
+/** Return the point to zoom around without a pointer. It is now if shown, else the middle. */
 export function focusOf({ from, to }: Window, now: number): number {
   return from < now && now < to ? (now - from) / (to - from) : 0.5;
 }
@@ -208,7 +209,7 @@ export function moved({ from, to }: Window, share: number): Window {
   return { from: from + by, to: to + by };
 }
 
-/** Return a window of the same length that shows a time; the same window if it already does. */
+/** Return a window of the same length that shows a time. It is the same window if it already does. */
 export function showing(window: Window, at: number): Window {
   const { from, to } = window;
   return from <= at && at <= to ? window : moved(window, (at - (from + to) / 2) / (to - from));
@@ -218,7 +219,7 @@ const STEPS_S = [
   1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
 ];
 
-/** Return round times (epoch s) for at most `most` ticks of a window. Ticks are on whole local hours and days. */
+/** Return round times (epoch s) for at most `most` ticks. Ticks are on whole local hours and days. */
 export function ticksOf({ from, to }: Window, most: number): number[] {
   const least = (to - from) / 1000 / Math.max(1, most);
   const step = STEPS_S.find((each) => each >= least) ?? 2_592_000;

@@ -15,7 +15,7 @@ interface Props {
   bins: Bins;
 }
 
-/** Charts of usage per user or label, and of held and idle GPU-hours, by day or week. */
+/** Usage charts by day or week. They show the usage per user or label, and the held and idle GPU-hours. */
 export function UsageCharts({ rows, part, capacity, bins }: Props) {
   const parts = useMemo(() => partsOf(rows, part, bins), [rows, part, bins]);
   const used = useMemo(() => capacityOf(capacity.days, bins), [capacity, bins]);

@@ -95,10 +95,10 @@ export function shareOf(days: Capacity["days"]): Share {
   return { held, idle, share: held + idle > 0 ? held / (held + idle) : null };
 }
 
-/** At least 0, because jobs may also hold GPUs that became unhealthy and are no capacity. */
+/** Return idle GPU-hours, at least 0. Jobs may also hold GPUs that became unhealthy, which are no capacity. */
 const idleOf = (day: Capacity["days"][number]) => Math.max(0, day.gpu_hours - day.held_gpu_hours);
 
-/** Return the total cost of the rows; null if any cost is unknown. */
+/** Return the total cost; null if any cost is unknown. */
 export function costOf(rows: readonly Usage[]): number | null {
   return sum(
     rows.map((row) => row.cost),
@@ -106,7 +106,7 @@ export function costOf(rows: readonly Usage[]): number | null {
   );
 }
 
-/** Return the total measured energy of the rows; null if none was measured. */
+/** Return the total measured energy; null if none was measured. */
 export const energyOf = (rows: readonly Usage[]) => sum(rows.map((row) => row.energy_kwh));
 
 const xOf = (bins: readonly Bin[]) => bins.map((_, index) => index);

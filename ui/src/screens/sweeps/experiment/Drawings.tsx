@@ -29,7 +29,7 @@ interface Props {
   table: readonly Trial[];
 }
 
-/** Effects of factors on the response: single, in pairs, and the spread of runs. */
+/** Effects of single factors and pairs, and the spread of runs. */
 export function Drawings({ analysis, table }: Props) {
   const factors = Object.keys(analysis.cells[0]?.levels ?? {}).filter((name) => isVaried(analysis, name));
   const drawn = factors.filter((name) => levelsOf(analysis.cells, name).length <= MOST_LEVELS);

@@ -1,8 +1,8 @@
 import type { Experiment } from "../../../api/types";
 import { harmless, quoted } from "../../../chart/values";
 
-/** Return a CSV of runs with levels, job, state and all measured values. It is the same as from `schedulearn
- * experiment csv`. */
+/** Return the runs as CSV. A line has the levels, job, state and all measured values. `schedulearn experiment csv`
+ * writes the same. */
 export function runsCsv({
   parameters,
   responses,

@@ -9,7 +9,7 @@ export const MOST_LEVELS = 10;
 /** Maximum lines in a chart. More can't be told apart. */
 export const MOST_LINES = 6;
 
-/** Return the response to compare: the chosen one, the experiment's metric, or the run time. */
+/** Return the response to compare. It is the chosen one, else the experiment's metric, else the run time. */
 export function responseOf(
   chosen: string,
   { responses, metric }: Pick<Experiment, "responses" | "metric">,
@@ -54,7 +54,7 @@ export function gapsOf(
   return `It rests on ${analysis.runs} of ${plural(runs, "run")}: ${why.join(", ")}.`;
 }
 
-/** Return the levels of a factor, in the order of the analysis: numbers by size, then texts. */
+/** Return the levels of a factor in the analysis' order. Numbers come first, by size, then texts. */
 export function levelsOf(cells: readonly Pick<Cell, "levels">[], factor: string): Level[] {
   const found = [...new Set(cells.flatMap(({ levels }) => levels[factor] ?? []))];
   return found.toSorted((a, b) =>
@@ -100,7 +100,7 @@ export interface Pair {
   by: string;
 }
 
-/** Return the pairs of factors to draw, those first that explain most together. */
+/** Return the pairs of factors to draw, most explanatory first. */
 export function pairsOf({ cells, terms }: Pick<Analysis, "cells" | "terms">): Pair[] {
   const counts = Object.keys(cells[0]?.levels ?? {}).map(
     (name) => [name, levelsOf(cells, name).length] as const,
@@ -140,7 +140,7 @@ export function valuesBy(table: readonly Trial[], factor: string, response: stri
 }
 
 export interface Box {
-  /** Ends of the whiskers: the last values within 1.5 times the height of the box. */
+  /** Ends of the whiskers. They are the last values within 1.5 times the height of the box. */
   low: number;
   high: number;
   lower: number;
@@ -148,7 +148,7 @@ export interface Box {
   upper: number;
 }
 
-/** Return the box of sorted values, of which there is at least one. */
+/** Return the box of sorted values. There must be at least one. */
 export function boxOf(sorted: readonly number[]): Box {
   const [lower, median, upper] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share)) as [
     number,

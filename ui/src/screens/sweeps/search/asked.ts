@@ -24,7 +24,7 @@ export const NOTHING: Asked = {
   trials: "",
 };
 
-/** Job keys that a trial lacks or gets from the search: name, size, priority, time limits. */
+/** Job keys that a trial lacks or gets from the search. These are name, size, priority and time limits. */
 const OWN = [
   "name",
   "required_gpus",

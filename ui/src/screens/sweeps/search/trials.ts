@@ -61,11 +61,11 @@ export function shownConfiguration({ gpu_type, required_gpus, batch_size }: Conf
   return batch_size === null ? gpus : `${gpus}, batch ${batch_size}`;
 }
 
-/** Return the marks of a trial for the chart and the table: "best, knee". */
+/** Return the marks of a trial: "best, knee". The chart and the table show them. */
 export const shownMarks = ({ best, knee, curved }: Pick<TrialRow, "best" | "knee" | "curved">) =>
   [best && "best", knee && "knee", curved && !best && !knee && "on the curve"].filter(Boolean).join(", ");
 
-/** Return the job of the best trial, to start others from; null: deleted, or nothing found yet. */
+/** Return the best trial's job, from which others start. null means that it was deleted, or nothing is found yet. */
 export function foundJob({ found, tried }: Search): string | null {
   return (found && tried.find((trial) => trial.run_time !== null && isSame(trial, found))?.job) ?? null;
 }

@@ -1,7 +1,7 @@
-"""What the scheduler knows of everything that is not finished: records of jobs, tasks, hosts and GPUs. Pure.
+"""Records of unfinished jobs and tasks, and of hosts and GPUs. Pure.
 
 The store makes them from its rows, in the order of their fields (`store/cluster_state.py`). They are tuples, since a
-turn reads ten thousand of them.
+scheduling cycle reads ten thousand of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.task import GIB, RunAs
 
 
 class Job(NamedTuple):
-    """One job, without the keys that only its start needs. Times are seconds since the epoch."""
+    """Job without the keys that only its start needs. Times are seconds since the epoch."""
 
     id: str
     name: str
@@ -31,11 +31,11 @@ class Job(NamedTuple):
     max_gpus: int
     elastic: bool
     gpu_type: str | None
-    """That all of its GPUs must have; None: any."""
+    """Type that all of the job's GPUs must have; None allows any."""
     priority: int
     weight: float
     metric: Metric | None
-    """In place of the policy's; None: as the policy says."""
+    """Objective of this job; None selects the policy's."""
     deadline: float | None
     max_duration: float | None
     max_restarts: int
@@ -52,7 +52,7 @@ class Job(NamedTuple):
     retries: int
     losses: int
     on_hang: str | None
-    """What is done when it hangs; None: as the settings say."""
+    """Action when the job hangs; None uses the settings' default."""
     hangs: int
     equal_exits: int
     last_exit: int | None
@@ -64,7 +64,7 @@ class Job(NamedTuple):
     not_before: float | None
     fetch_hosts: Sequence[str]
     inputs: Mapping[str, str]
-    """Path in the container -> key of data that jobs share."""
+    """Path in the container -> key of shared data."""
     checkpoint_host: str | None
     generation: int
     trained: int
@@ -76,33 +76,33 @@ class Job(NamedTuple):
     after: After | None
     idle_timeout: float | None = None
     gpu_memory: int | None = None
-    """Bytes that it asks for of each of its GPUs."""
+    """Bytes requested on each of the job's GPUs."""
     cpus: float | None = None
-    """Processors that it may use at most; None: no bound."""
+    """Maximum number of processors; None means no limit."""
     memory_bytes: int | None = None
-    """None: its share of the host's memory."""
+    """Memory limit; None means the job's share of the host's memory."""
     shm_bytes: int = GIB
 
 
 class After(TypedDict):
-    """Which jobs end before one may start, and how."""
+    """Jobs that must end before a job may start, and how they must end."""
 
     jobs: list[str]
     when: Literal["ok", "any"]
-    """`ok`: each must succeed; `any`: whatever becomes of them."""
+    """`ok`: each must succeed; `any`: each must end, with any result."""
 
 
 class EarlyFailure(TypedDict):
-    """A job that failed at its start, or soon after it, for the fault of its host or GPU."""
+    """Failure of a job at or soon after its start, caused by its host or GPU."""
 
     who: str
-    """Failures of one count once: what one person or one start tells is no proof against a host."""
+    """Source of the failure. Failures of one source count once: one person or start does not prove a host faulty."""
     why: str
     at: float
 
 
 class Task(NamedTuple):
-    """One container of a job: as it should be, and what became of it."""
+    """One container of a job: desired state and outcome."""
 
     id: str
     job_id: str
@@ -127,7 +127,7 @@ class Task(NamedTuple):
 
     @property
     def wanted(self) -> bool:
-        """It was not seen running yet."""
+        """Whether the task has not been seen running yet."""
         return self.state is TaskStatus.WANTED
 
     @property
@@ -146,15 +146,15 @@ class Host(NamedTuple):
     parking: Parking
     lost_at: float | None
     topology: str = ""
-    """For `topology.from_text`."""
+    """Input of `topology.from_text`."""
     gpu_fault: str = ""
-    """Why it takes no more jobs with GPUs; empty: it does."""
+    """Why the host takes no more GPU jobs; empty if it does."""
     gpu_failures: Sequence[EarlyFailure] = ()
-    """In a row, oldest first."""
+    """Consecutive early failures, oldest first."""
 
     @property
     def active(self) -> bool:
-        """It takes jobs: nobody has closed it."""
+        """Whether the host takes jobs, thus is not cordoned."""
         return self.state is HostState.ACTIVE
 
 
@@ -170,24 +170,24 @@ class Gpu(NamedTuple):
     island: int | None
     numa: int | None
     unwatched: str = ""
-    """Why it can't be asked now; empty: it can."""
+    """Why the GPU can't be monitored now; empty if it can."""
     cordoned: bool = False
-    """An operator closed it: its jobs go on, no others start."""
+    """Whether an operator cordoned the GPU: its jobs continue, and no others start."""
     drain_until: float | None = None
-    """When a job that still has it is stopped; None: it is not drained."""
+    """Time at which jobs that still hold the GPU are stopped; None if it is not drained."""
     failures: Sequence[EarlyFailure] = ()
-    """In a row, oldest first."""
+    """Consecutive early failures, oldest first."""
     fault_kind: str = ""
-    """What follows from `fault`, see `outcomes.gpu_health.FaultKind`."""
+    """Kind of `fault`, which determines its consequences. See `outcomes.gpu_health.FaultKind`."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether a job may start on it, as far as the GPU goes."""
+        """Whether the state of the GPU itself allows a job to start on it."""
         return not (self.fault or self.occupied or self.unwatched or self.cordoned)
 
 
 class JobProgress(NamedTuple):
-    """How far a job says that its training is."""
+    """Training progress that a job reported."""
 
     job_id: str
     epoch: int
@@ -197,37 +197,37 @@ class JobProgress(NamedTuple):
 
 
 Leases = Mapping[str, Mapping[int, str]]
-"""GPU -> slot -> id of the task that holds it."""
+"""GPU -> slot -> id of the task that holds the slot."""
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """Everything that is not finished, as of one moment."""
+    """Unfinished jobs and tasks, with all hosts and GPUs, at one moment."""
 
     jobs: Mapping[str, Job]
     starting: Mapping[str, Mapping[str, object]]
-    """By job, of those with tasks that are yet to start: the keys that only its start needs."""
+    """Job id -> keys that only its start needs, for jobs with tasks that have not started."""
     run_as: Mapping[str, RunAs]
-    """By user, of those jobs: as whom their tasks may write folders of the hosts."""
+    """User -> account that tasks use to write to folders of the hosts, for the users of the jobs in `starting`."""
     tasks: Sequence[Task]
-    """Those that have not ended."""
+    """Tasks that have not ended."""
     hosts: Sequence[Host]
-    """In the order in which they are served."""
+    """Hosts in the order in which they are served."""
     gpus: Sequence[Gpu]
-    """Those that are present."""
+    """GPUs that are present."""
     leases: Leases
     last_host: str | None
-    """Where the first task of a job was placed last."""
+    """Host of the most recently placed first task of a job."""
     ports: Mapping[str, int]
-    """Task id -> port of the gang that it is the first of."""
+    """Id of a gang's first task -> port of the gang."""
     progress: Mapping[str, JobProgress]
-    """By job, of those that have said how far they are."""
+    """Job id -> progress, for jobs that reported it."""
     ended: Mapping[str, JobStatus]
-    """How those jobs ended that others were to wait for."""
+    """Job id -> final state, for jobs that other jobs waited for."""
 
 
 class Timed(Protocol):
-    """What has run since some time, with pauses; times are seconds since the epoch."""
+    """Protocol of records with a start time and pauses. Times are seconds since the epoch."""
 
     @property
     def started_at(self) -> float | None: ...
@@ -238,8 +238,10 @@ class Timed(Protocol):
 
 
 def run_seconds(task: Timed, now: float, started_at: float | None = None) -> float:
-    """Seconds that a task has run by `now`, pauses left out; 0 if it did not start. `started_at`: when, if that is not
-    stored yet."""
+    """Return the seconds that a task has run by `now`, without pauses; 0 if it did not start.
+
+    `started_at` is the start time, if the task's record does not have it yet.
+    """
     started = started_at or task.started_at
     if started is None:
         return 0.0

@@ -1,7 +1,7 @@
-"""Jobs over several hosts: who is first, where they meet, and what each of their containers runs. Pure.
+"""Multi-host jobs: order of hosts, rendezvous address, and command of each container. Pure.
 
-The containers share their host's network. The first of them serves the meeting point, at a port that is leased like a
-GPU; worker_images/gang.py is what runs in them.
+The containers share their host's network. The first container serves the rendezvous, at a port that is leased like a
+GPU. Each container runs worker_images/gang.py.
 """
 
 from __future__ import annotations
@@ -14,37 +14,40 @@ from urllib.parse import urlsplit
 
 PORTS = range(29400, 29700)
 MEET_S = 90.0
-"""So long the containers wait for each other; then the attempt is given up and made anew."""
+"""Rendezvous timeout of the containers, seconds. After it the attempt is abandoned and a new one starts."""
 NO_MEETING = 69
-"""Exit code of a container whose gang did not come together (EX_UNAVAILABLE of sysexits.h)."""
+"""Exit code of a container whose rendezvous failed (EX_UNAVAILABLE of sysexits.h)."""
 LOOPBACK = "127.0.0.1"
 _ADDRESS = re.compile(r"[0-9.]+|.*:.*|.*\..*")
 
 
 @dataclass(frozen=True)
 class Place:
-    """How a host takes part in a gang."""
+    """Network settings of a host in a gang."""
 
     address: str
-    """By which the others reach it; empty: not known, so that it can't be the first."""
+    """Address at which the other hosts reach it. If empty, it is unknown, and the host can't be the first."""
     interface: str = ""
-    """Configured; empty: found out there."""
+    """Configured network interface. If empty, the container detects it."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One container of a gang, at its start."""
+    """Start parameters of one container of a gang."""
 
     node: int
     slots: Sequence[int]
-    """Workers of each host, in order."""
+    """Number of workers on each host, in order."""
     first: Place
     port: int
     interface: str
 
 
 def place_of(address: str, network: str) -> Place:
-    """From a host's address and its setting `network`: ADDRESS, INTERFACE or INTERFACE=ADDRESS."""
+    """Return the place of a host by its address and its setting `network`.
+
+    `network` is ADDRESS, INTERFACE or INTERFACE=ADDRESS.
+    """
     interface, equals, given = network.partition("=")
     if not equals and _ADDRESS.fullmatch(network):
         interface, given = "", network
@@ -57,14 +60,15 @@ def place_of(address: str, network: str) -> Place:
 
 
 def in_order(host_ids: Iterable[str], places: Mapping[str, Place], home: str | None = None) -> list[str]:
-    """The hosts of a gang, first one first: one that the others can reach, and of those `home`, where its checkpoints
-    are."""
+    """Return the hosts of a gang in order: reachable ones first, and among them `home`, which has its checkpoints."""
     return sorted(host_ids, key=lambda host_id: (not places[host_id].address, host_id != home, host_id))
 
 
 def free_port(taken: Collection[int], attempt: int) -> int:
-    """A port of the first host. Another one at each attempt: a program of somebody else's may sit on one.
-    Raises ValueError if all are taken."""
+    """Return a free port of the first host. Raises ValueError if all are taken.
+
+    Each attempt gets another port, since an unrelated program may occupy one.
+    """
     for step in range(len(PORTS)):
         port = PORTS[(attempt * 7 + step) % len(PORTS)]
         if port not in taken:
@@ -73,7 +77,7 @@ def free_port(taken: Collection[int], attempt: int) -> int:
 
 
 def member_argv(source: str, words: Sequence[str]) -> tuple[str, ...]:
-    """What a container of a gang runs; `source` is the text of worker_images/gang.py."""
+    """Return the command of a container of a gang; `source` is the text of worker_images/gang.py."""
     return ("python3", "-c", source, *words)
 
 

@@ -1,4 +1,4 @@
-"""What a host says of itself. Pure."""
+"""Facts that a host reports about itself. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HostProblem:
-    """Something that an operator should know of a host, and can act on. `code` is stable."""
+    """Problem of a host that an operator can fix. `code` is stable."""
 
     code: str
     message: str
@@ -15,7 +15,7 @@ class HostProblem:
 
 @dataclass(frozen=True)
 class FoundGpu:
-    """A GPU as its host shows it when it is found, or a simulated one."""
+    """GPU as its host reports it on discovery, or a simulated one."""
 
     uuid: str
     ordinal: int
@@ -26,17 +26,17 @@ class FoundGpu:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What a host says of itself when it is contacted."""
+    """Facts that a host reports when it is contacted."""
 
     engine_id: str
-    """The engine's own identity: two addresses with the same one are one host."""
+    """Identity of the engine. Two addresses with the same identity are one host."""
     version: str = ""
     cpus: int = 0
     memory_bytes: int = 0
     nvidia: bool = False
-    """Whether containers can be given NVIDIA GPUs there."""
+    """Whether containers on the host can be given NVIDIA GPUs."""
     shares_images: bool = True
     """Whether its images can be copied to other hosts."""
     isolates: bool = True
-    """Whether tasks have files of their own, so that mounts appear where they should."""
+    """Whether tasks have their own file system, so that mounts appear at their paths."""
     problems: tuple[HostProblem, ...] = ()

@@ -1,6 +1,6 @@
-"""The nouns of scheduling: what a policy sees (`Snapshot`) and what it answers (`Plan`).
+"""Data model of policies: their input (`Snapshot`) and their output (`Plan`).
 
-Frozen values only: no I/O, no clock, no randomness. The live service and the simulator build the same
+All classes are frozen values: no I/O, no clock, no randomness. The live service and the simulator build the same
 snapshots, so a policy cannot tell which of the two it runs in.
 """
 
@@ -15,23 +15,28 @@ if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 Metric = Literal["default", "speed", "cost"]
-"""What a job of its own may be decided by, where the policy has several metrics."""
+"""Objective that a job can set for itself, if the policy has several."""
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Allocation = Mapping[str, int]
-"""host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
+"""Host id -> number of GPUs on it; empty if the job holds nothing."""
 
 RESTART_S = 20.0
-"""What a restart on other GPUs costs in training time where nothing was measured: the old container ends, the new one
-starts, and the script imports and loads its checkpoint again. `python -m bench sdk` measures it."""
+"""Default cost of a restart on other GPUs, in seconds of training time, used until it is measured.
+
+The old container ends, the new one starts, and the script imports its modules and loads its checkpoint again.
+`python -m bench sdk` measures it.
+"""
 IN_PLACE_S = 1.0
-"""The same for a job that is resized in place."""
+"""Default cost of a resize in place, in seconds of training time."""
 RESTART_STARTS = 2.0
-"""A restart takes so many times as long as the job's first start did: the old processes save and end, and the new ones
-load. Measured were 1.5 to 2.5."""
+"""Ratio of the duration of a restart to that of the job's first start.
+
+In a restart, the old processes save and end, and the new ones load. Measured ratios were 1.5 to 2.5.
+"""
 
 
 class Basis(StrEnum):
-    """What a predicted length rests on, the most trustworthy first."""
+    """Source of a predicted run time, most trustworthy first."""
 
     PROGRESS = "progress"
     FAMILY = "family"
@@ -39,40 +44,45 @@ class Basis(StrEnum):
 
     @property
     def spread(self) -> float:
-        """The true length is expected within this factor of the predicted one, either way."""
+        """Factor by which the true run time may exceed, or fall below, the predicted one."""
         return {"progress": 1.15, "family": 1.5, "guess": 3.0}[self.value]
 
 
 def gpu_count(number: int) -> str:
-    """`1 GPU`, `2 GPUs`."""
+    """Return `1 GPU`, `2 GPUs` and so on."""
     return f"{number} GPU{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
 class HostView:
-    """A host as a policy sees it: only what may be scheduled on now."""
+    """Host as a policy sees it, limited to what can be scheduled on now."""
 
     id: str
     gpus: int
-    """GPUs that may hold a job now; 0 on a host that is drained or unreachable."""
+    """Number of GPUs that can hold a job now; 0 if the host is drained or unreachable."""
     gpu_type: str = "gpu"
     labels: Mapping[str, str] = field(default_factory=dict)
     open: bool = True
-    """False on a cordoned host: `gpus` counts what its jobs still hold, and no other job may go there."""
+    """False if the host is cordoned: `gpus` counts the GPUs that its jobs still hold, and no other job may start."""
     parked_gpus: int = 0
-    """GPUs that could be had by switching the host on again."""
+    """Number of GPUs that become available if the host is powered up again."""
     gpu_jobs: tuple[int, ...] = ()
-    """Jobs on each of the `gpus` now, for policies that share GPUs; empty: derived from the jobs' allocations."""
+    """Number of jobs on each of the `gpus` now, for policies that share GPUs. If empty, it is derived from the jobs'
+    allocations."""
     gpu_utilization: tuple[float, ...] = ()
-    """Measured utilisation of each of the `gpus` in per cent, in the same order; empty: unknown."""
+    """Measured utilization of each of the `gpus` in per cent, in the same order; empty if unknown."""
     gpu_leaving: tuple[bool, ...] = ()
-    """Which of the `gpus`, in the same order, are still held by a job that is about to leave them: they may be planned
-    with, and nothing can start on them yet. `gpu_jobs` does not count those jobs. Empty: none."""
+    """Whether each of the `gpus`, in the same order, is still held by a job that is about to leave it.
+
+    A plan may use such GPUs, but nothing can start on them yet. `gpu_jobs` does not count the leaving jobs. If empty,
+    no GPU is being left.
+    """
     gpu_memory_left: tuple[int, ...] = ()
-    """Bytes that the jobs on each of the `gpus`, in the same order, are predicted to leave free at their peak; empty:
-    not known, or the policy lets no jobs share."""
+    """Predicted free bytes on each of the `gpus`, in the same order, with its jobs at their peak. Empty if unknown,
+    or if the policy does not share GPUs."""
     part_of: str = ""
-    """The machine whose GPUs of one type these are, where it has several types; empty: this is the whole machine."""
+    """Id of the machine, if it has GPUs of several types and this view holds one type only. If empty, this view is the
+    whole machine."""
 
     @property
     def machine(self) -> str:
@@ -80,74 +90,75 @@ class HostView:
 
     @property
     def leaving(self) -> int:
-        """GPUs that are about to be free."""
+        """Number of GPUs that are about to become free."""
         return sum(self.gpu_leaving)
 
 
 @dataclass(frozen=True)
 class JobView:
-    """A job that is not finished, as a policy sees it. Times are in seconds, `submitted_at` since the epoch."""
+    """Unfinished job as a policy sees it. Times are in seconds; `submitted_at` is in seconds since the epoch."""
 
     id: str
     submitted_at: float
     required_gpus: int
     min_gpus: int = 1
     max_gpus: int = 1
-    """Already capped to what may be tried now (`TRIES` times the largest profiled count)."""
+    """Already capped to the size that can be tried now (`TRIES` times the largest profiled number)."""
     elastic: bool = False
     priority: int = 50
     weight: float = 1.0
     metric: Metric | None = None
-    """In place of the policy's for this job, with policies that have several; None: the policy's."""
+    """Objective of this job, for policies that have several. None selects the policy's own."""
     deadline: float | None = None
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0
     restarts: int = 0
-    """With resizes in place: how often it was disturbed."""
+    """Number of restarts and resizes in place, thus how often the job was disturbed."""
     allocation: Allocation = field(default_factory=dict)
-    """What it holds; while it is stopped and started again for a resize, what it will hold."""
+    """GPUs that the job holds. While it is stopped and started again for a resize, the GPUs that it will hold."""
     held_seconds: float | None = None
-    """How long it has run on its allocation: 0 while it starts or is resized. None: not known."""
+    """Seconds for which the job has run on its allocation; 0 while it starts or is resized, None if unknown."""
     gpu_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """host id -> which of the host's GPUs the job holds, counted as in `HostView.gpu_jobs`; empty: not known."""
+    """Host id -> indices of the host's GPUs that the job holds, counted as in `HostView.gpu_jobs`; empty if unknown."""
     remaining: float | None = None
     """Predicted seconds left on one GPU; None if unknown."""
     basis: Basis | None = None
-    """What `remaining` rests on."""
+    """Source of `remaining`."""
     goodput: GoodputFunction | None = None
-    """None: a rigid job, or one that is not profiled yet."""
+    """None if the job is rigid or not profiled yet."""
     profiled_gpus: int | None = None
-    """The most GPUs that `goodput` was measured on; None if unknown."""
+    """Maximum number of GPUs that `goodput` was measured on; None if unknown."""
     gpu_memory: int | None = None
-    """Bytes that it is predicted to take of each of its GPUs at its peak; None if unknown."""
+    """Predicted peak memory of the job on each of its GPUs, in bytes; None if unknown."""
     gpu_type: str | None = None
-    """That all of its GPUs must have; None: any. What is laid over policies sees to it: they need not look at it."""
+    """Type that all of the job's GPUs must have; None allows any. `wanted_types` enforces it, so policies can ignore
+    it."""
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """Machine -> why its image can't run on the GPUs there. As with `gpu_type`, policies need not look at it."""
+    """Machine -> why the job's image can't run on the GPUs there. Policies can ignore it, like `gpu_type`."""
     user: str = ""
-    """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
+    """Owner of the job. Quotas and fair shares are applied on top of policies, so policies can ignore it."""
     resize_seconds: float | None = None
-    """What it costs in training time to be resized, as measured; None if unknown. By a restart, or `in_place`."""
+    """Measured cost of a resize, by restart or `in_place`, in seconds of training time; None if unknown."""
     in_place: bool = False
-    """Whether it is resized without a restart as long as it stays on its one host."""
+    """Whether the job is resized without a restart as long as it stays on its one host."""
     startup_seconds: float | None = None
-    """How long it took from its start to its first step; None if unknown."""
+    """Seconds from the job's start to its first step; None if unknown."""
 
     @property
     def restart_cost(self) -> float:
-        """What it costs to be resized where it is: as measured, else what is to be expected."""
+        """Cost in seconds of a resize on the same host: measured if known, else estimated."""
         if self.resize_seconds is not None:
             return self.resize_seconds
         return IN_PLACE_S if self.in_place else self._start_cost
 
     @property
     def move_cost(self) -> float:
-        """What it costs to leave its host: a restart in any case."""
+        """Cost in seconds of a move to another host, which always needs a restart."""
         return self._start_cost if self.in_place else self.restart_cost
 
     @property
     def join_seconds(self) -> float:
-        """How long GPUs that it grows by in place are held before they train: it goes on while their workers start."""
+        """Seconds for which added GPUs are held before they train. A job resized in place trains on meanwhile."""
         return (self.startup_seconds or 0.0) if self.in_place else 0.0
 
     @property
@@ -156,35 +167,38 @@ class JobView:
 
     @property
     def order(self) -> tuple[float, int, str]:
-        """Submission order, with ties broken by id: the same for every permutation of a snapshot's jobs."""
+        """Sort key by submission time, then id. It does not depend on the order of the snapshot's jobs."""
         return (self.submitted_at, len(self.id), self.id)
 
     @property
     def gpus(self) -> int:
-        """GPUs held now."""
+        """Number of GPUs held now."""
         return sum(self.allocation.values())
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a decision may depend on."""
+    """Complete input of a decision."""
 
     now: float
     seed: int
     hosts: tuple[HostView, ...]
     jobs: tuple[JobView, ...]
     last_host: str | None = None
-    """Where the last new job was placed, for policies that take turns; None at first."""
+    """Host on which the last new job was placed, for round-robin policies; None at first."""
     scales: bool = True
-    """Whether anybody heeds how many hosts a plan wants; else a policy need not work that out."""
+    """Whether `Plan.desired_hosts` is used. If False, a policy need not compute it."""
 
     def machines(self) -> dict[str, str]:
-        """host id -> the machine that it is, or is a part of."""
+        """Return host id -> machine that the host is, or is a part of."""
         return {host.id: host.machine for host in self.hosts}
 
     def held_gpus(self) -> dict[str, frozenset[tuple[str, int]]]:
-        """job id -> the (host id, index) of each GPU that a running job holds. Where its `gpu_indices` are not known,
-        it is taken to hold the emptiest GPUs of its host, as placement would have chosen them, oldest jobs first."""
+        """Return job id -> (host id, index) of each GPU that the running job holds.
+
+        A job without known `gpu_indices` is assumed to hold the emptiest GPUs of its host, as placement would choose
+        them. The oldest jobs are assigned first.
+        """
         width = {host.id: host.gpus for host in self.hosts}
         jobs_on = {host.id: [0] * host.gpus for host in self.hosts}
         held: dict[str, frozenset[tuple[str, int]]] = {}
@@ -205,7 +219,7 @@ class Snapshot:
 
 
 class Explanation(str):
-    """A sentence that explains a decision, with a machine-readable `code` beside it."""
+    """Sentence that explains a decision, with a machine-readable `code`."""
 
     code: str
 
@@ -217,22 +231,26 @@ class Explanation(str):
 
 @dataclass(frozen=True)
 class Plan:
-    """A decision for every job of the snapshot. A job that is missing from `allocations` gets nothing."""
+    """Decision for every job of the snapshot. A job that is missing from `allocations` gets nothing."""
 
     allocations: Mapping[str, Allocation]
     desired_hosts: int | None = None
     parks_idle_only: bool = False
-    """No job has to leave its host so that fewer are on: only hosts without jobs are parked."""
+    """Whether only hosts without jobs are powered down, so that no job has to leave its host for it."""
     utility: float | None = None
-    """Sum of the jobs' speedups over the GPUs that may be used: by it hosts are scaled. None: the policy knows none."""
+    """Sum of the jobs' speedups divided by the number of usable GPUs. Hosts are scaled by it. None if the policy has no
+    utility."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """job id -> why it waits or why it was resized, as a sentence with numbers (an `Explanation` has a code too)."""
+    """Job id -> why it waits or was resized, as a sentence with numbers. An `Explanation` also has a code."""
     jobs_per_gpu: int = 1
-    """How many jobs may share one GPU under this plan."""
+    """Maximum number of jobs on one GPU under this plan."""
     max_utilization: float = 100.0
-    """A GPU that has a job already is shared only below this utilisation, in per cent."""
+    """Utilization in per cent below which a GPU that has a job can be shared."""
     suspended: frozenset[str] = frozenset()
-    """Jobs that hold their allocation, but pause: they have a process in memory (or are yet to get one) and do not run
-    now. On a GPU where one pauses, at most one other job runs."""
+    """Jobs that hold their allocation but are paused.
+
+    Their processes stay in memory (or are yet to be created) and do not run. On a GPU with a paused job, at most one
+    other job runs.
+    """
     review_at: float | None = None
-    """The policy should be asked again at this time, whatever happens until then; None: no need."""
+    """Time of the next call of the policy, even if nothing changes before; None if no call is needed."""

@@ -1,11 +1,12 @@
-"""States of a job and why it is in one. `TRANSITIONS` is the only authority on what may follow what.
+"""States of a job, their reasons, and the allowed transitions (`TRANSITIONS`).
 
 queued ◄─► pulling ──► starting ──► running ──► succeeded | failed
   ▲                        │          │  │
   └────────── lost ────────┴──────────┘  ├──► resizing ──► queued
                                          └──► stopping ──► cancelled | timeout
 
-A queued job starts without `pulling` where its image is there. Neither state holds a GPU.
+A queued job skips `pulling` if its image is on the host. Neither state holds a GPU. `TRANSITIONS` is the only authority
+on which state can follow which.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class JobStatus(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """How a task stands in the database. What an engine shows of it is a `core.task.TaskState`."""
+    """State of a task in the database. An engine reports a `core.task.TaskState` instead."""
 
     WANTED = "wanted"
     RUNNING = "running"
@@ -52,7 +53,7 @@ class HostState(StrEnum):
 
 
 class Parking(StrEnum):
-    """Whether the policy, and not an operator, has closed a host."""
+    """Power-down state of a host, set by host scaling and not by an operator."""
 
     NONE = ""
     EMPTYING = "emptying"
@@ -83,13 +84,13 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
 }
 
 WAITS = frozenset({_Q, _P})
-"""States in which a job holds nothing, and starts once the policy gives it GPUs and its image is there."""
+"""States in which a job holds no GPUs. It starts once the policy gives it GPUs and its image is on the host."""
 HOLDS_GPUS = frozenset({_S, _R, _Z, _X})
 TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
 
 
 class Reason(StrEnum):
-    """Why a job is in its state, for machines. The sentence for people stands beside it."""
+    """Machine-readable reason for a job's state. The job's `message` explains it to people."""
 
     SUBMITTED = "submitted"
     WAITING_FOR_GPUS = "waiting_for_gpus"
@@ -131,7 +132,7 @@ class Reason(StrEnum):
     TIME_LIMIT = "time_limit"
 
     def to_status(self) -> JobStatus:
-        """The state that this reason belongs to; total (a test says so)."""
+        """Return the state of this reason. Every reason has one, which a test checks."""
         return _STATUS_OF[self]
 
 
@@ -178,8 +179,10 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
 
 
 def check_transition(before: JobStatus, after: JobStatus) -> None:
-    """Raises IllegalTransitionError unless `before -> after` is in TRANSITIONS. Staying is always allowed,
-    except in a terminal state, which never gets another reason either."""
+    """Raise IllegalTransitionError unless `before -> after` is in TRANSITIONS.
+
+    A job can stay in its state, unless that is terminal: a finished job never gets another reason either.
+    """
     if before == after and not before.terminal:
         return
     if after not in TRANSITIONS[before]:

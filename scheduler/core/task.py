@@ -1,4 +1,4 @@
-"""A task: one container of a job, as it should be (`TaskSpec`) and as an engine shows it (`ObservedTask`). Pure."""
+"""Tasks, the containers of jobs: specification (`TaskSpec`) and observed state (`ObservedTask`). Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ GIB = 1 << 30
 
 
 HIGHEST_ID = (1 << 31) - 1
-"""Of a user or group of the hosts: engines take none above it."""
+"""Maximum uid or gid of a host account: engines refuse higher ones."""
 
 
 @dataclass(frozen=True)
 class RunAs:
-    """The account of the hosts that a task runs as. Never root's."""
+    """Host account that a task runs as. It is never root."""
 
     user: str
     uid: int
     gid: int
     gids: tuple[int, ...] = ()
-    """Its further groups."""
+    """Supplementary groups of the account."""
 
     def __post_init__(self) -> None:
         if not all(0 < number <= HIGHEST_ID for number in (self.uid, self.gid, *self.gids)):
@@ -33,48 +33,50 @@ class RunAs:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One container to be: one host's share of one attempt of a job."""
+    """Specification of one container: one host's share of one attempt of a job."""
 
     job_id: str
     attempt: int
     rank: int
     image: str
     argv: tuple[str, ...]
-    """The whole command, launcher included; never passed through a shell."""
+    """Full command, including the launcher; never passed through a shell."""
     gpu_uuids: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    """The user's and the service's variables. The runtime itself sets the pinning last, so that nothing here can
-    set or widen it."""
+    """Variables of the user and the service. The runtime sets the GPU pinning last, so that no variable here can
+    override it."""
     shm_bytes: int = GIB
     cpu_shares: int = 0
-    """Weight against other containers; 0: the engine's default."""
+    """Weight relative to other containers; 0 means the engine's default."""
     cpus: float | None = None
     memory_bytes: int | None = None
-    """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
+    """Memory limit; None means no limit. Local processes have no such limits or weights."""
     device_files: tuple[str, ...] = ()
-    """Of its GPUs, as far as they are known. A container keeps these over a reload of systemd."""
+    """Device files of the task's GPUs, if known. A container keeps access to them after systemd is reloaded."""
     gpu_request: bool = True
-    """Ask the engine itself for GPUs that it has no CDI devices of, and not its nvidia runtime."""
+    """Whether GPUs without CDI devices are requested from the engine itself, not from its nvidia runtime."""
     binding: Binding = UNBOUND
-    """Processors and memory nodes that are close to its GPUs. Local processes are not bound."""
+    """Processors and memory nodes close to the task's GPUs. Local processes are not bound."""
     mounts: Mapping[str, str] = field(default_factory=dict)
-    """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
+    """Path in the container -> folder of the host, read-only. Local processes see the host's folders directly."""
     writable: Collection[str] = ()
-    """Those paths of `mounts` that the task may write."""
+    """Paths in `mounts` that the task may write to."""
     run_as: RunAs | None = None
-    """In place of the image's own user. A task that may write folders of the hosts has it."""
+    """Account that replaces the image's user. It is set for every task that may write to folders of the hosts."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """Path in the container -> key of data that jobs share, which the host has, read-only."""
+    """Path in the container -> key of shared data on the host, read-only."""
     code: str = ""
-    """Path of an archive of this service, unpacked as the command's directory before it starts; empty: none."""
+    """Path of an archive on the service's machine, or empty. It is unpacked as the command's working directory before
+    the start."""
     host_network: bool = False
-    """Share the host's network: the containers of a job over several hosts find each other there."""
+    """Whether the container shares the host's network, so that containers of a multi-host job find each other."""
     raise_limits: bool = True
-    """With GPUs, it may lock any memory, and has 64 MiB of stack."""
+    """Whether a task with GPUs may lock any amount of memory and gets a stack of 64 MiB."""
     sys_nice: bool = False
-    """With GPUs, it may bind its own processes to NUMA nodes."""
+    """Whether a task with GPUs may bind its own processes to NUMA nodes."""
     simulated_gpus: bool = False
-    """The GPUs exist only in the database: pin by the environment, ask the engine for no device."""
+    """Whether the GPUs exist only in the database. The task is then pinned by environment variables, and the engine is
+    asked for no device."""
 
     @property
     def task_id(self) -> str:
@@ -82,7 +84,10 @@ class TaskSpec:
 
 
 def task_id(job_id: str, attempt: int, rank: int) -> str:
-    """Also the container's name: an engine refuses the same name twice, so a task can't be doubled."""
+    """Return a task's id, which is also its container's name.
+
+    An engine refuses a name that exists, so a task can't start twice.
+    """
     return f"schedulearn-{job_id}-{attempt}-{rank}"
 
 
@@ -90,16 +95,16 @@ _TASK_ID = re.compile(r"schedulearn-([0-9a-z]+)-(\d+)-(\d+)")
 
 
 def parse_task_id(name: str) -> tuple[str, int, int] | None:
-    """(job id, attempt, rank) of a task id; None if it is not one."""
+    """Return (job id, attempt, rank) of a task id, or None if it is not one."""
     match = _TASK_ID.fullmatch(name)
     return (match[1], int(match[2]), int(match[3])) if match else None
 
 
 class TaskState(StrEnum):
-    CREATED = "created"  # exists, never ran: `start` again carries on from here
+    CREATED = "created"  # exists, never ran: another `start` continues from here
     RUNNING = "running"
     EXITED = "exited"  # ended; exit_code is known
-    LOST = "lost"  # was running, is gone, and nobody saw how it ended (kill -9 of its keeper, reboot)
+    LOST = "lost"  # was running and is gone; how it ended is unknown (its supervisor was killed, or a reboot)
 
 
 @dataclass(frozen=True)
@@ -111,12 +116,13 @@ class ObservedTask:
     started_at: float | None = None
     finished_at: float | None = None
     error: str = ""
-    """The engine's own words, where it has any (e.g. the command was not found)."""
+    """Error message of the engine, if any (e.g. the command was not found)."""
     paused: bool = False
-    """It runs, but all its processes are suspended."""
+    """Whether the task runs with all its processes suspended."""
     container: str = ""
-    """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
+    """Engine's id of the container, if any. It identifies the task's processes on GPUs."""
     image: str = ""
-    """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
+    """Image of the container, if the engine reports it: `repository@sha256:...` if it came from a registry, else its
+    id."""
     stuck: str = ""
-    """Why the engine can neither tell of it nor remove it, of one in which nothing runs; empty: all is well."""
+    """Why the engine can neither inspect nor remove this container, in which nothing runs; empty if it can."""

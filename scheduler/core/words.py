@@ -1,6 +1,6 @@
-"""Words of a command line, as a POSIX shell without expansions splits them. Pure.
+"""Splitter of command lines into words, like a POSIX shell without expansions. Pure.
 
-The result is that of `shlex.split`, which takes 0.6 µs a character: a long command must not hold up the service.
+The result is that of `shlex.split`, which takes 0.6 µs per character and would block the service on a long command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPED_IN_QUOTES = re.compile(r'\\(["\\])')
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of `text`. Raises ValueError for an open quotation or an escape of nothing."""
+    """Return the words of `text`. Raises ValueError for an unclosed quotation or a trailing backslash."""
     words: list[str] = []
     word: list[str] = []
     for piece in _PIECE.finditer(text):

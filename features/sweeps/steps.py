@@ -1,10 +1,10 @@
-"""A sweep: one job tried with many parameters. Which of its runs start next, and when it ends. Pure.
+"""State machine of sweeps, which run one job with many parameters. Pure.
 
 running ──► completed                    every run has ended
    ├──► stopping ──► failed              more runs failed than `max_failures`, or the rest can't start
    └──► stopping ──► cancelled           somebody cancelled it
 
-A retry takes a sweep that has ended back to `running`.
+A retry returns a finished sweep to `running`. This module decides which runs start next, and when a sweep ends.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class SweepReason(StrEnum):
 
 
 _WAITS = {SweepReason.OVER_QUOTA: "quota", SweepReason.DISK_LOW: "disk"}
-"""Why no run of a sweep starts -> what must have room for that."""
+"""Reason why no run of a sweep starts -> resource that must have capacity again."""
 
 
 class SweepProgress(NamedTuple):
-    """How far a sweep is. Its runs are counted by how the job of each stands."""
+    """Progress of a sweep. Its runs are counted by the states of their jobs."""
 
     id: str
     user: str
@@ -57,19 +57,19 @@ class SweepProgress(NamedTuple):
     max_failures: int | None
     runs: int
     open: bool
-    """Whether more runs may be added: it does not end before that is over."""
+    """Whether more runs may be added. The sweep does not end while it is open."""
     pending: int
-    """Runs that have no job yet."""
+    """Number of runs without a job."""
     active: int
     succeeded: int
     failed: int
-    """Time limits too."""
+    """Number of failed runs, including those that reached a time limit."""
     cancelled: int
 
 
 @dataclass(frozen=True)
 class StartRuns:
-    """So many of the pending runs are to start, in their order."""
+    """Step that starts `count` of the pending runs, in their order."""
 
     count: int
 
@@ -80,15 +80,18 @@ class ChangeStatus:
     reason: SweepReason
     message: str
     cancel_waiting: bool = False
-    """Its jobs that have not started yet are to be cancelled."""
+    """Whether the sweep's jobs that have not started are cancelled."""
 
 
 SweepStep = StartRuns | ChangeStatus
 
 
 def next_step(sweep: SweepProgress, room: int | None = None, *, disk_low: bool = False) -> SweepStep | None:
-    """What is to be done now; None: nothing, until one of its jobs ends. After a step there may be another one.
-    `room`: so many more jobs of its user may wait; None: there is no quota. `disk_low`: no job may be added."""
+    """Return the next step of a sweep, or None if nothing can be done until one of its jobs ends.
+
+    One step may be followed by another. `room` is the number of further jobs of its user that may wait; None means no
+    quota. If `disk_low`, no job may be added.
+    """
     match sweep.status:
         case SweepStatus.RUNNING:
             return _next_of_running(sweep, room, disk_low)
@@ -112,8 +115,10 @@ def _next_of_running(sweep: SweepProgress, room: int | None, disk_low: bool) -> 
 
 
 def _start(sweep: SweepProgress, count: int, allowed: int, disk_low: bool) -> SweepStep | None:
-    """A sweep that may not start any of `count` runs waits, and says why. It does not speak of a quota while one of its
-    jobs is left: with each of those that starts there is room for another one."""
+    """Start runs, or report why none of `count` runs can start.
+
+    A quota is not reported while one of the sweep's jobs is left: each one that starts makes room for another.
+    """
     if allowed > 0 and not disk_low:
         what = _WAITS.get(sweep.reason)
         if what is None:

@@ -1,1 +1,1 @@
-"""Pure: what the scheduler knows and how it reasons. No I/O, no clock, no database."""
+"""Pure core of the scheduler: data model and decisions, without I/O, clock or database."""

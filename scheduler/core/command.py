@@ -1,4 +1,4 @@
-"""The command of a task: the user's command under its launcher, and the variables that the service adds."""
+"""Command of a task: the user's command under its launcher, and added environment variables."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from functools import lru_cache
 from schedulearn.scheduler.core.words import split_words
 from schedulearn.scheduler.errors import InvalidError
 
-# What decides which GPUs a process sees, or who it is to the service: never the user's to set.
+# Variables that select a process's GPUs, or identify it to the service. Users can't set them.
 RESERVED_PREFIXES = ("NVIDIA_", "SCHEDULEARN_")
 RESERVED_NAMES = frozenset({"CUDA_VISIBLE_DEVICES"})
 GLOO_TIMEOUT_S = 300
-"""So long a worker waits for another one in the midst of training. Horovod's own 30 s end jobs whose workers merely
-lack processors; one that is gone is noticed by the service, and by its closed connections."""
+"""Timeout in seconds of a worker that waits for another one during training.
+
+Horovod's default of 30 s ends jobs whose workers merely lack processors. The service, and closed connections, reveal a
+worker that is gone.
+"""
 _LAUNCHERS = ("horovodrun", "torchrun", "mpirun")
 
 
-@lru_cache(maxsize=64)  # one submission asks several times, and the runs of a sweep are much alike
+@lru_cache(maxsize=64)  # one submission calls it several times, and the runs of a sweep are similar
 def split_command(command: str) -> tuple[str, ...]:
-    """The words of a command line; no shell is involved. Raises InvalidError on unbalanced quotes or no words."""
+    """Return the words of a command line, without a shell. Raises InvalidError for unbalanced quotes or no words."""
     try:
         words = tuple(split_words(command))
     except ValueError as error:
@@ -33,10 +36,10 @@ def split_command(command: str) -> tuple[str, ...]:
 
 
 def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False) -> tuple[str, ...]:
-    """`command` run on `gpus` GPUs of one host by `launcher`.
+    """Return the words that run `command` on `gpus` GPUs of one host by `launcher`.
 
-    A command that names its launcher itself is left as it is: jobs of the original Schedulearn did that. Elastic jobs
-    get a launcher of ours, since horovodrun kills its workers before they could save a checkpoint (docs/adr/0008).
+    A command that names its own launcher is unchanged, since jobs of the original Schedulearn did that. Elastic jobs
+    use Schedulearn's launcher, since horovodrun kills its workers before they can save a checkpoint (docs/adr/0008).
     """
     words = split_command(command)
     if launcher == "none" or words[0] in _LAUNCHERS:
@@ -49,13 +52,15 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
 
 
 SETUP_FAILED = "schedulearn: the setup command ended with exit code"
-"""The beginning of the last line of a task whose setup failed."""
+"""Beginning of the last output line of a task whose setup failed."""
 _SETUP = f'(eval "$1"); code=$?; [ $code = 0 ] || {{ echo "{SETUP_FAILED} $code" >&2; exit $code; }}; shift; exec "$@"'
 
 
 def with_setup(setup: str | None, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """`argv`, after the words of `setup` ran once and did not fail. The shell is only to run one after the other: each
-    word stays what it is."""
+    """Return the words that run `setup` once and then, if it succeeds, `argv`.
+
+    A shell only runs one after the other. It does not change any word.
+    """
     if setup is None:
         return argv
     return ("sh", "-c", _SETUP, "setup", shlex.join(split_command(setup)), *argv)
@@ -66,25 +71,25 @@ def names_launcher(command: str) -> bool:
 
 
 def gang_command(launcher: str, command: str) -> tuple[str, tuple[str, ...]]:
-    """(launcher, words) for a job over several hosts. One that names its launcher itself gets none from us."""
+    """Return (launcher, words) of a multi-host job. The launcher is `none` if the command names its own."""
     words = split_command(command)
     return ("none" if words[0] in _LAUNCHERS else launcher), words
 
 
 def reserved_env(env: Mapping[str, str]) -> list[str]:
-    """The names in `env` that a job may not set."""
+    """Return the names in `env` that a job may not set."""
     return [name for name in env if name.upper().startswith(RESERVED_PREFIXES) or name.upper() in RESERVED_NAMES]
 
 
 def launcher_env(launcher: str, command: str) -> dict[str, str]:
-    """What workers need of their launcher beside its own defaults; a job's own variables win."""
+    """Return variables that workers need in addition to their launcher's defaults. A job's own variables win."""
     if launcher == "horovod" or split_command(command)[0] == "horovodrun":
         return {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_S)}
     return {}
 
 
 def worker_env(member: int, generation: int, rank: int) -> dict[str, str]:
-    """What the only worker of a container needs to meet the others of its job."""
+    """Return variables with which a container's only worker joins the others of its job."""
     return {
         "SCHEDULEARN_MEMBER": str(member),
         "SCHEDULEARN_GENERATION": str(generation),
@@ -95,7 +100,7 @@ def worker_env(member: int, generation: int, rank: int) -> dict[str, str]:
 def service_env(
     job_id: str, attempt: int, restarts: int, gpus: int, node_rank: int = 0, num_nodes: int = 1
 ) -> dict[str, str]:
-    """What a training script can read about itself."""
+    """Return variables from which a training script can read about itself."""
     return {
         "SCHEDULEARN_JOB_ID": job_id,
         "SCHEDULEARN_ATTEMPT": str(attempt),

@@ -1,4 +1,4 @@
-"""GPUs that several tasks hold at once: at each instant they share them evenly. Pure."""
+"""Time shares of GPUs held by several tasks at once, split evenly. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Holding(NamedTuple):
-    """A task's GPUs, from one time to another, in seconds since the epoch."""
+    """GPUs of a task from `begin` to `end`, in seconds since the epoch."""
 
     begin: float
     end: float
@@ -56,7 +56,7 @@ def _overlap(spans: list[tuple[float, float]]) -> bool:
 
 
 def _levels(spans: Iterable[tuple[float, float]]) -> _Levels:
-    """(times of change, holders from each of them on)."""
+    """Return (times of change, number of holders from each of them on)."""
     changes: dict[float, int] = {}
     for begin, end in spans:
         changes[begin] = changes.get(begin, 0) + 1

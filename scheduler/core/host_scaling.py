@@ -1,5 +1,7 @@
-"""How many hosts a cluster should have on, by its utility (as Pollux, and the thesis on its metrics, decide), and which
-are switched off and on for that. Pure."""
+"""Host scaling: the number of powered-up hosts, and which hosts to switch. Pure.
+
+The number follows the cluster's utility, as in Pollux and in the thesis on its metrics.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,21 @@ from schedulearn.scheduler.core.model import HostView
 
 @dataclass(frozen=True)
 class HostScaling:
-    """Keep the number of hosts while the utility (sum of speedups over GPUs) lies within the thresholds; else, among
-    the numbers whose utility is at least `low`, take that nearest to the middle, ties to more hosts (Pollux, OSDI 2021,
-    section 4.2.2; Aptanagi, 2021: 0.35 and 0.65, and 0.80 as the upper one for `cost`)."""
+    """Scaling by utility thresholds. Utility is the sum of speedups divided by the number of GPUs.
+
+    The number of hosts stays while the utility lies within the thresholds. Otherwise, among the numbers with a utility
+    of at least `low`, the one nearest to the middle is taken. Ties go to more hosts (Pollux, OSDI 2021, section 4.2.2).
+    Aptanagi (2021) uses the thresholds 0.35 and 0.65, and 0.80 as the upper one for `cost`.
+    """
 
     low: float
     high: float
 
     def desired(self, hosts: Sequence[HostView], utility: Callable[[int], float]) -> int:
-        """`utility(n)`: of the best solution on n hosts; falls with n. Asked for few n only."""
+        """Return the desired number of hosts.
+
+        `utility(n)` is the utility of the best solution on n hosts. It falls with n and is called for few n only.
+        """
         now = sum(1 for host in hosts if host.open and host.gpus)
         most = max(now, sum(1 for host in hosts if host.open or host.gpus or host.parked_gpus))
         if not now:
@@ -43,16 +51,16 @@ class HostScaling:
 
 @dataclass(frozen=True)
 class ScalingRule:
-    """What an operator says of the number of hosts that are on, whatever the policy."""
+    """Operator's limits on the number of powered-up hosts, for any policy."""
 
     least: int = 1
     most: int | None = None
-    """None: all that there are."""
+    """Maximum; None allows all hosts."""
     initial: int | None = None
-    """So many are on from the start, until the first window has passed; None: all."""
+    """Number of hosts that are on from the start until the first window has passed; None means all."""
     target: float | None = None
-    """The share of the GPUs that should be used, as the Horizontal Pod Autoscaler has a target; None: hosts follow the
-    policy's wish, or what the jobs need."""
+    """Target share of GPUs in use, like the target of the Horizontal Pod Autoscaler. If None, hosts follow the policy's
+    desired number, or the needs of the jobs."""
 
     def __post_init__(self) -> None:
         if self.least < 1:
@@ -70,24 +78,30 @@ class ScalingRule:
 
 @dataclass(frozen=True)
 class Switching:
-    """How hosts are switched off and on: what a forecast needs to know of it."""
+    """Host scaling settings that a forecast needs."""
 
     rule: ScalingRule
     window_s: float
-    """So long fewer hosts must do before one is parked."""
+    """Scale-down stabilization window, seconds. A host is powered down only if fewer were enough for all of it."""
 
 
 @dataclass
 class ScaleDownDelay:
-    """The number of hosts to keep on: at once more, but fewer only once fewer were wanted for all of `window_s`. So the
-    highest wish of the window counts. `initial`: what counts as wanted when it begins; None: nothing is known."""
+    """Scale-down stabilization. The number rises at once, and falls only if fewer were desired for all of `window_s`.
+
+    The maximum of the desired numbers in the window counts. `initial` is the number desired at the beginning; None if
+    unknown.
+    """
 
     window_s: float
     initial: int | None = None
     _wanted: list[tuple[float, int]] = field(default_factory=list)
 
     def settle(self, now: float, desired: int | None) -> int | None:
-        """None, and everything forgotten, while the policy does not say how many it wants."""
+        """Return the number of hosts to keep on.
+
+        While the policy has no desired number, the history is cleared and None returned.
+        """
         if desired is None:
             self._wanted.clear()
             return None
@@ -97,7 +111,7 @@ class ScaleDownDelay:
         if not self._wanted or self._wanted[-1][1] != desired:
             self._wanted.append((now, desired))
         while len(self._wanted) > 1 and self._wanted[1][0] <= now - self.window_s:
-            del self._wanted[0]  # the last one from before the window still held at its beginning
+            del self._wanted[0]  # the last number from before the window was still valid at its beginning
         return max(hosts for _, hosts in self._wanted)
 
 
@@ -106,28 +120,31 @@ Step = Literal["close", "reopen", "park", "wake"]
 
 @dataclass(frozen=True)
 class HostLoad:
-    """A host with GPUs, as far as parking it goes."""
+    """Host with GPUs, as host scaling sees it."""
 
     id: str
     on: bool
-    """It is in service, and answers or is about to."""
+    """Whether the host is in service and answers, or soon will."""
     parking: str = ""
-    """`emptying`: closed, to be parked once it is empty; `parked`; or neither."""
+    """`emptying` if the host is closed and will be powered down once it is empty, `parked` if it is powered down, or
+    empty."""
     held: int = 0
-    """GPUs that jobs hold."""
+    """Number of GPUs that jobs hold."""
     bound: bool = False
-    """It can't be parked: it is the service's own, or runs a rigid job."""
+    """Whether the host can't be powered down: it is the service's own, or runs a rigid job."""
 
 
 def steps(standings: Sequence[HostLoad], desired: int | None, idle_only: bool = False) -> list[tuple[str, Step]]:
-    """What is to be done so that `desired` hosts are on, at least one; None: as many as there are. Hosts are woken in
-    the order given and parked in the opposite one, empty ones first. `idle_only`: jobs need not leave for it, so only
-    hosts without jobs are closed. Pure."""
+    """Return the steps after which `desired` hosts are on, at least one. None means all hosts.
+
+    Hosts are powered up in the order given. They are powered down in reverse order, empty ones first. With `idle_only`,
+    jobs need not leave, so only hosts without jobs are closed. Pure.
+    """
     waiting = [host for host in standings if host.parking]
     on = [host for host in standings if host.on and not host.parking]
     wanted = len(standings) if desired is None else max(1, desired)
     if (short := wanted - len(on)) > 0:
-        # What is not yet off comes back at once.
+        # Hosts that are not off yet return first, at once.
         back = sorted(waiting, key=lambda host: host.parking == "parked")[:short]
         return [(host.id, "wake" if host.parking == "parked" else "reopen") for host in back]
     empty: list[tuple[str, Step]] = [(h.id, "park") for h in waiting if h.parking == "emptying" and not h.held]

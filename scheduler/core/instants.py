@@ -1,4 +1,7 @@
-"""Times that may be stored: from 1970 to 2200. All arithmetic and every calendar can write those."""
+"""Valid timestamps: from 1970 to 2200.
+
+Arithmetic on them can't overflow, and every calendar can represent them.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +19,25 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def bounded(seconds: float) -> float:
-    """The nearest time that may be stored; EARLIEST for NaN."""
+    """Return the nearest valid time; EARLIEST for NaN."""
     return min(LATEST, seconds) if seconds > EARLIEST else EARLIEST
 
 
-@lru_cache(4096)  # lists show the same times again and again
+@lru_cache(4096)  # lists show the same times repeatedly
 def shown(seconds: float) -> str:
-    """ISO 8601 in UTC, with milliseconds; of a number that is no time of ours the nearest that is."""
+    """Return ISO 8601 in UTC with milliseconds. A number out of bounds is replaced by the nearest valid time."""
     return datetime.fromtimestamp(bounded(seconds), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def late_deadline(deadline: float | None, submitted_at: float) -> str:
-    """What to tell of a deadline that was over before its job was there; empty where there is nothing to tell."""
+    """Return a message if the deadline had passed when its job was submitted, else an empty string."""
     if deadline is None or deadline > submitted_at:
         return ""
     return f"Its deadline ({shown(deadline)}) had passed when it was submitted."
 
 
 def _in_utc(at: datetime) -> datetime:
-    """Raises ValueError for a time out of bounds."""
+    """Return a time in UTC. Raises ValueError if it is out of bounds."""
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     if not EARLIEST <= at.timestamp() <= LATEST:
@@ -43,7 +46,7 @@ def _in_utc(at: datetime) -> datetime:
 
 
 def _seconds(given: object) -> object:
-    """Numbers are seconds, and never milliseconds, whatever their size. Raises ValueError."""
+    """Convert a number, which is always in seconds and never in milliseconds. Raises ValueError."""
     if isinstance(given, bool):
         raise ValueError("must be a time")
     try:
@@ -65,5 +68,4 @@ _SCHEMA = {
 Instant = Annotated[
     datetime, Strict(False), BeforeValidator(_seconds), AfterValidator(_in_utc), WithJsonSchema(_SCHEMA)
 ]
-"""A time as a request gives it, in UTC; one without a zone is taken for UTC, a number for
-seconds since 1970."""
+"""Time in a request, converted to UTC. A time without a zone is taken as UTC, a number as seconds since 1970."""

@@ -1,4 +1,4 @@
-"""The image that a job names, what that is on one host, and the layer of requirements over it. Pure."""
+"""Images of jobs: name, actual image on a host, and requirements layer. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from schedulearn.scheduler.core.host_facts import HostFacts
 
 _OVER = "+"
-"""Between an image and its layer; no image's name holds it."""
+"""Separator of an image and its layer. No image name contains it."""
 
 
 FRAMEWORKS = {
@@ -20,10 +20,12 @@ FRAMEWORKS = {
     "tensorflow": ("tensorflow", ""),
     "mxnet": ("mxnet", ""),
 }
-"""`schedulearn/<framework>` -> the flavours of our images that it stands for: without CUDA, and with it (`{}`: which
-CUDA), empty where there is none (worker_images/versions.env)."""
+"""`schedulearn/<framework>` -> variants of its image, without and with CUDA (worker_images/versions.env).
+
+`{}` stands for the name of the CUDA version. The second variant is empty if there is no image with CUDA.
+"""
 _OLD_NAMES = {"horovod-cuda": "pytorch", "horovod-keras-cuda": "keras"}
-"""As images with CUDA were called while there was one of each."""
+"""Old names of images with CUDA, from when there was one per framework."""
 _FRAMEWORK = re.compile(
     rf"(?:(?:index\.)?docker\.io/)?schedulearn/({'|'.join([*FRAMEWORKS, *_OLD_NAMES])})(?::latest)?"
 )
@@ -31,43 +33,43 @@ _FRAMEWORK = re.compile(
 
 @dataclass(frozen=True)
 class Cuda:
-    """A CUDA that our images are made with."""
+    """CUDA version that Schedulearn's images are built with."""
 
     name: str
     driver: int
-    """The oldest of NVIDIA's that runs it."""
+    """Minimum version of NVIDIA's driver."""
     least: tuple[int, int]
-    """Compute capabilities that it has kernels for."""
+    """Minimum compute capability with kernels in the images; `most` is the maximum."""
     most: tuple[int, int]
 
 
 CUDAS = (Cuda("cuda13", 580, (7, 5), (12, 9)), Cuda("cuda12", 525, (5, 0), (9, 0)))
-"""The newest first: a host gets the first one that runs there."""
+"""CUDA versions, newest first. A host uses the first one that it can run."""
 
 
 @dataclass(frozen=True)
 class HostGpus:
-    """What is known of a host's GPUs, as far as images go."""
+    """Properties of a host's GPUs that select an image."""
 
     real: bool = False
-    """False: it has none, or simulated ones."""
+    """False if the host has no GPUs, or simulated ones."""
     driver: str = ""
-    """The version of NVIDIA's; empty: not known."""
+    """Version of NVIDIA's driver; empty if unknown."""
     compute: tuple[str, ...] = ()
-    """Compute capabilities of its GPUs, as in 9.0."""
+    """Compute capabilities of the host's GPUs, such as 9.0."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which CUDA a host runs."""
+    """CUDA version for a host, or the reason why none fits."""
 
     cuda: Cuda | None
     why: str = ""
-    """Why none, as a sentence without its end."""
+    """Why no version fits, as a sentence without its final period."""
 
 
 def cuda_on(host_id: str, facts: HostFacts | None, gpus: HostGpus) -> Choice:
-    """The CUDA of our images that runs on all GPUs of a host."""
+    """Return the CUDA version of Schedulearn's images that runs on all GPUs of a host."""
     if facts is None or not (facts.nvidia or not facts.isolates):
         return Choice(None, f"on {host_id} Docker gives no GPUs to containers: install the NVIDIA container toolkit")
     if not gpus.driver:
@@ -92,7 +94,7 @@ def _capability(text: str) -> tuple[int, int]:
 
 
 def image_on(image: str, cuda: str | None) -> str:
-    """The image that a name stands for on a host that runs this CUDA; only names of frameworks differ."""
+    """Return the actual image of a name on a host that runs this CUDA. It differs only for names of frameworks."""
     found = _FRAMEWORK.fullmatch(image)
     if found is None:
         return image
@@ -101,13 +103,13 @@ def image_on(image: str, cuda: str | None) -> str:
 
 
 def lacks_cuda(image: str) -> bool:
-    """Whether this is the name of a framework of which there is no image with CUDA."""
+    """Return whether this is the name of a framework without a CUDA image."""
     found = _FRAMEWORK.fullmatch(image)
     return found is not None and not FRAMEWORKS[_OLD_NAMES.get(found[1], found[1])][1]
 
 
 def is_framework(image: str) -> bool:
-    """Whether a name means another image on each kind of host."""
+    """Return whether a name is a framework, which means a different image on each kind of host."""
     return _FRAMEWORK.fullmatch(image) is not None
 
 
@@ -120,38 +122,38 @@ class NamesImage(Protocol):
     def required_gpus(self) -> int: ...
     @property
     def layer(self) -> str:
-        """Digest of the requirements that are installed over the image; empty: none."""
+        """Digest of the requirements that are installed over the image; empty if there are none."""
         ...
 
 
 class NeedsData(NamesImage, Protocol):
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Path in the container -> key of data that jobs share."""
+        """Path in the container -> key of shared data."""
         ...
 
 
 def layer_of(requirements: Sequence[str] | None) -> str:
-    """Names what these lines ask for."""
+    """Return the digest of these requirements, or an empty string."""
     return hashlib.sha256("\n".join(requirements).encode()).hexdigest()[:32] if requirements else ""
 
 
 def layered(image: str, layer: str) -> str:
-    """The name of an image with a layer, for all that deal in images."""
+    """Return the internal name of an image with a layer."""
     return f"{image}{_OVER}{layer}" if layer else image
 
 
 def split_layered(image: str) -> tuple[str, str]:
-    """(image, layer); the layer is empty where there is none."""
+    """Return (image, layer); the layer is empty if there is none."""
     base, over, layer = image.rpartition(_OVER)
     return (base, layer) if over else (image, "")
 
 
 LAYERS = "schedulearn/layer:"
-"""Beginning of what engines call images with a layer."""
+"""Prefix of the names that engines use for images with a layer."""
 
 
 def layer_tag(image: str) -> str:
-    """What an engine calls an image with a layer; other images keep their name."""
+    """Return the name that an engine uses for an image with a layer. Other images keep their name."""
     _, layer = split_layered(image)
     return f"{LAYERS}{hashlib.sha256(image.encode()).hexdigest()[:32]}" if layer else image

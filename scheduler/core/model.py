@@ -36,7 +36,7 @@ In a restart, the old processes save and end, and the new ones load. Measured ra
 
 
 class Basis(StrEnum):
-    """Source of a predicted run time, most trustworthy first."""
+    """What a predicted length rests on, the most trustworthy first."""
 
     PROGRESS = "progress"
     FAMILY = "family"

@@ -1,4 +1,4 @@
-"""Which keys a value may have where somebody wrote one that it has not."""
+"""Lookup of the keys that a nested value accepts, for suggestions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 
 def keys_at(kind: object, place: Sequence[int | str]) -> list[str]:
-    """The keys of the model at `place` in a value of type `kind`; none where that is no model."""
+    """Return the keys of the model at `place` in a value of type `kind`; empty if there is no model."""
     for part in place:
         kind = _inner(kind)
         if isinstance(part, int) and get_origin(kind) is list:
@@ -24,7 +24,7 @@ def keys_at(kind: object, place: Sequence[int | str]) -> list[str]:
 
 
 def _inner(kind: object) -> object:
-    """Without `Annotated` and `| None`."""
+    """Return a type without `Annotated` and `| None`."""
     while get_origin(kind) in (Annotated, Union, UnionType):
         kind = next((each for each in get_args(kind) if each is not type(None)), None)
     return kind

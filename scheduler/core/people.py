@@ -1,4 +1,4 @@
-"""Who asks, and what they may: roles. Pure."""
+"""Authenticated users (`Actor`) and their roles. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulearn.scheduler.errors import InvalidError
 T = TypeVar("T")
 
 GROUP = "/"
-"""Before the name of a group, where users and groups are told apart."""
+"""Prefix of group names, where users and groups must be distinguished."""
 
 
 class Role(StrEnum):
@@ -34,21 +34,21 @@ def least(one: Role, other: Role) -> Role:
 
 @dataclass(frozen=True)
 class Actor:
-    """Somebody who asks for something, and is known."""
+    """Authenticated sender of a request."""
 
     name: str
     role: Role
     token_id: int | None = None
-    """The token by which they are known, or by which their session began; None: they are the service's own account."""
+    """Token that authenticates the user, or that their session began with; None for the service's own account."""
     expires_at: float | None = None
-    """When what they are known by ends; None: it does not by itself."""
+    """Expiry time of the user's token or session; None if it does not expire."""
 
     @property
     def is_admin(self) -> bool:
         return self.role is Role.ADMIN
 
     def user_of(self, asked: T) -> T | str:
-        """Return whose a job is that they send: theirs, but admins may name another (`asked`)."""
+        """Return the owner of a job that they submit: themselves, or, for admins, the user named by `asked`."""
         if not (self.is_admin and asked):
             return self.name
         if str(asked).startswith(GROUP):
@@ -56,5 +56,5 @@ class Actor:
         return asked
 
     def may_change(self, owner: str) -> bool:
-        """Whether they may act on what belongs to `owner`."""
+        """Return whether they may change objects of `owner`."""
         return self.is_admin or (self.role is Role.USER and self.name == owner)

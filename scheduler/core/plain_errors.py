@@ -1,5 +1,7 @@
-"""Messages of the validator in plain words: what a value must be, without the pattern that it missed. Each text of the
-validator that reaches a person comes from here."""
+"""Validation messages in plain words, without regular expressions.
+
+Every text of the validator that reaches a person comes from this module.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-_LARGEST = 1e12  # that is written with all its digits
+_LARGEST = 1e12  # limit below which a number is written with all its digits
 _SUBJECT = re.compile(r"^[A-Z]\w* should ")
 _OBJECT = "must be an object: names with values"
 _WHOLE = "must be a whole number"
@@ -50,10 +52,10 @@ _START = re.compile(r"\^(?P<start>[a-z]+\??://)")
 
 
 class Fault(NamedTuple):
-    """What is wrong with a value."""
+    """Validation error of one value."""
 
     place: tuple[int | str, ...]
-    """Keys and indexes that lead to it; empty: the whole value."""
+    """Keys and indexes that lead to the value; empty for the whole value."""
     message: str
 
     @property
@@ -62,12 +64,12 @@ class Fault(NamedTuple):
 
 
 def faults_of(error: ValidationError) -> Sequence[ErrorDetails]:
-    """Return the validator's errors without the input, which may be a secret, or no text at all."""
+    """Return the validator's errors without the input, which may be a secret or not be text."""
     return error.errors(include_url=False, include_input=False)
 
 
 def first_fault(error: ValidationError, kind: object = None) -> Fault:
-    """`kind`: what the value should have been, for the key that was meant where there is none of the name."""
+    """Return the first fault of an error. `kind` is the expected type; unknown keys get suggestions from it."""
     return fault_of(faults_of(error)[0], kind)
 
 
@@ -77,8 +79,7 @@ def fault_of(error: ErrorDetails, kind: object = None) -> Fault:
 
 
 def plain_message(error: ErrorDetails, known: Iterable[str] = ()) -> str:
-    """Return what an error of the validator says, as the end of a sentence about its field. `known`: the keys that it
-    may have."""
+    """Return an error's message as the end of a sentence about its field. `known` are the allowed keys."""
     kind = str(error["type"])
     if kind == "string_pattern_mismatch":
         return _form(str(error["ctx"]["pattern"]))
@@ -95,7 +96,7 @@ def plain_message(error: ErrorDetails, known: Iterable[str] = ()) -> str:
 
 
 def _number(bound: object) -> object:
-    """Without the `.0` of a whole number."""
+    """Return a bound without the `.0` of a whole number."""
     return int(bound) if isinstance(bound, float) and bound.is_integer() and bound < _LARGEST else bound
 
 
@@ -115,7 +116,7 @@ def _form(pattern: str) -> str:
 
 
 def _characters(allowed: str) -> str:
-    """Return what a class of characters holds, in words."""
+    """Return a character class in words."""
     left = allowed.replace(r"\w", "A-Za-z0-9_").replace("\\", "")
     names = [name for characters, name in _RANGES.items() if characters in left]
     for characters in _RANGES:

@@ -1,6 +1,6 @@
-"""What a policy is, and what a plan may not do. Pure.
+"""Interface of policies, and validation of their plans. Pure.
 
-A policy is a pure function of a snapshot. To write one, see docs/policies.md: one class with a `name` and
+A policy is a pure function of a snapshot. docs/policies.md describes how to write one: a class with a `name` and
 `allocate`, registered by an entry point in the group `schedulearn.policies` or named as a file in the settings.
 """
 
@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Metr
 
 
 class MinimalPolicy(Protocol):
-    """What a policy must have. A class that has no more than this gets the defaults of `Policy` when it is loaded."""
+    """Minimum interface of a policy. A class with only these members gets the defaults of `Policy` on loading."""
 
     name: ClassVar[str]
 
@@ -28,37 +28,36 @@ class Policy:
 
     name: ClassVar[str]
     metrics: ClassVar[tuple[str, ...]] = ("default",)
-    """What the policy can optimise for. With more than one, `metric` is a field of the policy."""
+    """Objectives that the policy supports. If there are several, `metric` is a field of the policy."""
     resizes: ClassVar[bool] = False
-    """Whether the policy changes the size of running elastic jobs. Only then is `JobView.max_gpus` capped to what their
-    profiles cover."""
+    """Whether the policy resizes running elastic jobs. Only then is `JobView.max_gpus` capped by their profiles."""
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether several jobs may be put on one GPU. Only then is predicted what they take of its memory."""
+        """Whether several jobs may be put on one GPU. Only then is their GPU memory predicted."""
         return False
 
     @property
     def use_efficiency(self) -> bool:
-        """Whether workers choose their batch by goodput; False: by throughput alone."""
+        """Whether workers choose their batch size by goodput; if False, by throughput alone."""
         return True
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
-        """The same for a job with this metric of its own."""
+        """Return `use_efficiency` for a job with its own objective."""
         return self.use_efficiency
 
     @property
     def scaling(self) -> HostScaling | None:
-        """Between which utilities the number of hosts may stay; None: the policy knows no utility."""
+        """Utility thresholds between which the number of hosts stays; None if the policy has no utility."""
         return None
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        """Who gets what now."""
+        """Return the plan for this snapshot."""
         raise NotImplementedError
 
 
 def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Everything that `plan` does and no plan may do; empty for a lawful plan.
+    """Return the rules that `plan` violates; empty for a valid plan.
 
     The loop refuses a plan with faults as a whole, so that a user's own policy can't break an invariant.
     """
@@ -89,7 +88,7 @@ def _is_count(gpus: object) -> bool:
 
 
 def _host_faults(job_id: str, allocation: Allocation, hosts: Mapping[str, HostView]) -> list[str]:
-    """Hosts that are not there, or that have fewer GPUs."""
+    """Return faults of an allocation: hosts that don't exist, or have fewer GPUs."""
     faults = []
     for host_id, gpus in allocation.items():
         if host_id not in hosts:
@@ -102,7 +101,7 @@ def _host_faults(job_id: str, allocation: Allocation, hosts: Mapping[str, HostVi
 
 
 def _size_fault(job: JobView, allocation: Allocation) -> str | None:
-    """A size that the job may not have; what it holds already it may keep."""
+    """Return a fault if the job may not have this size. It may always keep the GPUs that it holds."""
     if not allocation or dict(allocation) == dict(job.allocation):
         return None
     total = sum(gpus for gpus in allocation.values() if type(gpus) is int)
@@ -118,8 +117,10 @@ def _size_fault(job: JobView, allocation: Allocation) -> str | None:
 
 
 def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """What is wrong with the jobs that `plan` suspends; `plan` is lawful else. New jobs are taken to get the emptiest
-    GPUs of their hosts, those that run at once first, as placement does it."""
+    """Return faults of the jobs that `plan` suspends. The plan must be valid otherwise.
+
+    New jobs are assumed to get the emptiest GPUs of their hosts, as in placement. Jobs that run at once come first.
+    """
     without = [job_id for job_id in sorted(plan.suspended) if not plan.allocations.get(job_id)]
     faults = [f"job {job_id} is suspended without GPUs" for job_id in without]
     before = {job.id: dict(job.allocation) for job in snapshot.jobs}

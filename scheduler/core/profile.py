@@ -1,4 +1,4 @@
-"""What is known of one job's speed. Pure."""
+"""Performance profile of one job. Pure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 
 
 TRIES = 4
-"""A job may be tried on so many times the GPUs that it, or its family, was measured on."""
+"""Maximum ratio of the GPUs that a job may try to the GPUs that it, or its family, was measured on."""
 
 
 @dataclass(frozen=True)
 class JobProfile:
-    """One job's speed, as of its newest report."""
+    """Performance of one job as of its newest report."""
 
     goodput: Goodput
     max_profiled: int
-    """The largest number of GPUs that it was measured on."""
+    """Maximum number of GPUs that the job was measured on."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """GPU type -> root mean square of the fit's relative error."""
     resize_seconds: float | None = None
-    """How long it stood still when it was resized; None if it was not yet."""
+    """Seconds for which training stood still in a resize; None before the first one."""
     startup_seconds: float | None = None
-    """How long it took to its first step when it started; None if that is not known."""
+    """Seconds from the job's start to its first step; None if unknown."""
 
     def cap(self, max_gpus: int, min_gpus: int) -> int:
-        """What may be tried now, within the job's own bounds."""
+        """Return the maximum number of GPUs that may be tried now, within the job's own bounds."""
         return max(min_gpus, min(max_gpus, TRIES * self.max_profiled))
 
     def for_worker(self) -> dict[str, dict[str, float]]:
-        """GPU type -> parameters of its step-time model."""
+        """Return GPU type -> parameters of its step-time model."""
         return {gpu_type: asdict(model) for gpu_type, model in self.goodput.models.items()}

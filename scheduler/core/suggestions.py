@@ -1,15 +1,15 @@
-"""What somebody may have meant who wrote a name that is not known."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-_LONGEST = 100  # of a name: nobody means anything by a longer one, and to compare it takes long
+_LONGEST = 100  # maximum length of a name to compare: a longer one is no typing error, and comparing it is slow
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'cpus'?`, or nothing where no known name is like it."""
+    """Return `; did you mean 'cpus'?`, or an empty string if no known name is similar."""
     if len(name) > _LONGEST:
         return ""
     names = {each.lower(): each for each in known}

@@ -1,4 +1,4 @@
-"""How the GPUs of a host reach each other, and where they are among its processors and memory. Pure."""
+"""Topology of a host: links between GPUs, and their NUMA nodes. Pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import NamedTuple
 from schedulearn.metrics.probe.readings import Inventory, NumaNode
 
 KINDS = ("nvlink", "internal", "single", "multiple", "hostbridge", "node", "system")
-"""From the closest to the farthest, as `GpuLink.kind`."""
+"""Values of `GpuLink.kind`, from the closest to the farthest."""
 NVLINK, NODE, SYSTEM = KINDS.index("nvlink"), KINDS.index("node"), KINDS.index("system")
 
 
 @dataclass(frozen=True)
 class Topology:
-    """What a host's probe told of its machine last."""
+    """Topology of a machine as its probe last reported it."""
 
     links: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """GPU -> GPU -> place of their link in `KINDS`."""
+    """GPU -> GPU -> index of their link in `KINDS`."""
     nodes: Mapping[int, NumaNode] = field(default_factory=dict)
-    """NUMA nodes by number; none where there is only one."""
+    """NUMA nodes by number; empty if there is only one."""
     minors: Mapping[str, int] = field(default_factory=dict)
-    """GPU -> number of its device file; without MIG devices, which need others too."""
+    """GPU -> number of its device file. MIG devices are left out, since they need further files."""
 
     def device_files(self, gpus: Collection[str]) -> tuple[str, ...]:
-        """Return what a container with these GPUs opens; nothing unless that is known of each."""
+        """Return the device files of a container with these GPUs; empty unless each is known."""
         if not gpus or not self.minors.keys() >= set(gpus):
             return ()
         return (*(f"/dev/nvidia{self.minors[gpu]}" for gpu in gpus), "/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
 class Binding(NamedTuple):
-    """Where the processes of a task may run, and its memory may be, as Linux lists both; empty: anywhere."""
+    """Processors and memory nodes of a task, in Linux list format; empty means any."""
 
     cpus: str = ""
     memory_nodes: str = ""
@@ -46,7 +46,7 @@ UNBOUND = Binding()
 def binding(
     nodes: Mapping[int, NumaNode], numa: Collection[int | None], cpus: float | None, memory_bytes: int | None
 ) -> Binding:
-    """Return the node of a task whose GPUs are all at one. `numa`: the node of each GPU.
+    """Return the binding to the NUMA node that all GPUs of a task share. `numa` is the node of each GPU.
 
     A task that may use more processors than the node has is not bound. Its memory is bound only if its limit fits.
     """
@@ -59,13 +59,13 @@ def binding(
 
 
 def count_cpus(cpus: str) -> int:
-    """Return how many processors a list such as `0-31,64-95` names."""
+    """Return the number of processors in a list such as `0-31,64-95`."""
     bounds = [part.split("-") for part in cpus.split(",") if part]
     return sum(int(each[-1]) - int(each[0]) + 1 for each in bounds)
 
 
 def to_text(inventory: Inventory) -> str:
-    """Return what `from_text` reads, as a host's row keeps it."""
+    """Return the text for `from_text`, as stored in a host's row."""
     uuids = {gpu.index: gpu.uuid for gpu in inventory.gpus}
     links = [[link.a, link.b, KINDS.index(link.kind)] for link in inventory.links if link.kind in KINDS]
     minors = {gpu.uuid: gpu.minor for gpu in inventory.gpus if gpu.minor is not None}
@@ -77,7 +77,7 @@ def to_text(inventory: Inventory) -> str:
 
 @lru_cache(maxsize=2048)
 def from_text(text: str) -> Topology:
-    """Return the topology of a host by its row; empty: nothing is known."""
+    """Return the topology stored in a host's row; an empty text means that nothing is known."""
     if not text:
         return Topology()
     found = json.loads(text)

@@ -1,7 +1,7 @@
-"""Jobs that want GPUs of one type, laid over any policy: where it would start them elsewhere, they go to GPUs of their
-type, or wait. Pure.
+"""GPU type constraints of jobs, applied on top of any policy. Pure.
 
-Policies know nothing of it. They decide whose turn it is; this decides on which hosts.
+If a policy would start a job on GPUs of another type, the job goes to GPUs of its type, or waits. Policies ignore
+types: they decide which jobs start, and this module decides on which hosts.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ Ask = Callable[[Snapshot], Plan]
 
 _WORD = re.compile(r"[a-z0-9]+")
 ROUNDS = 8
-"""So often the policy is asked in one decision: each time without jobs that do not fit on their type."""
+"""Maximum policy calls per decision. Each call leaves out the jobs that do not fit on GPUs of their type."""
 
 
 class _Placed(NamedTuple):
     plan: Plan
     misfits: Mapping[str, Explanation]
-    """Jobs whose turn it is, and that must wait for GPUs of their type."""
+    """Jobs that the policy would start, but that must wait for GPUs of their type."""
 
 
 def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
-    """The plan of whoever is asked, in which a job that starts has GPUs of the type that it wants, and no job that may
-    have several GPUs has MIG devices among them: a process can use one of those only."""
+    """Return the plan of `ask`, changed so that jobs start only on GPUs of their type.
+
+    No job that may have several GPUs gets MIG devices among them, since a process can use only one MIG device.
+    """
     mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
     if mig:
         ask = partial(_one_mig_device_each, ask, mig)
@@ -48,7 +50,7 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
 
 
 def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
-    """Why a waiting job can't start, however many GPUs are free."""
+    """Return why a waiting job can't start, however many GPUs are free."""
     shunned = [host for host in hosts if not job.gpu_type and _shuns(job, host)]
     if job.allocation or not (_is_choosy(job) or shunned):
         return None
@@ -66,18 +68,21 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
 
 
 def _is_choosy(job: JobView) -> bool:
-    """Whether not all GPUs will do."""
+    """Return whether the job can't use every GPU."""
     return bool(job.gpu_type or job.unfit)
 
 
 def _why_unfit(job: JobView) -> str:
-    """Where its image can't run, as sentences."""
+    """Return where the job's image can't run, as sentences."""
     return "".join(f" {why[:1].upper()}{why[1:]}." for why in dict.fromkeys(job.unfit.values()))
 
 
 def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Placed:
-    """The plan with jobs that start on GPUs of their types. `before`: jobs that wait for a type. None that comes after
-    one of them starts on GPUs of it: else a job that needs several would never find them free at once."""
+    """Return the plan with starting jobs moved to GPUs of their types.
+
+    `before` are jobs that wait for a type. No job that comes after one of them starts on GPUs of that type. Otherwise a
+    job that needs several GPUs would never find them free at once.
+    """
     starts = [job for job in snapshot.jobs if not job.allocation and plan.allocations.get(job.id)]
     starts.sort(key=lambda job: (not _is_choosy(job), *_turn(job)))
     going = {job.id for job in starts}
@@ -114,12 +119,12 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
 
 
 def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
-    """Return how many GPUs of the type that the job wants can be had, those of parked hosts included."""
+    """Return the number of GPUs of the job's type, including those of hosts that are powered down."""
     return sum((host.gpus if host.open else 0) + host.parked_gpus for host in hosts if _suits(host, job))
 
 
 def _suits(host: HostView, job: JobView) -> bool:
-    """Tell whether the GPUs of a host are of the type that the job wants, may be given to it, and run its image."""
+    """Return whether a host's GPUs are of the job's type, may be given to it, and run its image."""
     if host.machine in job.unfit:
         return False
     return not _shuns(job, host) and (job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type))
@@ -129,7 +134,7 @@ _MIG_RULE = "MIG devices are given one to a job, since a process can use only on
 
 
 def is_mig(gpu_type: str) -> bool:
-    """Tell whether a type is one of MIG devices, as in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Return whether a type is one of MIG devices, such as `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     return " MIG" in gpu_type
 
 
@@ -142,7 +147,7 @@ def _least(job: JobView) -> int:
 
 
 def _one_mig_device_each(ask: Ask, mig: Set[str], snapshot: Snapshot) -> Plan:
-    """The plan of whoever is asked, in which an elastic job has one MIG device, or whole GPUs only."""
+    """Return the plan of `ask`, changed so that an elastic job has one MIG device, or whole GPUs only."""
     plan = ask(snapshot)
     changed: dict[str, Allocation] = {}
     for job in snapshot.jobs:
@@ -155,9 +160,9 @@ def _one_mig_device_each(ask: Ask, mig: Set[str], snapshot: Snapshot) -> Plan:
 
 
 def is_of_type(gpu_type: str, wanted: str) -> bool:
-    """Tell whether GPUs of a type are what a job wants: each word of `wanted`, in order, whatever the case.
+    """Return whether a GPU type contains each word of `wanted`, in order and in any case.
 
-    So `a100` and `A100-80GB` are both the NVIDIA A100-SXM4-80GB, and `a10` is not.
+    `a100` and `A100-80GB` both match NVIDIA A100-SXM4-80GB, and `a10` does not.
     """
     words = iter(_WORD.findall(gpu_type.lower()))
     return gpu_type == wanted or all(word in words for word in _WORD.findall(wanted.lower()) or [wanted])
@@ -170,8 +175,10 @@ def _turn(job: JobView) -> tuple[int, tuple[float, int, str]]:
 def _room(
     job: JobView, planned: Allocation, able: Set[str], free: Mapping[str, int], shared: Mapping[str, int]
 ) -> Allocation | None:
-    """Where it starts: as planned, else on the one host that it leaves the least of, else on as few as can be.
-    `shared`: what hosts hold beyond their GPUs, where jobs share these."""
+    """Return where a job starts: as planned, else on the best-fitting single host, else on as few hosts as possible.
+
+    `shared` is how many GPUs each host can give in addition to its own number, if jobs share GPUs.
+    """
     if all(host in able and gpus <= free[host] + shared[host] for host, gpus in planned.items()):
         return planned
     if job.elastic:

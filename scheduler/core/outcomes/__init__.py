@@ -1,1 +1,1 @@
-"""From what hosts show to what becomes of tasks, jobs, hosts and GPUs. Pure."""
+"""Derivation of state changes of tasks, jobs, hosts and GPUs from observations. Pure."""

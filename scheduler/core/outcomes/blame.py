@@ -1,4 +1,4 @@
-"""Table of start errors and lines of output: whose fault, and what to do. Pure."""
+"""Table of start errors and output lines: responsible party and advice. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from enum import StrEnum
 
 
 class Blame(StrEnum):
-    """Whose fault a failure is."""
+    """Party responsible for a failure."""
 
     HOST = "host"
     GPU = "gpu"
     IMAGE = "image"
-    """It can't run on this host, and may run on others."""
+    """The image can't run on this host, but may run on others."""
     USER = "user"
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One row: what is known of failures with these words."""
+    """One row of the table: the cause of failures with these words."""
 
     code: str
     words: re.Pattern[str]
     blame: Blame
     what: str
-    """Follows "On HOST"; `{0}` is what the pattern captured."""
+    """Text after "On HOST"; `{0}` is the text that the pattern captured."""
     advice: str
 
     def sentence(self, host_id: str, found: re.Match[str]) -> str:
-        """One sentence without its end: what is wrong, where, what to do."""
+        """Return a sentence without its final period: what is wrong, where, and what to do."""
         captured = [(group or "").strip() for group in found.groups()]
         what = self.what.format(*captured).replace(" ()", "")
         return f"on {host_id} {what}: {self.advice}"
@@ -114,7 +114,7 @@ START_ERRORS: Sequence[Cause] = (
         "a data set would be where its image has a file", "choose another path in mounts",
     ),
 )  # fmt: skip
-"""What engines say of a start that failed. The first row with such words counts."""
+"""Messages of engines about failed starts. The first matching row counts."""
 
 
 OUTPUT: Sequence[Cause] = (
@@ -172,15 +172,16 @@ OUTPUT: Sequence[Cause] = (
         "the GPU has uncorrectable memory errors (ECC)", "reset it by `nvidia-smi --gpu-reset`, or replace it",
     ),
 )  # fmt: skip
-"""What jobs write that fail on GPUs. The last such line counts: the first rows are consequences of nothing else."""
+"""Output lines of jobs that fail on GPUs. The last matching line counts, and its first matching row: the first rows are
+consequences of nothing else."""
 
 
 OUT_OF_MEMORY = re.compile(rb"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation")
-"""What a job writes whose GPU has no more memory: its own fault, unless others hold some of it."""
+"""Output of a job whose GPU ran out of memory. It is the job's own fault, unless others hold some of the memory."""
 
 
 def of_output(tail: bytes, host_id: str) -> Explained | None:
-    """The cause of a failed job, by the end of its output; None: no row has it."""
+    """Return the cause of a failed job by the end of its output; None if no row matches."""
     for line in reversed(tail.decode("utf-8", "replace").splitlines()):
         if (found := _first(OUTPUT, line[:2000], host_id)) is not None:
             return found
@@ -188,7 +189,7 @@ def of_output(tail: bytes, host_id: str) -> Explained | None:
 
 
 def of_start(words: str, host_id: str) -> Explained | None:
-    """The cause of a start that failed, by the engine's words; None: they are in no row."""
+    """Return the cause of a failed start by the engine's message; None if no row matches."""
     return _first(START_ERRORS, words, host_id)
 
 

@@ -1,6 +1,6 @@
-"""What observations mean: which tasks run or have ended, and what that makes of their jobs. Pure.
+"""State changes of tasks and jobs that follow from observations. Pure.
 
-The loop writes down what comes out, guarded by the versions of the jobs.
+The loop stores the findings, guarded by the versions of the jobs.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ _NEVER_MET = (
 @dataclass(frozen=True)
 class Outcomes:
     findings: Sequence[Finding]
-    """In the order in which they must be written."""
+    """Findings in the order in which they must be stored."""
     awaits_gpus: bool
-    """A task has failed, and its GPUs are yet to be looked at."""
+    """Whether a task has failed and its GPUs have not been checked yet."""
 
 
 def outcomes_of(
     jobs: Mapping[str, Job], tasks: Sequence[Task], ended: Mapping[str, Sequence[Task]], evidence: Evidence
 ) -> Outcomes:
-    """`tasks`: the live ones; `ended`: by job, those of its present attempt that had ended before."""
+    """Return the findings of all jobs.
+
+    `tasks` are the live ones. `ended` maps jobs to the tasks of their current attempt that had ended before.
+    """
     live: dict[str, list[Task]] = {}
     for task in tasks:
         live.setdefault(task.job_id, []).append(task)
@@ -54,7 +57,7 @@ def outcomes_of(
 
 
 class _Attempt:
-    """The present attempt of a job in one turn: what becomes of each of its tasks, then what follows for the job."""
+    """Current attempt of a job in one scheduling cycle. Takes each task first, then decides on the job."""
 
     def __init__(self, job: Job, live: Sequence[Task], ended: Sequence[Task]) -> None:
         self.job = job
@@ -66,9 +69,9 @@ class _Attempt:
         self._new = in_place.newcomers(job, live, self._ended) if self._in_place else []
         self._results = [self._result(task, Reason(task.outcome), task.exit_code, task.error) for task in self._ended]
         self._due = len(live) + len(self._ended)
-        """Results, once all tasks have ended."""
+        """Number of results once all tasks have ended."""
         self._new_ended: list[str] = []
-        """How new workers ended before they trained."""
+        """Descriptions of how new workers ended before they trained."""
         self._completed = False
         self._running = self._unstarted = 0
 
@@ -110,7 +113,7 @@ class _Attempt:
         return [*steps, self._moved_by(late)] if late is not None else steps
 
     def _of_worker(self, ended: TaskEnded) -> TaskEnded:
-        """The end of a task as one of several: it may leave alone, or only follow the others."""
+        """Return the end of a task, adjusted if it is one of several: it may leave alone, or only follow the others."""
         if self._in_place and (in_place.leaves_alone(self.job, ended.task) or ended.task in self._new):
             if not ended.task.stop:
                 self._new_ended.append(_how_it_ended(ended))
@@ -136,7 +139,7 @@ class _Attempt:
         return replace(moved, changes={**moved.changes, **self._times(moved.reason.to_status(), evidence.now)})
 
     def _times(self, status: JobStatus, now: float) -> JobChanges:
-        """When the job started and ended: as its tasks did, but never before it was submitted or after now."""
+        """Return when the job started and ended: as its tasks did, but never before its submission or after now."""
         found = [finding for finding in self.findings if isinstance(finding, TaskStarted | TaskEnded)]
         starts = [each.started_at for each in (*found, *self.live, *self._ended) if each.started_at is not None]
         changes, earliest = JobChanges(), self.job.submitted_at
@@ -150,7 +153,7 @@ class _Attempt:
         return changes
 
     def _on_workers(self) -> in_place.JobVerdict | None:
-        """What follows where new workers ended too soon, or the first one has done the work."""
+        """Return the verdict if new workers ended too soon, or the first worker has finished."""
         if self._new_ended and self.job.status == JobStatus.RUNNING:
             return in_place.withdrawn(self.job, self._new, " ".join(self._new_ended))
         if self._in_place and self._completed and not self._failures():
@@ -161,7 +164,8 @@ class _Attempt:
         return any(result.outcome is not Reason.COMPLETED for result in self._results)
 
     def _starts_over(self, now: float) -> bool:
-        """Whether one of a gang is gone, without which the others can't train, or some waited for others in vain."""
+        """Return whether a gang must restart: a worker is gone, without which the others can't train, or some waited in
+        vain for others."""
         if self._failures() and not all(task.stop for task in self.live):
             return True
         return bool(not self._new and self._unstarted and _half_started(self.live, now))
@@ -188,7 +192,7 @@ class _Attempt:
 
 
 _APART = (NO_MEETING, in_place.ABORTED)
-"""Exit codes of workers that lost the others."""
+"""Exit codes of workers that lost contact with the others."""
 
 
 def _how_it_ended(worker: TaskEnded) -> str:
@@ -197,7 +201,7 @@ def _how_it_ended(worker: TaskEnded) -> str:
 
 
 def _half_started(live: Sequence[Task], now: float) -> bool:
-    """Some of a gang have waited in vain for the others: it is undone, and tried anew."""
+    """Return whether some of a gang waited in vain for the others. The attempt is then undone and repeated."""
     if any(task.stop for task in live):
         return False
     since = [task.started_at for task in live if task.running and task.started_at is not None]

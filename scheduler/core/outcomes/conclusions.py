@@ -1,4 +1,4 @@
-"""What becomes of a job once all tasks of its attempt have ended. Pure."""
+"""Next state of a job whose attempt has ended. Pure."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from schedulearn.scheduler.core.outcomes.retries import SOON_S, delay, equal_exi
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
 MAX_LOSSES = 5
-"""How often a job whose containers vanish is started again: what kills them may be the job itself."""
+"""Maximum restarts of a job whose containers vanish. The job itself may be the cause."""
 PREEMPTED = 75
-"""Exit code of a command that saved a checkpoint because it was told to stop: it wants to go on from there. The same as
-`schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a command that was told to stop, saved a checkpoint, and can continue from there.
+
+Same as `schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h).
+"""
 KILLED = 137
-"""Exit code of a command, or of an elastic job's launcher for one of its workers, that was ended by SIGKILL."""
+"""Exit code of a command that was ended by SIGKILL, or of an elastic job's launcher if one of its workers was."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one task ended."""
+    """Result of one task."""
 
     outcome: Reason
     exit_code: int | None = None
     error: str = ""
     follows: bool = False
-    """It ended only because another worker had."""
+    """Whether the task ended only because another worker had ended."""
 
 
 @dataclass(frozen=True)
 class _Ending:
-    """How all tasks of an attempt have ended, together."""
+    """Combined results of all tasks of an attempt."""
 
     results: Sequence[Result]
     code: int | None
-    """0: all completed; else the first code that is not 0, where there is one."""
+    """0 if all tasks completed; else the first code that is not 0, if any."""
     now: float
     ran_s: float
     crash_limit: int
@@ -58,8 +60,10 @@ class _Ending:
 
 
 def conclude(job: Job, results: Sequence[Result], now: float, ran_s: float, crash_limit: int = 0) -> JobMoved:
-    """`results` of all tasks of the attempt, which ran for `ran_s`. `crash_limit`: after so many equal exits soon after
-    the start the job is not tried again; 0: it is."""
+    """Return the move of a job from the `results` of all tasks of its attempt, which ran for `ran_s`.
+
+    After `crash_limit` equal exits soon after the start, the job is not tried again. 0 means no limit.
+    """
     causes = [result for result in results if not result.follows and result.outcome is not Reason.COMPLETED] or results
     code = next((result.exit_code for result in causes if result.exit_code), None)
     if code is None and all(result.outcome is Reason.COMPLETED for result in causes):
@@ -111,7 +115,7 @@ def _resized(job: Job, ending: _Ending) -> JobMoved | None:
 
 
 def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:
-    """It is no fault of the job, and does not count against it."""
+    """Return the move of a job that lost its host or GPU. The job is not at fault, and it does not count against it."""
     for part, what in _LOST_PARTS.items():
         if part in ending.outcomes:
             why = ending.error_of(part) or what
@@ -122,7 +126,7 @@ def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:
 
 
 def _withdrawn(job: Job, ending: _Ending) -> JobMoved | None:
-    """It had to leave before it ran, as where its host is drained: nothing was lost."""
+    """Return the move of a job that had to leave before it ran, e.g. because its host is drained. Nothing was lost."""
     if job.status != JobStatus.STARTING or ending.outcomes != {Reason.CANCELLED}:
         return None
     return JobMoved(job, Reason.WAITING_FOR_GPUS, job.message, _again(job))
@@ -137,7 +141,7 @@ def _image_gone(job: Job, ending: _Ending) -> JobMoved | None:
 
 def _failed(job: Job, ending: _Ending) -> JobMoved | None:
     code = ending.code
-    # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
+    # A killed job that can continue from a checkpoint restarts, whoever killed it, unless it ran out of memory.
     lost = ending.outcomes & {Reason.LOST, Reason.CANCELLED} or (code == KILLED and job.elastic and not ending.error)
     if Reason.COMMAND_FAILED not in ending.outcomes or lost:
         return None
@@ -158,7 +162,7 @@ def _failed(job: Job, ending: _Ending) -> JobMoved | None:
 
 
 def _crash_loop(job: Job, crashes: int, code: int | None) -> JobMoved:
-    """It is no bad luck: it would end like this for ever."""
+    """Return the move of a job that always fails in the same way and would do so forever."""
     message = (
         f"The command ended with exit code {code} {crashes} times in a row, each within {SOON_S:.0f} s of its start: "
         f"it can't work as it is. {job.max_restarts - job.retries} more restarts are left unused. See its log."
@@ -178,7 +182,7 @@ def _lost(job: Job, ending: _Ending) -> JobMoved:
 _RULES: Sequence[Callable[[Job, _Ending], JobMoved | None]] = (
     _stopped, _completed, _refused, _resized, _lost_part, _withdrawn, _image_gone, _failed, _lost,
 )  # fmt: skip
-"""The first one that applies decides; the last one always does."""
+"""Rules in order. The first one that applies decides; the last one always applies."""
 
 
 def _again(job: Job) -> JobChanges:
@@ -190,7 +194,7 @@ def _lost_again(job: Job) -> JobChanges:
 
 
 def _stopped_as(job: Job, reason: Reason) -> Reason:
-    """What became of tasks that were told to stop, if their job moves on for this reason."""
+    """Return the outcome of tasks that were told to stop, if their job moves for this reason."""
     match reason:
         case Reason.RESIZED:
             return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED

@@ -1,7 +1,7 @@
-"""Early failures of GPU jobs, counted by host and GPU, and what follows from them. Pure.
+"""Early failures of GPU jobs, counted by host and GPU, and their consequences. Pure.
 
-A host, or GPU, rests after each failure, so that the job goes elsewhere. After `MAX_FAILURES` in a row it takes no more
-jobs with GPUs until it is opened again.
+A host or GPU pauses after each failure, so that the job goes elsewhere. After `MAX_FAILURES` in a row it takes no more
+GPU jobs until it is opened again.
 """
 
 from __future__ import annotations
@@ -16,28 +16,31 @@ from schedulearn.scheduler.core.states import Reason
 
 MAX_FAILURES = 3
 REST_S = (10.0, 30.0)
-"""After the first failure, and after the second."""
+"""Pause in seconds after the first failure, and after the second."""
 MAX_MOVES = 2
-"""How often a job moves on for what it writes: anybody can write it."""
+"""Maximum number of moves of a job because of its output, since anybody can write such output."""
 EARLY_S = 300.0
-"""A job that ran for longer has used its GPUs: they are well."""
+"""Maximum run time of an early failure, seconds. A job that ran longer has used its GPUs, so they are healthy."""
 _WRITTEN = "output of "
 
 
 @dataclass(frozen=True)
 class FailuresChange:
-    """New failures of a host, or of one of its GPUs."""
+    """New list of failures of a host, or of one of its GPUs."""
 
     host_id: str
     gpu_uuid: str
-    """Empty: of the host."""
+    """Empty for the host itself."""
     failures: Sequence[EarlyFailure]
     fault: str = ""
-    """Why it takes no more GPU jobs from now on; empty: that stays as it was."""
+    """Why the host or GPU takes no more GPU jobs from now on; empty for no change."""
 
 
 def rests_until(failures: Sequence[EarlyFailure], now: float) -> float | None:
-    """When jobs may start there again; None: now. A failure of the future was noted before the clock was set back."""
+    """Return when jobs may start there again; None for now.
+
+    A failure in the future was recorded before the clock was set back, and is ignored.
+    """
     if not failures:
         return None
     last = failures[-1]["at"]
@@ -46,18 +49,18 @@ def rests_until(failures: Sequence[EarlyFailure], now: float) -> float | None:
 
 
 def takes_gpu_jobs(host: Host, now: float) -> bool:
-    """Whether jobs with GPUs may start on a host, as far as their early failures go."""
+    """Return whether early failures allow GPU jobs to start on a host."""
     return not host.gpu_fault and rests_until(host.gpu_failures, now) is None
 
 
 def is_open(gpu: Gpu, hosts: Mapping[str, Host], now: float) -> bool:
-    """Whether a job may start on a GPU."""
+    """Return whether a job may start on a GPU."""
     host = hosts.get(gpu.host_id)
     return host is not None and takes_gpu_jobs(host, now) and gpu.is_usable and rests_until(gpu.failures, now) is None
 
 
 def next_openings(hosts: Iterable[Host], gpus: Iterable[Gpu], now: float) -> list[float]:
-    """Seconds until each rest ends."""
+    """Return the seconds until each pause ends."""
     ends = [rests_until(host.gpu_failures, now) for host in hosts] + [rests_until(gpu.failures, now) for gpu in gpus]
     return [end - now for end in ends if end is not None]
 
@@ -69,9 +72,12 @@ def explained(
     real: Set[str],
     stranger: Callable[[str], str] = lambda uuid: "",
 ) -> TaskEnded:
-    """The end of a task with what its output tells of the cause. Where that is its host or GPU, the job is not blamed,
-    unless it says so elsewhere too. `said`: task -> the end of its output; `real`: GPUs that are not simulated;
-    `stranger`: who else holds memory of a GPU."""
+    """Return the end of a task with the cause that its output reveals.
+
+    If the cause is its host or GPU, the job is not blamed, unless its output said so elsewhere too. `said` returns the
+    end of a task's output. `real` are GPUs that are not simulated. `stranger` returns the foreign holder of a GPU's
+    memory.
+    """
     if ended.outcome is not Reason.COMMAND_FAILED or ended.task.stop or not ended.task.gpu_uuids:
         return ended
     host, output = ended.task.host_id, said(ended.task.id) or b""
@@ -86,14 +92,14 @@ def explained(
     ran = run_seconds(ended.task, ended.finished_at or 0.0, ended.started_at)
     if found.cause.blame not in (Blame.HOST, Blame.GPU) or ran > EARLY_S or job.losses >= MAX_MOVES:
         return ended
-    # Whoever writes such lines in jobs of many families must not take hosts from others.
+    # A user who writes such lines in jobs of many families must not take hosts from others.
     return replace(ended, outcome=Reason.HOST_FAULT, blame=found.cause.blame, counts_as=f"{_WRITTEN}{job.user}")
 
 
 def changes_after(
     findings: Sequence[Finding], hosts: Sequence[Host], gpus: Sequence[Gpu], now: float
 ) -> list[FailuresChange]:
-    """What the ends of tasks mean for their hosts and GPUs."""
+    """Return the changes of hosts and GPUs that follow from ended tasks."""
     of_host = {host.id: list(host.gpu_failures) for host in hosts}
     of_gpu = {gpu.uuid: list(gpu.failures) for gpu in gpus}
     faults: dict[str, str] = {}
@@ -123,13 +129,15 @@ def changes_after(
 
 
 def _blamed_gpus(ended: TaskEnded) -> Sequence[str]:
-    """Those that the error names, else all of the task."""
+    """Return the GPUs that the error names, or else all GPUs of the task."""
     return [uuid for uuid in ended.task.gpu_uuids if uuid in ended.error] or ended.task.gpu_uuids
 
 
 def _with(failures: list[EarlyFailure], ended: TaskEnded, now: float) -> list[EarlyFailure] | None:
-    """With one more; None: it counts already, and anybody could write it. What an engine says again counts once too,
-    but its host rests anew, or the job would come back at once."""
+    """Return the failures with one more, or None if it counts already and comes from output, which anybody can write.
+
+    A repeated error of an engine counts once too, but its host pauses again. Otherwise the job would return at once.
+    """
     others = [failure for failure in failures if failure["who"] != ended.counts_as]
     if len(others) < len(failures) and ended.counts_as.startswith(_WRITTEN):
         return None

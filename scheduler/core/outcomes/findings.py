@@ -1,4 +1,4 @@
-"""What is to be written down of tasks and jobs. Pure."""
+"""State changes of tasks and jobs to be stored. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobChanges(TypedDict, total=False):
     exit_code: int | None
     started_at: float
     finished_at: float
-    """Of one that ends; without it, now."""
+    """End of a job that ends; if missing, the present time."""
     not_before: float
     pull_percent: float | None
     fetch_hosts: list[str]
@@ -50,7 +50,7 @@ class TaskPaused:
     task: Task
     at: float
     by_others: bool = False
-    """Nobody here asked for it."""
+    """Whether the pause was not requested by this service."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class TaskEnded:
     finished_at: float | None = None
     image: str = ""
     blame: Blame | None = None
-    """Whose fault it is, if that is not the job's."""
+    """Responsible party, if it is not the job."""
     counts_as: str = ""
-    """Early failures that count as the same count once for a host or GPU."""
+    """Source of an early failure. Failures with the same source count once for a host or GPU."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class JobMoved:
     message: str
     changes: JobChanges = field(default_factory=JobChanges)
     stop_tasks: bool = False
-    """All live ones."""
+    """Whether all live tasks are stopped."""
     stop_only: Sequence[str] = ()
-    """Or these."""
+    """Tasks to stop, if not all."""
     stopped_as: Reason | None = None
-    """What became of the tasks of its attempt that failed only because they were told to stop; None: nothing yet."""
+    """Outcome of the attempt's tasks that failed only because they were told to stop; None if there is none yet."""
 
 
 Finding = TaskStarted | TaskPaused | TaskResumed | TaskEnded | JobMoved

@@ -1,4 +1,4 @@
-"""What the driver says of a GPU besides its errors: whether it can be used as it is now, and what is odd. Pure."""
+"""GPU conditions that the driver reports besides errors: hindrances and warnings. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from schedulearn.metrics.probe.readings import GpuHealth, GpuReading
 
 WELL = "none"
-"""The recovery action of a GPU that needs none."""
+"""Recovery action of a GPU that needs none."""
 _BUSY = 50.0
-"""Per cent of utilization from which on a GPU's link runs at its full generation."""
+"""Minimum utilization in per cent at which a GPU's link runs at its full generation."""
 _SLOWED = {
     "hw_slowdown": "its hardware has lowered its clocks",
     "sw_thermal": "it is too hot, its driver has lowered its clocks",
@@ -20,7 +20,7 @@ _SELDOM_FULL = 0.99
 
 
 def hindrances(health: GpuHealth) -> list[str]:
-    """Why no job may start on a GPU as it is now."""
+    """Return why no job may start on a GPU in its present state."""
     found = []
     if health.recovery not in ("", WELL):
         found.append(f"its driver asks for: {health.recovery}")
@@ -40,7 +40,7 @@ def hindrances(health: GpuHealth) -> list[str]:
 
 
 def warnings(reading: GpuReading, health: GpuHealth, most_nvlinks: int | None) -> Mapping[str, str]:
-    """What is odd of a GPU that can be used: a name for each, and a sentence. `most_nvlinks`: active before."""
+    """Return name -> sentence of each warning about a usable GPU. `most_nvlinks` is the maximum active before."""
     found = {word: _SLOWED[word] for word in reading.throttle if word in _SLOWED}
     if health.compute_mode == "exclusive":
         found["compute_mode"] = "its compute mode lets one process in: nvidia-smi -c 0 allows several"
@@ -60,17 +60,17 @@ def warnings(reading: GpuReading, health: GpuHealth, most_nvlinks: int | None) -
 
 
 class Lasting:
-    """Things that count once they were there for `after_s`, and no longer once they were away for `gone_s`."""
+    """Debounced set: a thing counts after it was present for `after_s`, until it was absent for `gone_s`."""
 
     def __init__(self, after_s: float, gone_s: float) -> None:
         self._after_s, self._gone_s = after_s, gone_s
         self._turned: dict[str, float] = {}
-        """Thing -> since when it is otherwise than it counts."""
+        """Thing -> time since which its presence differs from whether it counts."""
         self.lasting: set[str] = set()
-        """What counts now."""
+        """Things that count now."""
 
     def update(self, present: Collection[str], now: float) -> set[str]:
-        """`lasting`, once what is present now was taken into account."""
+        """Apply the things present now, and return the new `lasting`."""
         for thing in [*self.lasting | self._turned.keys() | set(present)]:
             counts, there = thing in self.lasting, thing in present
             if counts is there:

@@ -1,8 +1,8 @@
-"""What readings say of whether a GPU may be used. Pure.
+"""Health of GPUs, judged by readings. Pure.
 
-`occupied`: somebody computes on it who has it not from us; it is left alone, and comes back by itself.
-`fault`: it can't be trusted any more, or not be used as it is. What follows is said by the kind of the fault. One that
-is only not listed any more comes back by itself once it is listed again.
+`occupied`: a foreign program computes on the GPU. It is left alone, and returns to service by itself.
+`fault`: the GPU can't be trusted any more, or not be used as it is. The kind of the fault determines the consequences.
+A GPU that is merely not listed any more returns by itself once it is listed again.
 """
 
 from __future__ import annotations
@@ -18,68 +18,70 @@ from schedulearn.scheduler.core.outcomes.xids import XidVerdict, fault_by, worst
 
 OCCUPIED_AFTER_S = 5.0
 FREE_AFTER_S = 10.0
-"""For so long a change must last: a process of a job that has just ended, or one short look, is none."""
+"""Minimum seconds that a change must last. A process of a job that has just ended, or a single short sight, is no
+change."""
 HINDERED_AFTER_S = 8.0
-"""For so long what hinders a GPU must last, or be away: two looks at its health."""
+"""Minimum seconds that a hindrance must last, or be absent: two health checks."""
 STUCK_AFTER_S = 20.0
-"""For so long NVML must not come back from a question about a GPU: it is taken for stuck 10 s after the question."""
+"""Minimum seconds that a GPU must be stuck. It counts as stuck 10 s after an NVML call that has not returned."""
 WARNED_AFTER_S = 28.0
 RETURN_AFTER_S = 60.0
-"""For so long a GPU must be well until it is back in service by itself; each time twice as long as the last time."""
+"""Minimum seconds that a GPU must be healthy before it returns to service by itself. They double each time."""
 _HEALTH_S = 30.0
-"""So old a look at a GPU's health may be."""
+"""Maximum age of a health check, seconds."""
 
 VANISHED = "it is not there any more"
-"""The fault of a GPU that its driver does not list."""
+"""Fault of a GPU that its driver does not list."""
 STUCK = "NVML does not answer questions about it"
 
 
 class FaultKind(StrEnum):
     LEAVE = "leave"
-    """Its jobs leave at once. Ends by an operator, or once the driver asks for nothing."""
+    """Its jobs leave at once. An operator ends it, or the driver, once it requests no recovery action."""
     RESET = "reset"
-    """As `leave`, but its jobs go on."""
+    """Like `leave`, but its jobs continue."""
     WATCH = "watch"
-    """Repeated Xids. Its jobs go on. Ends by an operator, or once the same Xids show up elsewhere."""
+    """Repeated Xids. Its jobs continue. It ends by an operator, or once the same Xids occur elsewhere."""
     STATE = "state"
-    """It can't be used as it is now. Its jobs go on. Ends with that state."""
+    """The GPU can't be used in its present state. Its jobs continue. It ends with that state."""
 
 
 _WEIGHTS: Mapping[str, int] = {FaultKind.STATE: 1, FaultKind.WATCH: 3, FaultKind.RESET: 4}
 
 
 def weight(fault: str, kind: str) -> int:
-    """Which of two faults stays: the one that weighs more, or came first."""
+    """Return the weight of a fault. Of two faults, the heavier one stays, or else the first one."""
     return 0 if not fault else 2 if fault == VANISHED else _WEIGHTS.get(kind, 5)
 
 
 def jobs_leave(kind: str) -> bool:
-    """Whether a GPU's jobs leave it at once for a fault of this kind. Empty: a fault from before there were kinds."""
+    """Return whether a GPU's jobs leave it at once for this kind of fault. Faults from before there were kinds have an
+    empty one."""
     return kind in ("", FaultKind.LEAVE)
 
 
 @dataclass
 class Known:
-    """What is held of one GPU: columns of its row, and since when its readings say otherwise."""
+    """State of one GPU: columns of its row, and since when its readings differ from them."""
 
     fault: str = ""
     occupied: str = ""
     cleared_at: float = 0.0
-    """Xid errors up to then are forgiven, by the clock of its host."""
+    """Time on the host's clock up to which Xid errors are forgiven."""
     ecc_accepted: int = 0
     fresh: bool = False
-    """It has never been looked at: the first look decides at once."""
+    """Whether the GPU has never been checked. The first check decides at once."""
     since: float | None = None
     fault_kind: str = ""
     xids: dict[int, Xid] = field(default_factory=dict)
-    """By code, as they were last taken into account."""
+    """Code -> Xid event as last taken into account."""
     warnings: tuple[str, ...] = ()
-    """What is odd of it, as sentences without an end."""
+    """Warnings, as sentences without a final period."""
     health: GpuHealth | None = None
     health_at: float = 0.0
     well_since: float | None = None
     returned: int = 0
-    """How often it came back by itself."""
+    """Number of times that the GPU returned to service by itself."""
     most_nvlinks: int | None = None
     ecc_seen: int = 0
     hindered: Lasting = field(default_factory=lambda: Lasting(HINDERED_AFTER_S, HINDERED_AFTER_S))
@@ -87,10 +89,10 @@ class Known:
     warned: Lasting = field(default_factory=lambda: Lasting(WARNED_AFTER_S, WARNED_AFTER_S))
     texts: dict[str, str] = field(default_factory=dict)
     total: int = 0
-    """Bytes of its memory."""
+    """Size of its memory in bytes."""
 
     def afresh(self) -> Known:
-        """After an operator has returned it: its errors are known, and nothing has lasted yet."""
+        """Return the state after an operator returned the GPU to service: errors are known, all durations restart."""
         return Known(
             xids=self.xids, ecc_seen=self.ecc_seen, most_nvlinks=self.most_nvlinks, warned=self.warned,
             texts=self.texts, warnings=self.warnings,
@@ -105,22 +107,25 @@ class Fault:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be written down; None: as it was."""
+    """Changes to be stored; None means no change."""
 
     fault: Fault | None = None
     occupied: str | None = None
     xids: tuple[Xid, ...] = ()
-    """New ones."""
+    """New Xid events."""
     returned: str | None = None
-    """It is well again, out of a fault of this kind."""
+    """Kind of the fault from which the GPU recovered."""
 
 
 _AS_IT_WAS = Verdict()
 
 
 def judge(known: Known, reading: GpuReading, is_ours: IsOurs | None, now: float, *, held: bool = False) -> Verdict:
-    """Takes one reading into account, and changes `known` to what follows from it. `is_ours`: None while it can't be
-    told who is; `now` by one clock for all readings of a GPU; `held`: a job of ours has it."""
+    """Apply one reading to `known`, and return the changes.
+
+    `is_ours` is None while foreign processes can't be told apart. `now` is from the same clock for all readings of a
+    GPU. `held` says that a job of this service has the GPU.
+    """
     xids = _new_xids(known, reading)
     if reading.health is not None:
         _take_health(known, reading, reading.health, now)
@@ -158,7 +163,7 @@ def _occupied(known: Known, reading: GpuReading, is_ours: IsOurs | None, now: fl
 
 
 def _new_xids(known: Known, reading: GpuReading) -> tuple[Xid, ...]:
-    """A clock that was set back must hide none: a higher count is new too."""
+    """Return the new Xid events. A higher count is new too, so that a clock that was set back hides none."""
     found = []
     for event in reading.xids:
         before = known.xids.get(event.code)
@@ -177,7 +182,7 @@ def _event_fault(known: Known, reading: GpuReading, xids: Sequence[Xid]) -> Faul
     if reading.lost:
         return Fault("it has fallen off the bus", FaultKind.LEAVE)
     if reading.ecc_errors is not None:
-        known.ecc_accepted = min(known.ecc_accepted, reading.ecc_errors)  # counted from 0 again by a new driver
+        known.ecc_accepted = min(known.ecc_accepted, reading.ecc_errors)  # a new driver counts from 0 again
         if reading.ecc_errors != known.ecc_seen:
             known.ecc_seen, known.well_since = reading.ecc_errors, None
         if reading.ecc_errors > known.ecc_accepted:
@@ -201,7 +206,7 @@ def _take_health(known: Known, reading: GpuReading, health: GpuHealth, now: floa
 
 
 def _hindering(known: Known, reading: GpuReading, now: float) -> tuple[str, ...]:
-    """Why no job may start there, as it has lasted for a while."""
+    """Return the lasting reasons why no job may start on the GPU."""
     stuck = known.stuck.update([STUCK] if reading.stuck else [], now)
     known.texts[STUCK] = STUCK
     if reading.health is not None:
@@ -217,7 +222,7 @@ def _texts(known: Known, now: Mapping[str, str], lasting: set[str]) -> tuple[str
 
 
 def _returned(known: Known, reading: GpuReading, hindering: Sequence[str], now: float) -> str | None:
-    """The kind of fault out of which a GPU comes back by itself now."""
+    """Return the kind of fault from which the GPU returns to service by itself now, or None."""
     if not known.fault or known.fault == VANISHED or known.fault_kind in ("", FaultKind.WATCH):
         return None
     recent = known.health is not None and now - known.health_at < _HEALTH_S

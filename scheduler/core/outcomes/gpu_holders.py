@@ -1,7 +1,7 @@
-"""Who holds a GPU beside us, by its processes and by memory that none of them shows. Pure.
+"""Detection of foreign holders of a GPU, by processes and unexplained memory. Pure.
 
-Processes of other PID namespaces have no name to us, those of a dead container may have left their memory, and with
-hidepid none can be seen: such memory is somebody's all the same.
+Processes of other PID namespaces have no visible name. Processes of a dead container may have left memory behind, and
+with hidepid no process can be seen. Such memory still counts as held.
 """
 
 from __future__ import annotations
@@ -15,32 +15,35 @@ IsOurs = Callable[[GpuProcess], bool]
 
 SHARE = 0.05
 LEAST_BYTES = 2 << 30
-"""Of its memory so much, at least, is what a driver, a display and small tools take: it counts as free."""
+"""Minimum of the memory that counts as free, since a driver, a display and small tools may use it. SHARE of the GPU's
+memory applies if that is more."""
 SETTLE_S = 30.0
-"""For so long a job that has ended may take to leave its memory; then it counts as somebody's."""
+"""Seconds that a finished job may take to free its memory. After that the memory counts as held by others."""
 ASK_S = 5.0
-"""For so long a GPU that was left waits for its first reading."""
+"""Maximum seconds that a GPU waits for its first reading after its job left."""
 
 
 @dataclass(frozen=True)
 class Holder:
     who: str = ""
-    """Empty: nobody."""
+    """Description of the holder; empty if there is none."""
     hidden: bool = False
-    """Only its memory shows."""
+    """Whether only the holder's memory is visible, and no process."""
 
 
 NOBODY = Holder()
 
 
 def is_free(reading: GpuReading, total: int) -> bool:
-    """Whether a GPU's memory is free, as far as it tells."""
+    """Return whether a GPU's memory is free, or unknown."""
     return reading.memory_bytes is None or reading.memory_bytes <= max(LEAST_BYTES, SHARE * total)
 
 
 def holder(reading: GpuReading, total: int, is_ours: IsOurs, *, held: bool) -> Holder | None:
-    """Who beside us holds a GPU with `total` bytes; None: that can't be told. `held`: a job of ours has it, and
-    where processes have no names nobody can tell its memory from others'."""
+    """Return the foreign holder of a GPU with `total` bytes, or None if that is unknown.
+
+    `held` says that a job of this service has the GPU. Without process names, its memory and others' look the same.
+    """
     named = [process for process in reading.processes or () if process.name and not is_ours(process)]
     if named:
         return Holder(_described(named))
@@ -50,7 +53,7 @@ def holder(reading: GpuReading, total: int, is_ours: IsOurs, *, held: bool) -> H
 
 
 def stranger(reading: GpuReading, total: int, is_ours: IsOurs) -> str:
-    """Who beside us holds memory of a GPU that a job of ours has just left; empty: nobody."""
+    """Return the foreign holder of memory of a GPU that a job has just left; empty if there is none."""
     found = holder(reading, total, is_ours, held=any(map(is_ours, reading.processes or ())))
     return found.who if found is not None else ""
 

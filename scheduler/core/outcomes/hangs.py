@@ -1,4 +1,4 @@
-"""Which running jobs seem to hang, or hold GPUs that they do not use, and what follows. Pure."""
+"""Detection of running jobs that hang or don't use their GPUs, and the consequences. Pure."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from schedulearn.scheduler.core.states import JobStatus, Reason
 OnHang = Literal["warn", "restart", "end"]
 
 MAX_RESTARTS = 3
-"""How often a job is restarted because it hangs: what makes it hang may be the job itself."""
+"""Maximum restarts of a job because it hangs. The job itself may be the cause."""
 _HANGS = "It may hang."
 
 
 class HangKind(StrEnum):
     IDLE = "idle"
-    """No output, no step, no use of its GPUs."""
+    """No output, no step and no use of its GPUs."""
     NO_STEPS = "no_steps"
-    """Its workers report, and no step: they wait for each other, mostly, with their GPUs busy."""
+    """Its workers report, but no step. They mostly wait for each other, with their GPUs busy."""
     GPUS_UNUSED = "gpus_unused"
-    """It may write or step, and its GPUs do nothing."""
+    """It may write output or do steps, but its GPUs are idle."""
 
 
 @dataclass(frozen=True)
 class HangLimits:
-    """When a job is said to hang; seconds, 0: never."""
+    """Limits after which a job counts as hanging. Times are seconds; 0 disables a check."""
 
     idle_s: float
     gpus_unused_s: float
     steps: float
-    """So many times its own step time without a step,"""
+    """Minimum time without a step, as a multiple of the job's own step time."""
     no_step_s: float
-    """and for so long: evaluations and checkpoints are no hangs."""
+    """Minimum time without a step, so that evaluations and checkpoints are no hangs. Both minimums apply."""
 
     @property
     def shortest_s(self) -> float:
-        """0: nothing is ever said."""
+        """Shortest enabled limit; 0 if all checks are disabled."""
         limits = (self.idle_s, self.gpus_unused_s, self.no_step_s if self.steps else 0.0)
         return min((limit for limit in limits if limit), default=0.0)
 
 
 @dataclass(frozen=True)
 class Signs:
-    """What a job has done so far, as of one look."""
+    """Signs of life of a job at one check."""
 
     job_id: str
     attempt: int
@@ -56,27 +56,27 @@ class Signs:
     steps: int
     gpus: int
     busy: bool | None
-    """Whether one of its GPUs computes now; None: nobody measures that."""
+    """Whether one of the job's GPUs computes now; None if it is not measured."""
     reported_at: float | None = None
-    """When its workers reported last; None: never."""
+    """Time of the workers' last report; None if there is none."""
     trained: bool = False
-    """All of its epochs are done: what it does now has no steps."""
+    """Whether all epochs are done. The job then does no more steps."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a job did over several looks. Times are those of a clock that nobody sets."""
+    """History of a job over several checks. Times are on a monotonic clock."""
 
     last: Signs
     acted_at: float
-    """When it was last seen to do anything."""
+    """Time of its last observed activity."""
     used_at: float
-    """When its GPUs were last used, or not measured."""
+    """Time at which its GPUs were last used, or not measured."""
     stepped_at: float
     reported_at: float
-    """When a new report was last seen."""
+    """Time at which a new report was last seen."""
     first_steps: int | None = None
-    """Steps when the first new one was seen, at `first_at`: its step time is measured from there."""
+    """Number of steps when the first new one was seen, at `first_at`. The step time is measured from there."""
     first_at: float = 0.0
 
     @classmethod
@@ -85,13 +85,13 @@ class Course:
 
     @property
     def step_s(self) -> float | None:
-        """Mean seconds of a step; None: not known yet."""
+        """Mean seconds per step; None if not known yet."""
         if self.first_steps is None or self.last.steps <= self.first_steps:
             return None
         return (self.stepped_at - self.first_at) / (self.last.steps - self.first_steps)
 
     def after(self, signs: Signs, now: float) -> Course:
-        """What it is one look later."""
+        """Return the history after another check."""
         if signs.attempt != self.last.attempt:
             return Course.begin(signs, now)
         stepped = signs.steps != self.last.steps
@@ -113,13 +113,15 @@ class Course:
 class Hang:
     kind: HangKind
     seconds: float
-    """For how long."""
+    """Duration of the hang so far."""
     message: str
 
 
 def follow(courses: Mapping[str, Course], signs: Iterable[Signs], now: float) -> dict[str, Course]:
-    """The courses one look later, of the jobs that have `signs`: one that is left out begins anew when it is seen
-    again."""
+    """Return the histories after another check, for the jobs in `signs`.
+
+    The history of a job that is left out starts over when it is seen again.
+    """
     return {
         each.job_id: courses[each.job_id].after(each, now) if each.job_id in courses else Course.begin(each, now)
         for each in signs
@@ -144,7 +146,7 @@ def _idle(course: Course, limits: HangLimits, now: float) -> Hang | None:
 
 
 def _no_steps(course: Course, limits: HangLimits) -> Hang | None:
-    """Goes by the time up to the last report: workers that can't reach the service may well train."""
+    """Detect missing steps, up to the last report only: workers that can't reach the service may still train."""
     seconds, step_s = course.reported_at - course.stepped_at, course.step_s
     if not limits.steps or step_s is None or course.last.trained:
         return None
@@ -171,7 +173,7 @@ def _gpus_unused(course: Course, limits: HangLimits, now: float) -> Hang | None:
 
 
 def hang_moves(jobs: Mapping[str, Job], hangs: Mapping[str, Hang], default: OnHang) -> list[JobMoved]:
-    """The running jobs that are to be stopped because they hang: to be started again, or for good."""
+    """Return the moves that stop hanging jobs, to restart or to end them."""
     moves = []
     for job_id, hang in hangs.items():
         job = jobs.get(job_id)

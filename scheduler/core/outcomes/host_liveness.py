@@ -1,4 +1,4 @@
-"""Which hosts are lost, and which are back: pure. What happens to their jobs is another question, see `loop`."""
+"""Detection of lost and returned hosts. Pure. See `loop` for the effect on their jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulearn.scheduler.core.states import Parking
 
 @dataclass(frozen=True)
 class Silence:
-    """Since when a host does not answer, and why not."""
+    """Time since which a host does not answer, and the reason."""
 
     since: float
     why: str
@@ -19,7 +19,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class LivenessChange:
-    """A change of what is said of a host. `lost_at`: None if it is back."""
+    """Change of a host's liveness. `lost_at` is None if the host is back."""
 
     host_id: str
     lost_at: float | None
@@ -29,8 +29,10 @@ class LivenessChange:
 def liveness_changes(
     hosts: Sequence[Host], silent: Mapping[str, Silence], now: float, grace_s: float
 ) -> list[LivenessChange]:
-    """What has changed. `silent`: host id -> its silence, of those that do not answer; one that is parked is silent on
-    purpose."""
+    """Return the changes of liveness.
+
+    `silent` maps the hosts that do not answer to their silence. A host that is powered down is silent on purpose.
+    """
     changes = []
     for host in hosts:
         silence = silent.get(host.id)

@@ -1,9 +1,10 @@
-"""Jobs that are resized in place: each of their containers is one worker, with one GPU, and they come and go while the
-job trains. Who belongs to one, what may change, and when that has gone wrong. Pure.
+"""Resizing in place: membership of workers, allowed changes, and detection of failed ones. Pure.
 
-A task's `generation` is that of the job's workers with which it was to begin; 0: its job is not resized in place in
-this attempt. The job's `generation` is raised by each attempt, and each time that workers are asked to come or go; its
-`trained` is the last one that was seen to train. See docs/adr/0013.
+Each container of such a job is one worker with one GPU. Workers join and leave while the job trains.
+
+A task's `generation` is the generation of the job's workers with which it should begin. It is 0 if the job is not
+resized in place in this attempt. Each attempt, and each request to workers to join or leave, raises the job's
+`generation`. The job's `trained` is the last generation that was seen to train. See docs/adr/0013.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from schedulearn.scheduler.core.states import JobStatus, Reason
 IN_PLACE = "in-place"
 RESTART = "restart"
 JOIN_S = 300.0
-"""So long new workers may take until they are ready to train; those that are there train meanwhile."""
+"""Maximum seconds until new workers are ready to train. The existing ones train meanwhile."""
 BEGIN_S = 900.0
-"""So long all workers of a new attempt may take, since nothing else can go on."""
+"""Maximum seconds until all workers of a new attempt are ready. Nothing else trains meanwhile."""
 FORM_S = 60.0
-"""So long training may stand still for a change of workers."""
+"""Maximum seconds for which a change of workers may stop training."""
 MAX_FAILED = 3
-"""So often workers may fail to come before a job is resized by restart for the rest of its life."""
+"""Number of failed joins after which a job is resized only by restart."""
 ABORTED = 134
-"""Exit code of a worker whose Horovod could not meet the others (SIGABRT)."""
+"""Exit code of a worker whose Horovod failed to connect to the others (SIGABRT)."""
 
 
 @dataclass(frozen=True)
 class WorkerChange:
-    """What becomes of a job's workers: so many `more` on `host`, or those of `leaving` end."""
+    """Change of a job's workers: `more` new ones on `host`, or the end of those in `leaving`."""
 
     host: str
     more: int = 0
@@ -40,32 +41,32 @@ class WorkerChange:
 
 @dataclass(frozen=True)
 class JobVerdict:
-    """A change of workers that goes wrong: what changes of the job, and which of its tasks are stopped."""
+    """Verdict on a change of workers: changes of the job, and tasks to stop."""
 
     reason: Reason
     message: str
     changes: JobChanges = field(default_factory=JobChanges)
     stop: tuple[str, ...] | None = None
-    """None: all."""
+    """Tasks to stop; None means all."""
 
 
 def in_place(tasks: Sequence[Task]) -> bool:
-    """Whether a job with these live tasks can be resized without ending them."""
+    """Return whether a job with these live tasks can be resized without ending them."""
     return bool(tasks) and all(task.generation > 0 for task in tasks)
 
 
 def members(tasks: Sequence[Task]) -> list[Task]:
-    """The live tasks that belong to the job's present generation, in the order of their ranks in training."""
+    """Return the live tasks of the job's current generation, in the order of their training ranks."""
     return sorted((task for task in tasks if not task.stop), key=lambda task: task.rank)
 
 
 def leaves_alone(job: Job, task: Task) -> bool:
-    """Whether the end of this task was asked for while the job runs on."""
+    """Return whether this task was told to end while the job continues."""
     return bool(task.generation > 0 and task.stop and job.status == JobStatus.RUNNING)
 
 
 def leaving(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> set[str]:
-    """Ids of the live tasks that end while the others of their job go on."""
+    """Return the ids of the live tasks that end while others of their job continue."""
     staying = {task.job_id for task in tasks if not task.stop}
     return {
         task.id for task in tasks
@@ -74,41 +75,45 @@ def leaving(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> set[str]:
 
 
 def settled(job: Job, tasks: Sequence[Task]) -> bool:
-    """Whether the last change of the workers is over."""
+    """Return whether the last change of workers is complete."""
     return bool(job.generation == job.trained and not any(task.stop for task in tasks))
 
 
 def step_to(job: Job, tasks: Sequence[Task], wanted: Mapping[str, int]) -> WorkerChange | None:
-    """How `job` with these live `tasks` gets to `wanted`, GPUs by host; None: only by a restart."""
+    """Return the change by which `job` with these live `tasks` gets to `wanted`, GPUs by host.
+
+    None means that it needs a restart.
+    """
     hosts = {task.host_id for task in tasks}
     if job.resize != IN_PLACE or not in_place(tasks) or len(hosts) != 1 or wanted.keys() != hosts:
         return None
     [(host, count)] = wanted.items()
     now = members(tasks)
-    # The last ones go: those that stay keep their ranks, and the first one leads.
+    # The last workers leave: the others keep their ranks, and the first one leads.
     return WorkerChange(host, max(0, count - len(now)), tuple(task.id for task in now[count:]))
 
 
 def newcomers(job: Job, tasks: Sequence[Task], ended: Sequence[Task] = ()) -> list[Task]:
-    """Those of `tasks` that have not trained yet while others of the job do, or did: `ended` in this attempt."""
+    """Return the `tasks` that have not trained yet, while others of the job do or did. `ended` are ended tasks of this
+    attempt."""
     if not any(task.generation <= job.trained for task in [*tasks, *ended]):
-        return []  # the first ones of an attempt
+        return []  # the first workers of an attempt
     return [task for task in tasks if task.generation > job.trained]
 
 
 def never_met(job: Job, tasks: Sequence[Task]) -> bool:
-    """Whether the workers of an attempt, `tasks`, have not even tried to come together."""
+    """Return whether the workers of an attempt, `tasks`, have not even tried to rendezvous."""
     return not job.meeting and all(task.generation > job.trained for task in tasks)
 
 
 def finishing(job: Job, new: Sequence[Task]) -> JobVerdict:
-    """The first of its workers has done its work: nobody comes or goes any more."""
+    """Return the verdict when the first worker has finished: workers no longer join or leave."""
     changes = JobChanges(generation=job.generation + 1)
     return JobVerdict(Reason(job.reason), job.message, changes, tuple(task.id for task in new))
 
 
 def withdrawn(job: Job, new: Sequence[Task], why: str) -> JobVerdict:
-    """The `new` workers are given up; the others go on as they were."""
+    """Return the verdict that gives up the `new` workers. The others continue as before."""
     failed = job.losses + 1
     changes = next_generation(job)
     changes["losses"] = failed
@@ -124,7 +129,7 @@ def next_generation(job: Job) -> JobChanges:
 
 
 def overdue(job: Job, tasks: Sequence[Task], now: float, service_started: float) -> JobVerdict | None:
-    """The verdict on a change of workers that takes too long; None: nothing is wrong."""
+    """Return the verdict on a change of workers that takes too long; None if nothing is wrong."""
     if job.status != JobStatus.RUNNING or not in_place(tasks) or all(task.stop for task in tasks):
         return None
     if job.forming_at is not None and now - max(job.forming_at, service_started) > FORM_S:

@@ -1,4 +1,4 @@
-"""Whether a job keeps to its deadline. Pure."""
+"""Deadline status of jobs. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from schedulearn.scheduler.core.states import JobStatus
 
 class Late(StrEnum):
     NO = "no"
-    """It ended in time, or is expected to."""
+    """The job ended in time, or is expected to."""
     EXPECTED = "expected"
-    """Its deadline is still to come, and it is expected to end after it."""
+    """The deadline is in the future, and the job is expected to end after it."""
     YES = "yes"
-    """Its deadline passed before it had succeeded."""
+    """The deadline passed before the job had succeeded."""
 
 
 class Expected(Protocol):
-    """When a job is expected to end."""
+    """Expected end of a job."""
 
     @property
     def end(self) -> float | None: ...
@@ -31,8 +31,10 @@ class Expected(Protocol):
 
 
 def expected_end(eta: Expected | None, until: float) -> float | None:
-    """None: nobody can tell, or it would be a mere guess. `until`: up to when it was looked for; a job that does not
-    end before then is taken to end then."""
+    """Return the expected end of a job, or None if it is unknown or a mere guess.
+
+    The forecast goes up to `until`. A job that does not end before then is assumed to end then.
+    """
     if eta is None or eta.awaits_image or eta.basis == Basis.GUESS:
         return None
     if eta.end is None:
@@ -43,7 +45,7 @@ def expected_end(eta: Expected | None, until: float) -> float | None:
 def late(
     deadline: float | None, status: JobStatus, finished_at: float | None, expected: float | None, now: float
 ) -> Late | None:
-    """None: it has no deadline, nobody can tell yet, or it was cancelled before it."""
+    """Return whether a job is late. None if it has no deadline, was cancelled before it, or nothing is known yet."""
     if deadline is None:
         return None
     if (now if finished_at is None else finished_at) > deadline:

@@ -1,4 +1,4 @@
-"""What hosts show: observations, refused starts, and times without an answer. Pure."""
+"""Records of observed hosts: observations, refused starts, and outages. Pure."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
-_CLOCKS_S = 1.0  # by which a host's clock may differ from ours here
-_CLEARING_S = 15.0  # in which an engine that has come back ends what an engine before it left running
-_KILLED = (137, 143, 255)  # SIGKILL, SIGTERM, and Docker's word for what ended while no engine ran
+_CLOCKS_S = 1.0  # maximum difference of a host's clock from the service's
+_CLEARING_S = 15.0  # time in which a restarted engine ends the containers that its predecessor left running
+_KILLED = (137, 143, 255)  # SIGKILL, SIGTERM, and Docker's code for containers that ended while no engine ran
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What one host showed, at one time."""
+    """State of one host at one time."""
 
     tasks: Sequence[ObservedTask]
     at: float
     maybe_starting: Set[str] = frozenset()
-    """Tasks whose start was under way at any time while the engine was asked: their absence means nothing."""
+    """Tasks that were being started at any time during the query of the engine. Their absence means nothing."""
     started: Set[str] = frozenset()
-    """Tasks whose start had succeeded before the engine was asked: their absence means that they are gone."""
+    """Tasks whose start succeeded before the query of the engine. Their absence means that they are gone."""
     asked_at: float = 0.0
-    """By the monotonic clock, when the engine was asked."""
+    """Time of the query, on the monotonic clock."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """From the last answer of a host to its next; `since` 0: the service itself was away before."""
+    """Time from one answer of a host to its next. `since` is 0 if the service itself was down before."""
 
     since: float
     until: float
     silent: bool = True
-    """False: it answered whenever it was asked, but a connection to it broke: its engine may have been restarted."""
+    """False if the host answered every query but a connection broke. Its engine may have been restarted."""
 
 
 def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: float | None = None) -> ObservedTask:
-    """Return a task as lost if it failed while its host did not answer: an engine that stops, a machine that reboots
-    and a network that breaks end what runs in just the way that a failing command does.
+    """Return a task as lost if it failed while its host did not answer.
 
-    `begun_at`: when this service began to start it, by the clock that times the outages; None: another one did.
+    A stopping engine, a reboot or a broken network ends a task in the same way as a failing command. `begun_at` is when
+    this service began to start the task, on the clock of the outages; None if another instance of the service did.
     """
     if task.state is not TaskState.EXITED or not task.exit_code or task.oom_killed or task.finished_at is None:
         return task
@@ -52,7 +52,7 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: flo
         known = (outage.since > 0 and outage.silent) or killed
         begun_since = task.started_at is not None and task.started_at > outage.until + _CLOCKS_S
         if begun_since or (begun_at is not None and begun_at >= outage.until):
-            continue  # begun by an engine that was there again: nothing to clear
+            continue  # started by the restarted engine: nothing to clear
         if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:
             return replace(task, state=TaskState.LOST, error="it ended while its host did not answer")
     return task
@@ -60,10 +60,10 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: flo
 
 @dataclass(frozen=True)
 class Refusal:
-    """A start that failed for good."""
+    """Start that failed permanently."""
 
     reason: Reason
     message: str
     blame: Blame | None = None
     counts_as: str = ""
-    """As `findings.TaskEnded`; empty: by its task."""
+    """See `findings.TaskEnded`; if empty, the failure counts by its task."""

@@ -1,4 +1,4 @@
-"""What an observation means for one task: it runs, pauses, goes on, or has ended, and who is to blame. Pure."""
+"""State change of one task that follows from an observation, and responsibility for failures. Pure."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
 LOOK_S = 1.5
-"""So long after a task was seen to have failed, a look at its GPUs tells whether they are to blame."""
+"""Seconds after a task was seen to have failed from which a check of its GPUs shows whether they are the cause."""
 LOOK_AT_MOST_S = 12.0
-"""For so long a failed task waits for that look: longer than it takes to notice that NVML hangs."""
+"""Maximum seconds that a failed task waits for that check. It takes less to notice that NVML hangs."""
 UNSURE_S = 45.0
-"""As LOOK_AT_MOST_S, for a GPU that does not answer: by then it is known whether it is stuck or gone."""
+"""LOOK_AT_MOST_S for a GPU that does not answer. By then it is known whether it is stuck or gone."""
 OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
 INHERITED_S = 30.0
-"""For so long after the service's start a pause may be one that the service of before asked for."""
+"""Seconds after the service's start in which a pause may be one that its predecessor requested."""
 SETTLE_S = 3.0
-"""For so long after the service's start, a container that the service of before asked for may still appear."""
+"""Seconds after the service's start in which a container that its predecessor requested may still appear."""
 
 TaskFinding = TaskStarted | TaskPaused | TaskResumed | TaskEnded
 
 
 class MemorySeen(NamedTuple):
-    """Of a task, in bytes, as far as it was looked at."""
+    """Observed memory use of a task, in bytes."""
 
     peak: int
     limit: int | None
 
 
 def highest_memory(noted: int | None, seen: MemorySeen | None) -> int | None:
-    """The most memory of a task: as it was noted, or seen since."""
+    """Return the maximum memory of a task, of the stored and the observed value."""
     return max((peak for peak in (noted, seen.peak if seen is not None else None) if peak is not None), default=None)
 
 
@@ -59,47 +59,47 @@ def nobody_measures(task_id: str) -> MemorySeen | None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known, at one time, of what runs."""
+    """Everything known about running tasks at one time."""
 
     now: float
     service_started: float
     observations: Mapping[str, Observation]
-    """By host, of those that answered. One that did not changes nothing for its tasks, until it is given up."""
+    """Host -> observation, for hosts that answered. Tasks of others stay unchanged until their host is given up."""
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    """By task."""
+    """Task -> refused start."""
     gone: Mapping[str, str] = field(default_factory=dict)
-    """Hosts that are given up, with the reason."""
+    """Host that is given up -> reason."""
     inherited: Set[str] = frozenset()
-    """Tasks of the service of before: containers that it asked for may still appear, for `SETTLE_S`."""
+    """Tasks of the previous instance of the service. Their containers may still appear for `SETTLE_S`."""
     settled_at: float = 0.0
-    """When these have passed, by the monotonic clock: the time of day may be set meanwhile."""
+    """End of `SETTLE_S` on the monotonic clock, since the time of day may be set meanwhile."""
     faults: Mapping[str, str] = field(default_factory=dict)
-    """Unhealthy GPUs, and what is wrong with them."""
+    """Unhealthy GPU -> its fault."""
     crash_limit: int = 0
-    """After so many equal exits soon after its start a job is not tried again; 0: it is."""
+    """Number of equal exits soon after its start after which a job is not retried; 0 means no limit."""
     last_look_s: Callable[[str, str], float | None] = nobody_looks
-    """Host and GPU -> seconds since the last look at it, infinite if it does not answer yet; None: nobody looks."""
+    """Host and GPU -> seconds since its last check, infinite if it does not answer yet; None if it is not checked."""
     failed_s: Callable[[str], float] = just_now
-    """Task that failed -> seconds since that was first seen. No clock of a host counts: it may be wrong."""
+    """Failed task -> seconds since the failure was first seen. Clocks of hosts may be wrong, so they are not used."""
     memory_of: Callable[[str], MemorySeen | None] = nobody_measures
-    """Task -> the most memory that it was seen with, and what it may have."""
+    """Task -> its observed maximum memory and its limit."""
     unused_since: UnusedSince = always_used
     told_to_pause: Set[str] = frozenset()
     """Tasks that this service has paused since it started."""
     said: Callable[[str], bytes | None] = nothing_said
-    """Task that has ended -> the end of its output; None: that is still being read."""
+    """Ended task -> end of its output; None while that is still being read."""
     stranger: Callable[[str], str] = lambda uuid: ""
-    """GPU -> who holds memory of it without having it from us; empty: nobody."""
+    """GPU -> foreign holder of its memory; empty if there is none."""
     real_gpus: Set[str] = frozenset()
-    """Those that are not simulated."""
+    """GPUs that are not simulated."""
 
 
 @dataclass(frozen=True)
 class TaskOutcome:
     finding: TaskFinding | None = None
-    """None: nothing has changed."""
+    """None if nothing has changed."""
     awaits_gpus: bool = False
-    """It has failed, and its GPUs are yet to be looked at."""
+    """Whether the task has failed and its GPUs have not been checked yet."""
 
 
 def outcome_of(task: Task, evidence: Evidence) -> TaskOutcome:
@@ -132,8 +132,11 @@ def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Ev
 
 
 def _times(task: Task, seen: ObservedTask, now: float) -> tuple[float | None, float | None]:
-    """When a task started and ended. Its host has a clock of its own, and each may have been set meanwhile: a task runs
-    neither before it was made nor after it was seen, and a start that is stored is right."""
+    """Return when a task started and ended.
+
+    The host has its own clock, and either clock may have been set meanwhile. A task runs neither before it was created
+    nor after it was seen, and a stored start is correct.
+    """
     if seen.started_at is None or seen.finished_at is None:
         return task.started_at or seen.started_at, seen.finished_at
     if task.started_at is not None:
@@ -148,7 +151,7 @@ def _within(at: float | None, task: Task, now: float) -> float:
 
 
 def _paused_by_others(task: Task, evidence: Evidence) -> bool:
-    """Right after the start it may have been the service of before."""
+    """Return whether others paused the task. Soon after the start, it may have been the previous instance."""
     settling = task.id in evidence.inherited and evidence.now - evidence.service_started < INHERITED_S
     return task.id not in evidence.told_to_pause and not settling
 
@@ -186,8 +189,11 @@ def _refused(task: Task, evidence: Evidence) -> TaskEnded | None:
 
 
 def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
-    """A task that failed on an unhealthy GPU did so because of it. One that has just failed, and was not told to stop,
-    waits for the next look at its GPUs: a program notices a broken one before we do."""
+    """Attribute a failure to an unhealthy GPU of the task, if it has one.
+
+    A task that has just failed, and was not told to stop, waits for the next check of its GPUs: a program notices a
+    broken GPU before the service does.
+    """
     if ended.outcome is Reason.COMPLETED:
         return TaskOutcome(ended)
     fault = next((evidence.faults[uuid] for uuid in ended.task.gpu_uuids if uuid in evidence.faults), "")

@@ -1,4 +1,4 @@
-"""Jobs that end when nobody is connected to their ports for a while. Pure."""
+"""Idle timeout of jobs without connections to their ports. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.states import JobStatus
 
 UnusedSince = Callable[[str], float | None]
-"""Job -> since when nobody has been connected to it; None: somebody is."""
+"""Job -> time since which nobody has been connected to it; None if somebody is."""
 
 
 class HasIdleTimeout(Protocol):
@@ -26,8 +26,10 @@ def always_used(job_id: str) -> float | None:
 
 
 def idle_end(idle_timeout: float, live: Sequence[Task], unused_since: float | None) -> float | None:
-    """When a job of these tasks ends if nobody connects to it until then; None: somebody is connected, or it does not
-    run, or pauses."""
+    """Return when a job of these tasks ends if nobody connects to it.
+
+    Return None if somebody is connected, or the job does not run or is paused.
+    """
     starts = [task.started_at for task in live if task.started_at is not None]
     if unused_since is None or len(starts) < len(live) or any(task.paused_at is not None for task in live):
         return None
@@ -37,8 +39,10 @@ def idle_end(idle_timeout: float, live: Sequence[Task], unused_since: float | No
 def idle_ends(
     jobs: Iterable[HasIdleTimeout], tasks: Iterable[Task], unused_since: UnusedSince
 ) -> dict[str, float | None]:
-    """By job, of those that run and have a bound: when it ends by that; None: somebody is connected. `tasks`: all
-    live ones of these jobs, others are left out."""
+    """Return job id -> `idle_end`, for running jobs with an idle timeout.
+
+    `tasks` must have all live tasks of these jobs. Other tasks are ignored.
+    """
     running = (job for job in jobs if job.status == JobStatus.RUNNING)
     bounds = {job.id: job.idle_timeout for job in running if job.idle_timeout is not None}
     live: dict[str, list[Task]] = {job: [] for job in bounds}

@@ -1,8 +1,8 @@
-"""What each Xid error of NVIDIA's driver means for a GPU and its jobs, by NVIDIA's catalogue. Pure.
+"""Meaning of NVIDIA's Xid errors for a GPU and its jobs, by NVIDIA's catalogue. Pure.
 
-The catalogue names an immediate action: to restart the application or to ignore it is `PROGRAM` here, to reset the GPU
-`RESET`, where the memory, the links or the bus are broken `LEAVE`. Its workflow for 13 and 31 is `WATCH`: the same
-error on one GPU with different programs points to the GPU, on different GPUs to the program.
+The catalogue names an immediate action. Restarting the application, or ignoring the error, is `PROGRAM` here; resetting
+the GPU is `RESET`; broken memory, links or bus are `LEAVE`. Its workflow for 13 and 31 is `WATCH`: the same error on
+one GPU with different programs points to the GPU, and on different GPUs to the program.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from schedulearn.metrics.probe.readings import Xid
 
 
 class XidVerdict(IntEnum):
-    """The higher, the worse."""
+    """Severity of an Xid error; higher is worse."""
 
     PROGRAM = 0
-    """The program's own, or of no consequence: nothing follows for the GPU."""
+    """Error of the program, or a harmless one: no consequence for the GPU."""
     WATCH = 1
-    """The program's own, unless it comes back with other programs on the same GPU."""
+    """Error of the program, unless it recurs with other programs on the same GPU."""
     RESET = 2
-    """No job starts there any more; those that run go on. The GPU needs a reset."""
+    """No more jobs start on the GPU, which needs a reset. Running ones continue."""
     LEAVE = 3
-    """Its jobs leave at once."""
+    """The GPU's jobs leave at once."""
 
 
 class XidMeaning(NamedTuple):
@@ -93,11 +93,11 @@ _NEEDS = {54: "a look at its cables", 79: "a restart of its host", 157: "a repai
 _UNKNOWN = XidMeaning(XidVerdict.RESET, "NVIDIA's catalogue does not have it, so the GPU may be broken")
 
 REPEATED = "Xid 13 or 31"
-"""How the fault of a GPU begins that repeats speak against."""
+"""Beginning of the fault of a GPU with repeated Xids."""
 WATCHED_S = 86_400.0
-"""For so long an Xid of the verdict WATCH is remembered."""
+"""Seconds for which an Xid of the verdict WATCH is remembered."""
 WATCHED_JOBS = 3
-"""So many jobs with such an Xid on one GPU take it out of service."""
+"""Number of jobs with such an Xid on one GPU that take it out of service."""
 
 
 def meaning_of(code: int) -> XidMeaning:
@@ -109,8 +109,10 @@ def worst(events: Sequence[Xid]) -> XidVerdict:
 
 
 def fault_by(events: Sequence[Xid]) -> str:
-    """Why a GPU with these events can't be used: the worst first, then others that do not come from programs. Empty:
-    nothing says so."""
+    """Return why a GPU with these events can't be used, or an empty string.
+
+    The worst event comes first, then others that are not caused by programs.
+    """
     found = [event for event in events if meaning_of(event.code).verdict >= XidVerdict.RESET]
     if not found:
         return ""
@@ -121,7 +123,7 @@ def fault_by(events: Sequence[Xid]) -> str:
 
 @dataclass(frozen=True)
 class WatchedXid:
-    """That a job had an Xid of the verdict WATCH on a GPU. `program`: what else of its kind has it in common."""
+    """Xid of the verdict WATCH that a job had on a GPU. `program` is common to all jobs of its kind."""
 
     gpu_uuid: str
     job_id: str
@@ -130,15 +132,18 @@ class WatchedXid:
 
 @dataclass(frozen=True)
 class Suspects:
-    """`faults`: GPU -> why it is out of service. `cleared`: GPUs that only programs speak against that had the same
-    elsewhere."""
+    """Suspected and cleared GPUs.
+
+    `faults` maps a GPU to why it is out of service. `cleared` are GPUs whose Xids come only from programs that had the
+    same elsewhere.
+    """
 
     faults: dict[str, str]
     cleared: Collection[str]
 
 
 def suspects(seen: Sequence[WatchedXid]) -> Suspects:
-    """Which GPUs the Xids of the last day speak against. A program that had one on two GPUs is itself to blame."""
+    """Return the GPUs that the Xids of the last day point to. A program with Xids on two GPUs is itself at fault."""
     gpus_of: dict[str, set[str]] = {}
     for each in seen:
         gpus_of.setdefault(each.program, set()).add(each.gpu_uuid)

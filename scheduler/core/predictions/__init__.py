@@ -1,1 +1,1 @@
-"""What the ended jobs of a family tell of the next one: how long it takes, and what it reaches."""
+"""Predictions of a job's run time and metrics from finished jobs of its family."""

@@ -1,4 +1,4 @@
-"""When predictions of a family are no longer what they were, so that its model should forget what was before. Pure."""
+"""Drift detection: growing prediction errors of a family, whose model should then forget older jobs. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 RECENT, BEFORE, LEAST_BEFORE = 10, 30, 10
-"""Jobs that are looked at; those that they are compared with, at most and at least."""
+"""Number of recent jobs to check; maximum and minimum number of earlier jobs to compare them with."""
 USUAL = 0.9
-"""Share of the errors before than which half of the recent ones must be larger: by chance that is so once in 600."""
+"""Quantile of the earlier errors that half of the recent ones must exceed. By chance this happens once in 600."""
 LEAST_FACTOR = 1.25
-"""By which half of the recent predictions must be off, either way: smaller errors do no harm."""
+"""Minimum factor by which half of the recent predictions must be off, either way. Smaller errors are harmless."""
 LOOKED_AT = RECENT + BEFORE
 
 
 class Compared(NamedTuple):
-    """A prediction, and what came."""
+    """Predicted and actual value."""
 
     ended_at: float
     predicted: float
@@ -25,22 +25,24 @@ class Compared(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Logarithm of the factor by which it was off."""
+        """Logarithm of the factor by which the prediction was off."""
         return abs(math.log(max(self.actual, 1e-9) / max(self.predicted, 1e-9)))
 
 
 class Drift(NamedTuple):
     since: float
-    """The end of the first recent job that was off: what ended before says little of what comes."""
+    """End of the first recent job with a large error. Jobs that ended earlier say little about future ones."""
     before: float
-    """The factor by which nine of ten predictions before were off at most."""
+    """Maximum error factor of nine out of ten earlier predictions."""
     now: float
-    """The factor by which half of the recent ones were off at least."""
+    """Minimum error factor of half of the recent predictions."""
 
 
 def drift_of(compared: Sequence[Compared]) -> Drift | None:
-    """`compared`: of one model, in the order in which their jobs ended. None: the errors are as they were. One odd job
-    changes nothing."""
+    """Return the drift of one model, or None if its errors did not grow. A single outlier has no effect.
+
+    `compared` is in the order in which the jobs ended.
+    """
     recent, before = compared[-RECENT:], compared[-LOOKED_AT:-RECENT]
     if len(recent) < RECENT or len(before) < LEAST_BEFORE:
         return None

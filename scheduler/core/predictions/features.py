@@ -1,4 +1,4 @@
-"""What jobs of a family are given, and by what of it they are told apart. Pure."""
+"""Features of jobs, and the regression columns that distinguish jobs of a family. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schedulearn.scheduler.core.command import split_command
 
 _EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "steps", "max_steps", "num_steps", "iterations", "iters")
 _BATCH = ("batch_size", "batch", "bs", "train_batch_size")
-_MOST_NUMBERS, _MOST_WORDS = 6, 6  # that tell jobs apart
+_MOST_NUMBERS, _MOST_WORDS = 6, 6  # maximum number of columns
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 Features = Mapping[str, float | str]
-"""What a job is given, by name: logarithms of numbers, and words."""
+"""Name -> input of a job: the logarithm of a number, or a word."""
 
 
 class Given(NamedTuple):
@@ -28,7 +28,10 @@ class Given(NamedTuple):
 
 
 def features_of(given: Given) -> Features:
-    """By which jobs of a family are told apart. The words before the first option are part of the family's name."""
+    """Return the features that distinguish jobs of a family.
+
+    The words before the first option are not features: they are part of the family's name.
+    """
     found: dict[str, float | str] = {}
     words = split_command(given.command)
     for at, word in enumerate(words):
@@ -58,7 +61,7 @@ def _number_or_word(value: str) -> float | str:
 
 
 class Columns:
-    """What tells jobs of one family apart, as the columns of a regression; the first one is a constant."""
+    """Regression columns that distinguish jobs of one family. The first column is a constant."""
 
     def __init__(self, jobs: Sequence[Features]) -> None:
         self.numbers = _numbers(jobs)
@@ -73,21 +76,23 @@ class Columns:
 
 
 def _numbers(jobs: Sequence[Features]) -> dict[str, float]:
-    """Name -> mean, of the numbers by which the jobs differ, what is said most often first."""
+    """Return name -> mean of the numbers by which the jobs differ, most frequent names first."""
     found: dict[str, list[float]] = {}
     for each in jobs:
         for name, value in each.items():
             if isinstance(value, float):
                 found.setdefault(name, []).append(value)
-    # A job may go on where no other was: how epochs count is known, even of jobs that all had as many.
+    # A job may train for more epochs than any before it. The effect of epochs is known even if all jobs had as many.
     able = {name: values for name, values in found.items() if name == "epochs" or max(values) > min(values)}
     names = sorted(able, key=lambda name: (name not in ("epochs", "batch_size", "gpus"), -len(able[name]), name))
     return {name: statistics.fmean(able[name]) for name in names[:_MOST_NUMBERS]}
 
 
 def _words(jobs: Sequence[Features]) -> list[tuple[str, str]]:
-    """(name, word), the most frequent first, of the words by which the jobs differ; the usual one of each name needs no
-    place of its own."""
+    """Return (name, word) of the words by which the jobs differ, most frequent first.
+
+    The usual word of each name needs no column.
+    """
     counts: dict[str, dict[str, int]] = {}
     for each in jobs:
         for name, value in each.items():
@@ -99,6 +104,6 @@ def _words(jobs: Sequence[Features]) -> list[tuple[str, str]]:
         missing = len(jobs) - sum(of_name.values())
         by_count = sorted(of_name, key=lambda word: (-of_name[word], word))
         usual = by_count[0] if of_name[by_count[0]] >= missing else None
-        # A word that only one job has tells nothing of others, and a name with a word for each is like a number.
+        # A word of only one job says nothing about others, and a name with a different word for each is like a number.
         found += [(of_name[word], name, word) for word in by_count if word != usual and of_name[word] > 1]
     return [(name, word) for _, name, word in sorted(found, key=lambda each: (-each[0], *each[1:]))[:_MOST_WORDS]]

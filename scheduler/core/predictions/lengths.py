@@ -1,8 +1,8 @@
-"""How long a job will take by what it is given, learned from the jobs of its family that ended. Pure.
+"""Run-time model of a family, learned from its finished jobs. Pure.
 
-The logarithm of a job's GPU-seconds is taken as a sum: a constant, so much for each number that it is given (epochs,
-batch size, GPUs, options of its command), by its logarithm, and so much for each word (data sets, other options). What
-few jobs do not tell stays as is usual: twice the epochs take twice as long, and nothing else matters.
+The model is linear in the logarithm of a job's GPU-seconds. Its terms are a constant, the logarithm of each number that
+the job is given (epochs, batch size, GPUs, options of its command), and each word (data sets, other options). Weights
+that few jobs do not determine stay at their defaults: twice the epochs take twice as long, and nothing else matters.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from schedulearn.scheduler.core.predictions.features import Columns, Features
 from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
 
 REMEMBERED = 100
-"""Jobs of a family that ended last: what a prediction rests on."""
+"""Number of the latest finished jobs of a family that a prediction uses."""
 _LEAST, _ALONE, _MOST = math.log(1.05), math.log(4.0), math.log(30.0)
-"""Of half an interval, in logarithms: at least, where one job is all that is known, and at most."""
+"""Half-width of an interval in logarithms: minimum, value if only one job is known, and maximum."""
 
 
 class Ended(NamedTuple):
@@ -26,28 +26,30 @@ class Ended(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """GPU-seconds in all; the interval is to hold nine jobs of ten."""
+    """Predicted total GPU-seconds. The interval should hold nine jobs out of ten."""
 
     value: float
     low: float
     high: float
     jobs: int
-    """That ended, on which it rests."""
+    """Number of finished jobs that the prediction uses."""
     stretch: float = 1.0
-    """Factor by which earlier scores have stretched the interval, in logarithms."""
+    """Factor by which earlier scores stretched the interval, in logarithms."""
 
     @property
     def spread(self) -> float:
-        """By which factor it may be off, either way."""
+        """Factor by which the prediction may be off, either way."""
         return self.high / self.value
 
 
 class LengthModel:
-    """What the jobs of one family that ended tell of its others. `scores`: those of earlier predictions; they stretch
-    the intervals until nine of ten earlier errors fit."""
+    """Run-time model of one family.
+
+    `scores` are those of earlier predictions. They stretch the intervals until nine out of ten earlier errors fit.
+    """
 
     def __init__(self, ended: Sequence[Ended], scores: Sequence[float] = ()) -> None:
-        """Raises ValueError if none has ended."""
+        """Raise ValueError if `ended` is empty."""
         if not ended:
             raise ValueError("no job of the family has ended")
         self.jobs = len(ended)
@@ -69,7 +71,9 @@ class LengthModel:
 
 
 def score(prediction: Prediction, gpu_seconds: float) -> float:
-    """Error in halves of the interval as it was before any stretching. Scores by stretched ones would settle at the
-    square root of the factor that is needed."""
+    """Return the error, in half-widths of the interval before any stretching.
+
+    Scores relative to stretched intervals would converge to the square root of the required factor.
+    """
     unit = max(math.log(prediction.spread), 1e-9) / prediction.stretch
     return abs(math.log(max(gpu_seconds, 1e-9) / prediction.value)) / unit

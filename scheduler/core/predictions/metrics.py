@@ -1,7 +1,7 @@
-"""What a job's metrics will end with by what it is given, learned from the jobs of its family that ended. Pure.
+"""Model of the final metrics of a family's jobs, learned from finished jobs. Pure.
 
-Three models stand beside each other: the mean; a linear one of what the job is given, as for lengths; and a power law,
-which is the same of the metric's logarithm. Used is the one that was least off, each job by what the others tell.
+There are three candidates: the mean; a linear model of the job's features, as for run times; and a power law, which is
+the linear model of the metric's logarithm. The one with the smallest leave-one-out error is used.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from schedulearn.scheduler.core.predictions.features import Columns, Features
 from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
 
 LEAST_REACHED = 3
-"""Jobs that logged a metric, below which nothing is said of it."""
+"""Minimum number of jobs that logged a metric; with fewer there is no prediction."""
 LARGEST = 1e100
-"""Beyond it, a metric has no value that one could learn from."""
-_LEAST = 1e-3  # of half an interval, as a share of what is usual
+"""Maximum absolute value of a metric that the model learns from."""
+_LEAST = 1e-3  # minimum half-width of an interval, as a share of the usual value
 _POWER_LAW = "power law"
-_MOST = math.log(30.0)  # of half an interval, in logarithms
+_MOST = math.log(30.0)  # maximum half-width of an interval, in logarithms
 
 
 class Reached(NamedTuple):
     features: Features
     value: float
-    """The last one that the job logged."""
+    """Last value that the job logged."""
 
 
 class MetricPrediction(NamedTuple):
-    """The interval is to hold nine jobs of ten."""
+    """Predicted final value. The interval should hold nine jobs out of ten."""
 
     value: float
     low: float
     high: float
     jobs: int
-    """That ended, on which it rests."""
+    """Number of finished jobs that the prediction uses."""
     model: str
     stretch: float = 1.0
-    """Factor by which earlier scores have stretched the interval."""
+    """Factor by which earlier scores stretched the interval."""
 
 
 class _Candidate:
-    """`logs`: of the logarithm of the values, which are all above 0."""
+    """Candidate model. With `logs` it models the logarithm of the values, which must all be above 0."""
 
     def __init__(self, name: str, jobs: Sequence[Reached], columns: Columns, *, logs: bool) -> None:
         self.name = name
@@ -58,8 +58,10 @@ class _Candidate:
         self.error = statistics.fmean(abs(each.value - other) for each, other in zip(jobs, told, strict=True))
 
     def predict(self, features: Features, stretch: float) -> tuple[tuple[float, float, float], float]:
-        """Return (value, low, high) and the factor by which the interval is stretched. No value lies beyond what was
-        seen: an accuracy grows to its limit, not on and on."""
+        """Return (value, low, high) and the factor by which the interval is stretched.
+
+        No value lies beyond the observed ones: an accuracy, for example, grows only up to its limit.
+        """
         row = self._columns.row(features)
         middle = min(self._high, max(self._low, self._fit.value(row)))
         most = _MOST if self._logs else math.inf
@@ -77,10 +79,10 @@ class _Candidate:
 
 
 class MetricModel:
-    """Of one metric. `scores`: those of earlier predictions, as for lengths."""
+    """Model of one metric. `scores` are those of earlier predictions, as for run times."""
 
     def __init__(self, jobs: Sequence[Reached], scores: Sequence[float] = ()) -> None:
-        """Raises ValueError if fewer than LEAST_REACHED jobs have it."""
+        """Raise ValueError if fewer than LEAST_REACHED jobs logged the metric."""
         if len(jobs) < LEAST_REACHED:
             raise ValueError("too few jobs of the family have logged it")
         self._jobs = len(jobs)
@@ -92,7 +94,7 @@ class MetricModel:
         ]
         if min(each.value for each in jobs) > 0:
             candidates.append(_Candidate(_POWER_LAW, jobs, columns, logs=True))
-        self._used = min(candidates, key=lambda each: each.error)  # of equals the first, which is the simplest
+        self._used = min(candidates, key=lambda each: each.error)  # the first of equals, which is the simplest
 
     def predict(self, features: Features) -> MetricPrediction:
         interval, stretch = self._used.predict(features, self._stretch)
@@ -100,7 +102,10 @@ class MetricModel:
 
 
 def score(prediction: MetricPrediction, actual: float) -> float:
-    """Error in halves of the interval as it was before any stretching, as for lengths; of a power law in logarithms."""
+    """Return the error, in half-widths of the interval before any stretching, as for run times.
+
+    Errors of a power law are measured in logarithms.
+    """
     if prediction.model == _POWER_LAW:
         unit = math.log(prediction.high / prediction.value) / prediction.stretch
         return abs(math.log(max(actual, 1e-300) / prediction.value)) / max(unit, 1e-9)

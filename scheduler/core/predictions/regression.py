@@ -1,5 +1,4 @@
-"""A ridge of few columns in plain Python, and intervals by how far each job was off what the others tell of it.
-Pure."""
+"""Ridge regression of few columns in plain Python, with leave-one-out intervals. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +7,18 @@ import statistics
 from collections.abc import Sequence
 
 CONFIDENCE = 0.9
-"""The share of jobs that an interval is to hold."""
+"""Share of jobs that an interval should hold."""
 LEAST_SCORES, SCORED = 10, 40
-"""Earlier predictions that set the width of the next intervals: at least, and at most the last of them. So many may
-narrow intervals too; fewer only widen them."""
-_STIFF = 0.2  # how much stands for what is usual: as so many jobs that differ by a factor of e
-_T = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86)  # Student's, nine of ten between both, by degrees of freedom
+"""Minimum and maximum number of earlier predictions that set the width of intervals.
+
+SCORED predictions, the latest ones, may also narrow intervals. Fewer only widen them.
+"""
+_STIFF = 0.2  # ridge penalty: the defaults weigh as much as this many jobs that differ by a factor of e
+_T = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86)  # two-sided 90% quantiles of Student's t, by degrees of freedom
 
 
 class Regression:
-    """`rows` begin with the constant. The weights are held to the `usual` ones, but for that of the constant."""
+    """Fitted regression. `rows` begin with the constant. All weights but the constant's are pulled to `usual`."""
 
     def __init__(self, rows: Sequence[Sequence[float]], values: Sequence[float], usual: Sequence[float]) -> None:
         left = [y - _dot(usual, row) for y, row in zip(values, rows, strict=True)]
@@ -28,13 +29,13 @@ class Regression:
         self.off = [
             (y - _dot(more, row)) / max(1e-3, 1 - self._leverage(row)) for y, row in zip(left, rows, strict=True)
         ]
-        """How far each value is from what the others tell."""
+        """Leave-one-out error of each value."""
 
     def value(self, row: Sequence[float]) -> float:
         return _dot(self._weights, row)
 
     def widening(self, row: Sequence[float]) -> float:
-        """By which an interval is wider there, for what is not known of the weights."""
+        """Return the factor by which an interval is wider at `row`, for the uncertainty of the weights."""
         return math.sqrt(1 + self._leverage(row))
 
     def _leverage(self, row: Sequence[float]) -> float:
@@ -42,15 +43,21 @@ class Regression:
 
 
 def half_of(off: Sequence[float]) -> float:
-    """Half of an interval that holds nine of ten jobs, by how far each was off: two of them at least."""
+    """Return the half-width of an interval that holds nine out of ten jobs.
+
+    `off` are the jobs' errors, at least two.
+    """
     if math.ceil(CONFIDENCE * (len(off) + 1)) > len(off):
         return _T[len(off) - 2] * math.sqrt(statistics.fmean([each * each for each in off]))
     return held_by_nine_of_ten([abs(each) for each in off])
 
 
 def stretch_of(scores: Sequence[float]) -> float:
-    """Return the factor by which intervals are stretched, so that nine of ten would have held earlier errors.
-    `scores`: errors in halves of intervals before any stretching. Below 1 only by SCORED of them: fewer may be luck."""
+    """Return the factor by which intervals must be stretched to have held nine out of ten earlier errors.
+
+    `scores` are errors in half-widths of intervals before any stretching. The factor is below 1 only with SCORED
+    scores, since fewer may be luck.
+    """
     if len(scores) < LEAST_SCORES:
         return 1.0
     needed = held_by_nine_of_ten(scores)
@@ -58,13 +65,13 @@ def stretch_of(scores: Sequence[float]) -> float:
 
 
 def held_by_nine_of_ten(values: Sequence[float]) -> float:
-    """As much as a further value of this kind exceeds in one of ten cases at most: the conformal rank. Needs nine."""
+    """Return the value that a further one exceeds in at most one of ten cases, by conformal rank. Needs nine values."""
     rank = min(len(values), math.ceil(CONFIDENCE * (len(values) + 1)))
     return sorted(values)[rank - 1]
 
 
 def _inverse_of(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Of the normal equations, by Gauss and Jordan. What holds back the weights keeps it regular."""
+    """Return the inverse of the normal equations by Gauss-Jordan elimination. The ridge penalty keeps it regular."""
     size = len(rows[0])
     left = [[sum(row[a] * row[b] for row in rows) for b in range(size)] for a in range(size)]
     for at in range(1, size):

@@ -1,1 +1,1 @@
-"""What workers report of their training, and what is made of it."""
+"""Reports of workers about their training, and the results derived from them."""

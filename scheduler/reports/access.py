@@ -1,4 +1,7 @@
-"""How a job's workers reach the service: an address, and a token that is good for the reports of this one job."""
+"""Access of a job's workers to the service: its URL, and a token per job.
+
+The token is valid only for reports of this one job.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,31 @@ _KEY = "report_secret"
 
 @dataclass(frozen=True)
 class ReportAccess:
-    """`secret` is this database's own: tokens need not be stored, and stay good over restarts of the service."""
+    """Report access of all jobs.
+
+    `secret` belongs to the database. Tokens need not be stored, and stay valid when the service restarts.
+    """
 
     secret: bytes
     url: str | None
-    """Of the service, as its workers reach it; None: they can't, and don't report."""
+    """URL at which workers reach the service. If None, they can't reach it and don't report."""
     interval_s: float
     checkpoint_interval_s: float
     certificate: str | None = None
-    """Base64 of its DER: the only one that workers trust at a URL with https. None: they ask the authorities that their
-    image knows."""
+    """Base64 of the certificate's DER, the only one that workers trust at an https URL. If None, workers use the
+    certificate authorities of their image."""
 
     def token(self, job_id: str) -> str:
         signature = hmac.new(self.secret, job_id.encode(), hashlib.sha256).hexdigest()[:40]
         return f"{job_id}.{signature}"
 
     def job_of(self, token: str) -> str | None:
-        """The job that a token was made for; None if it is none of ours."""
+        """Return the job of a token; None if the token is invalid."""
         job_id = token.partition(".")[0]
         return job_id if hmac.compare_digest(token.encode(), self.token(job_id).encode()) else None
 
     def port_token(self, job_id: str) -> str:
-        """By which a job knows that a request to one of its ports comes through the service."""
+        """Return the token by which a job recognizes requests to its ports that come through the service."""
         return hmac.new(self.secret, f"port.{job_id}".encode(), hashlib.sha256).hexdigest()[:40]
 
     def env(self, job_id: str) -> Mapping[str, str]:
@@ -60,7 +66,7 @@ class ReportAccess:
 
 
 def report_secret(conn: Connection) -> bytes:
-    """Made at the first call."""
+    """Return the database's report secret. The first call creates it."""
     found = repository.meta(conn, _KEY)
     if found is None:
         found = secrets.token_hex(32)

@@ -1,4 +1,4 @@
-"""Jobs that ended well, for the simulator: what would another policy have made of them?"""
+"""Succeeded jobs for the simulator, which replays them with other policies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from schedulearn.scheduler.store.people.kin import Kin, owners_of
 
 
 class _KindKey(NamedTuple):
-    """What jobs of one kind share."""
+    """Key that jobs of one kind share."""
 
     kin: Kin
     limits: BatchLimits
 
 
 def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
-    """The last jobs that ended well, by time of submission, with all that tells how they went."""
+    """Return the last succeeded jobs by time of submission, with their history."""
     jobs = succeeded_jobs(conn, limit)
     ids = [job.id for job in jobs]
     tasks: dict[str, list[Task]] = {}
@@ -47,8 +47,10 @@ def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
 
 
 def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[Job], JobKind | None]:
-    """A finished job -> what its kind's newest profile tells. A kind: one family of one owner, with the same limits of
-    the batch."""
+    """Return a function from a finished job to its kind, with the kind's newest profile.
+
+    Jobs of one kind have the same family, owner and batch limits.
+    """
     found: dict[_KindKey, JobKind] = {}
     of_job: dict[str, _KindKey] = {}
     namesakes: dict[str, int] = {}
@@ -72,7 +74,7 @@ def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[Job], JobK
 
 
 def _points(conn: Connection, job_ids: Sequence[str], name: str) -> Mapping[str, Sequence[MetricPoint]]:
-    """Job id -> its points of one metric."""
+    """Return job id -> points of one metric."""
     query = select(col(Metric.job_id), col(Metric.points))
     rows = conn.execute(query.where(col(Metric.job_id).in_(job_ids), col(Metric.name) == name))
     return {job_id: [MetricPoint._make(point) for point in points] for job_id, points in rows}

@@ -1,4 +1,7 @@
-"""A job's profile from what it and its relative have reported. Pure; takes some 10 ms."""
+"""Fit of a job's profile to reports of the job and a relative.
+
+Pure. One fit takes about 10 ms.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from schedulearn.scheduler.sim.replay import noise_at, noise_curve
 if TYPE_CHECKING:
     from schedulearn.metrics.model.step_time import StepTimes
 
-# NumPy and what needs it are imported where they are used: a service whose jobs don't report needs none of it, and it
-# takes a second and memory to load.
+# NumPy and modules that need it are imported where they are used. A service whose jobs don't report doesn't need them,
+# and loading them takes a second and memory.
 
-MAX_PACE_RATIO = 4.0  # of a job to its relative, and its inverse: beyond that the one tells nothing of the other
+MAX_PACE_RATIO = 4.0  # maximum speed ratio of a job and its relative, either way, for the relative to be informative
 
 
 def profile_from(own: JobHistory, relative: Relative | None) -> JobProfile | None:
-    """From a job's own reports, and beside them what its relative did on GPUs and batches that the job has not tried,
-    at the job's own pace. Its noise scale, until it reports one, is what its relative had at the same point of the
-    training. A hint counts only until the job was measured itself. None if nothing was measured."""
+    """Return the profile of a job, or None if nothing was measured.
+
+    The job's own reports are used first. Measurements of its relative fill in GPUs and batch sizes that the job has not
+    tried, scaled to the job's speed. Until the job reports a noise scale, the one of its relative at the same point of
+    the training is used. A relative that is only a hint is used until the job itself was measured.
+    """
     if relative is not None and relative.is_hint and own.passes:
         relative = None
     report, passes, stalls = own.report, own.passes, own.stalls
@@ -45,7 +51,10 @@ def make_profile(
     resize_seconds: float | None = None,
     noise: float | None = None,
 ) -> JobProfile:
-    """`passes`: at least one. `noise`: the noise scale to go by, if the report tells none."""
+    """Return a profile from at least one of `passes`.
+
+    `noise` is the noise scale to use. If None, the one of the report is used.
+    """
     from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
     from schedulearn.metrics.model.residuals import Residuals, residuals_of
     from schedulearn.metrics.model.step_time import StepTimeModel, fit, rms_relative_error
@@ -61,24 +70,27 @@ def make_profile(
         models[gpu_type] = fit(times)
         errors[gpu_type] = rms_relative_error(models[gpu_type], times)
         residuals[gpu_type] = residuals_of(models[gpu_type], times)
-    # Without a noise scale no batch but the smallest is known to be worth its samples.
+    # Without a noise scale, only the smallest batch is known to use its samples efficiently.
     phi = next((known for known in (noise, report.noise_scale) if known is not None), 0.0)
     bounds = BatchBounds(*report.batch_limits)
-    # The least efficiency is that by which the worker chooses its batch.
+    # The minimum efficiency is the one with which workers choose their batch size.
     goodput = Goodput(models, phi, bounds, min_efficiency=SAFE_EFFICIENCY, residuals=residuals)
     most = max(measured.num_gpus for of_type in by_type.values() for measured in of_type)
     return JobProfile(goodput, most, errors, resize_seconds, report.startup_seconds)
 
 
 def blended(own: Sequence[MeasuredPasses], relatives: Sequence[MeasuredPasses]) -> list[MeasuredPasses]:
-    """A job's own passes, behind those of a relative on GPUs and batches that the job has not tried. Times of the
-    relative are scaled by how the job compares where it has. A relative that is far slower or faster tells nothing."""
+    """Return a relative's measurements on GPUs and batch sizes that the job has not tried, followed by the job's own.
+
+    The relative's times are scaled by the ratio of the two jobs where both were measured. A relative that is far slower
+    or faster is ignored.
+    """
     found: list[MeasuredPasses] = []
     for gpu_type in sorted({measured.gpu_type for measured in relatives}):
         of_relative = [measured for measured in relatives if measured.gpu_type == gpu_type]
         of_job = [measured for measured in own if measured.gpu_type == gpu_type]
         if own and not of_job:
-            continue  # nothing tells how the two compare on this type
+            continue  # the ratio of the two on this type is unknown
         ratio = _pace_ratio(of_job, of_relative)
         if 1 / MAX_PACE_RATIO <= ratio <= MAX_PACE_RATIO:
             tried = {measured.shape for measured in of_job}
@@ -87,7 +99,7 @@ def blended(own: Sequence[MeasuredPasses], relatives: Sequence[MeasuredPasses]) 
 
 
 def _pace_ratio(of_job: Sequence[MeasuredPasses], of_relative: Sequence[MeasuredPasses]) -> float:
-    """How many times as long a pass of the job takes, in the median; 1 for a job that was not measured."""
+    """Return the median ratio of the job's micro-step times to the relative's; 1 for a job without measurements."""
     from schedulearn.metrics.model.step_time import fit
 
     if not of_job:
@@ -98,16 +110,16 @@ def _pace_ratio(of_job: Sequence[MeasuredPasses], of_relative: Sequence[Measured
 
 
 def _noise_of(relative: JobHistory, report: LastReport | None) -> float | None:
-    """The noise scale that a relative had when it had done as much of its training as the job of `report`."""
+    """Return the noise scale of a relative at the point of training that the job of `report` has reached."""
     if relative.report is None:
         return None
-    curve = noise_curve(relative.noise, _fraction_done(relative.report) or 1.0)  # it may have come only so far
+    curve = noise_curve(relative.noise, _fraction_done(relative.report) or 1.0)  # its training may not be complete
     noise = noise_at(curve, _fraction_done(report))
     return relative.report.noise_scale if noise is None else noise
 
 
 def _fraction_done(report: LastReport | None) -> float:
-    """How much of its training a job has done, as far as it tells; 0 if nothing."""
+    """Return the reported fraction of a job's training that is done; 0 if unknown."""
     done, total = samples_of(report) or (0, 1)
     return done / total
 

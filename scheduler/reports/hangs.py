@@ -1,4 +1,4 @@
-"""Watches the running jobs for signs of life, and writes an event about each that seems to hang."""
+"""Watch of running jobs that seem to hang, with an event for each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from schedulearn.scheduler.store.models import Job, Profile, Task
 
 HUNG = "job.hung"
 _BUSY_PERCENT = 1.0
-_CHECK_EVERY_S = 15.0  # at most
+_CHECK_EVERY_S = 15.0  # maximum interval of checks
 
 
 @dataclass(frozen=True)
 class FoundHang:
-    """A hang as it was when it was found: what is shown of it stays the same as long as it lasts."""
+    """Hang as it was found. It is shown unchanged as long as it lasts."""
 
     kind: HangKind
     since: float
@@ -34,8 +34,10 @@ class FoundHang:
 
 
 class HangWatch:
-    """Looks at the running jobs now and then. Those that pause, those without GPUs, and those of which a host does not
-    answer, are left out: it says nothing about them."""
+    """Periodic check of running jobs.
+
+    Jobs that are paused, have no GPUs, or have a host that does not answer are skipped.
+    """
 
     def __init__(
         self,
@@ -55,11 +57,13 @@ class HangWatch:
         self._courses: Mapping[str, Course] = {}
         self._looked_at = float("-inf")
         self.hung: Mapping[str, FoundHang] = {}
-        """By job, now."""
+        """Job -> hang, for jobs that hang now."""
 
     def look(self, now: float, answering: Collection[str]) -> Mapping[str, Hang]:
-        """The jobs that hang as of this look, if it is time for one. `now`: the time of day, for events; `answering`:
-        the hosts that answer."""
+        """Check the jobs if it is time, and return those that hang.
+
+        `now` is the time of day, for events. `answering` are the hosts that answer.
+        """
         at, shortest_s = self._monotonic(), self._limits.shortest_s
         if not shortest_s or at - self._looked_at < min(_CHECK_EVERY_S, shortest_s / 2):
             return {}
@@ -76,7 +80,7 @@ class HangWatch:
         return hangs
 
     def _tell(self, hangs: Mapping[str, Hang], now: float) -> None:
-        """Each once, as long as it lasts."""
+        """Report each hang once, as long as it lasts."""
         same = {
             job_id: found for job_id, found in self.hung.items() if job_id in hangs and hangs[job_id].kind is found.kind
         }

@@ -1,4 +1,4 @@
-"""What the workers of a job that is resized in place tell the service, and hear from it."""
+"""Membership protocol between the service and workers of jobs resized in place."""
 
 from __future__ import annotations
 
@@ -49,24 +49,29 @@ class MembershipIn(Strict):
 
 @dataclass(frozen=True)
 class Roster:
-    """The workers that belong to a job now."""
+    """Current members of a job."""
 
     generation: int
     members: list[int]
-    """In the order of their ranks in training."""
+    """Members in the order of their training ranks."""
     meeting: str
-    """Where the first one waits for the others; empty: nowhere yet."""
+    """Rendezvous address at which the first worker waits for the others; empty if there is none yet."""
 
     def has_news_for(self, said: MembershipIn) -> bool:
-        """Whether a worker waits for this: the first for another generation, a new one for where the others meet."""
+        """Return whether a worker waits for this.
+
+        The first worker waits for another generation, a new one for the rendezvous address.
+        """
         if said.leads:
             return self.generation != said.known
         return bool(self.meeting) and said.member in self.members
 
 
 def record_report(conn: Connection, job_id: str, said: MembershipIn, now: float) -> bool:
-    """Stores what is new in what the first worker says; True if that was anything. Raises NotFoundError, or
-    ConflictError for a worker that does not belong to the job any more."""
+    """Store news that the first worker reports. Return True if there was any.
+
+    Raises NotFoundError, or ConflictError for a worker that no longer belongs to the job.
+    """
     job, _ = _find(conn, job_id, said)
     if not said.leads:
         return False
@@ -88,7 +93,7 @@ def record_report(conn: Connection, job_id: str, said: MembershipIn, now: float)
 
 
 def roster_for(conn: Connection, job_id: str, said: MembershipIn) -> Roster:
-    """Raises as `record_report`."""
+    """Return the current members. Raises the same errors as `record_report`."""
     job, tasks = _find(conn, job_id, said)
     return Roster(job.generation, [task.rank for task in members(tasks)], job.meeting)
 

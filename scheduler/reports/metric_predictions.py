@@ -1,4 +1,4 @@
-"""What the metrics of new jobs are predicted to end with, kept and compared with what came."""
+"""Predictions of the final metrics of new jobs, stored and compared with the actual values."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people.kin import Kin
 from schedulearn.scheduler.store.predictions import metric_predictions as store
 
-_OF_OURS = (NOISE, STALL)  # metrics that tell of the training, not of what it comes to
+_OF_OURS = (NOISE, STALL)  # metrics of the training process, not of its result
 
 
 class MetricPredictions:
-    """Used by one thread. Decides nothing: it is for people who ask how far predictions can be relied on."""
+    """Store of metric predictions, for use by one thread.
+
+    No decision uses them. They show people how reliable predictions are.
+    """
 
     def __init__(self, db: Database, clock: Callable[[], float], *, hints: bool) -> None:
-        """`hints`: others' jobs tell where the owner's tell nothing."""
+        """If `hints`, other owners' jobs are used where the owner's jobs say nothing."""
         self._db = db
         self._clock = clock
         self._hints = hints
         self._models: dict[Kin, dict[str, MetricModel]] = {}
-        """Metric -> what ended jobs tell."""
+        """Metric -> model learned from finished jobs."""
 
     def compare(self, family: str) -> None:
-        """A job of the family has ended: writes down what came, and forgets what was learned until then."""
+        """Store the actual values after a job of the family has ended, and forget the family's models."""
         self.forget(family)
         with self._db.read() as conn:
             settled = store.ended_since(conn, family)
@@ -38,7 +41,7 @@ class MetricPredictions:
             del self._models[kin]
 
     def predict(self, kin: Kin, jobs: Mapping[str, Features]) -> None:
-        """Keeps what is predicted of those jobs of a family that have no prediction yet."""
+        """Store predictions for the jobs of a family that have none yet."""
         if kin not in self._models:
             self._models[kin] = self._learn(kin)
         models = self._models[kin]

@@ -1,6 +1,6 @@
-"""What a report can't be true of: longer passes than the job has run for, and progress that goes backwards. Pure.
+"""Plausibility checks of reports: impossible micro-step times and backward progress. Pure.
 
-Reports come from users' programs, and speeds and lengths of other jobs are learned from them.
+Reports come from users' programs, and speeds and run times of other jobs are learned from them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 SPARE_S = 60.0
-"""Clocks, and reports that come late."""
+"""Tolerance in seconds for clock differences and late reports."""
 SPARE_SHARE = 1.5
-"""The typical pass times their number may exceed the time that they took by half."""
+"""Maximum ratio of the typical micro-step time, times their number, to the time that they took."""
 
 
 class Passes(Protocol):
-    """Passes of one kind, as reported. Times are seconds."""
+    """Reported micro-steps of one shape. Times are seconds."""
 
     @property
     def num_nodes(self) -> int: ...
@@ -32,7 +32,7 @@ class Passes(Protocol):
 
 
 class Place(Protocol):
-    """How far a training is."""
+    """Progress of a training."""
 
     @property
     def epoch(self) -> int: ...
@@ -48,12 +48,12 @@ Shape = tuple[int, int, int]
 def impossible_passes(
     observations: Sequence[Passes], told_at: Mapping[Shape, float], started_at: float, now: float
 ) -> dict[int, str]:
-    """Index -> why these passes can't have been. `told_at`: shape -> when passes of it were last reported."""
+    """Return index -> why these micro-steps are impossible. `told_at` maps a shape to the time of its last report."""
     found: dict[int, str] = {}
     for index, seen in enumerate(observations):
         since = told_at.get((seen.num_nodes, seen.num_gpus, seen.atomic_batch), started_at)
         if since > now:
-            continue  # the clock was set back: nobody can tell
+            continue  # the clock was set back, so nothing can be checked
         there = now - since
         took = max(seen.iter_time, seen.grad_time, seen.passes * min(seen.grad_time, seen.iter_time))
         if took > SPARE_SHARE * there + SPARE_S:
@@ -63,7 +63,7 @@ def impossible_passes(
 
 
 def goes_backwards(known: Place, told: Place) -> str | None:
-    """Why this can't follow in one attempt. An epoch that begins again counts more steps."""
+    """Return why `told` can't follow `known` in one attempt, or None. An epoch that starts over has a higher step."""
     if told.steps < known.steps:
         return f"step {told.steps} after step {known.steps}"
     if told.steps == known.steps and (told.epoch, told.position) < (known.epoch, known.position):

@@ -1,5 +1,8 @@
-"""What is known of each job's speed and length: fits of what it measured, made anew for each report, and predictions by
-its family, made anew whenever one of it ends; neither ever in a decision."""
+"""Profiles and predicted run times of all unfinished jobs.
+
+Profiles are refitted after each report. Run times are predicted again whenever a job of the family ends. Both happen in
+a thread of their own, never during a decision.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +38,17 @@ from schedulearn.scheduler.store.predictions.lengths import (
     without_prediction,
 )
 
-AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
-MOST_AGAIN = 1000  # jobs whose lengths are predicted anew when one of their family has ended
+AWAIT_S = 5.0  # maximum time that a new job waits for the profile of its family
+MOST_AGAIN = 1000  # maximum number of jobs whose run times are predicted again after one of their family has ended
 
 log = logging.getLogger(__name__)
 
 
 class Profiles:
-    """The profiles of all unfinished jobs. `touch` asks for a new fit, in a thread of its own; `on_change` is called
-    after each."""
+    """Profiles of all unfinished jobs.
+
+    `touch` requests a new fit, which runs in a separate thread. `on_change` is called after each fit.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,7 @@ class Profiles:
         *,
         hints: bool = True,
     ) -> None:
-        """`hints`: others' jobs of a family tell where neither the job itself nor its owner's jobs do."""
+        """If `hints`, other owners' jobs of a family are used where the job and its owner's jobs say nothing."""
         self.hints = hints
         self._monotonic = monotonic
         self._clock = clock
@@ -62,27 +67,27 @@ class Profiles:
         self._on_change = on_change
         self._found: dict[str, JobProfile] = {}
         self.version = 0
-        """Raised by every new fit."""
+        """Number that increases with every new fit."""
         self._families: dict[str, str] = {}
-        """job id -> family, of all unfinished jobs."""
+        """Job id -> family, for all unfinished jobs."""
         self._users: dict[str, str] = {}
-        """job id -> user, of the same."""
+        """Job id -> user, for all unfinished jobs."""
         self._features: dict[str, Features] = {}
-        """job id -> what its length hangs on, of unfinished jobs."""
+        """Job id -> features that its run time depends on, for unfinished jobs."""
         self._lengths: dict[str, Prediction] = {}
         self._models: dict[Kin, LengthModel | None] = {}
-        """None: none of them has ended well."""
+        """Run-time models; None if none of the jobs has succeeded."""
         self._metrics = MetricPredictions(db, clock, hints=hints)
         self._changed: dict[str, bool] = {}
-        """Families of which a job has come, and whether one has ended."""
+        """Family with a new or ended job -> whether one has ended."""
         self._awaited: dict[str, float] = {}
-        """New job -> until when a decision on it waits for what is known of its family."""
+        """New job -> time until which decisions on it wait for the profile of its family."""
         self._touched: dict[str, None] = {}
         self._lock = threading.Lock()
         self._thread = Background("profiles", self._run, trouble_s=1.0)
 
     def start(self) -> None:
-        """Begins with the jobs that were profiled before this service started."""
+        """Start with the jobs that were profiled before this service started."""
         with self._db.read() as conn:
             query = select(col(Profile.job_id)).join(Job, col(Job.id) == col(Profile.job_id))
             ids = list(conn.execute(query.where(col(Job.finished_at).is_(None))).scalars())
@@ -102,30 +107,32 @@ class Profiles:
         return self._found.get(job_id)
 
     def length_of(self, job_id: str) -> Prediction | None:
-        """How long a job will take, by its family; None if none of it has ended well."""
+        """Return the predicted run time of a job by its family; None if no job of the family has succeeded."""
         return self._lengths.get(job_id)
 
     def length_of_new(self, family: str, user: str, given: Given) -> Prediction | None:
-        """The same of a job that is not there yet."""
+        """Return the predicted run time of a job that has not been submitted."""
         with self._db.read() as conn:
             kin = Kin(family, owner_of(conn, user))
         model = self._length_model(kin)
         return None if model is None else model.predict(features_of(given))
 
     def relearn(self, family: str) -> None:
-        """What the model of a family rests on has changed."""
+        """Learn the model of a family again, since its data has changed."""
         with self._lock:
             self._changed[family] = True
         self._thread.wake()
 
     def knows_lengths(self, family: str, user: str) -> bool:
-        """Whether a job of the family has ended well."""
+        """Return whether a job of the family has succeeded."""
         with self._db.read() as conn:
             return bool(family) and bool(ended_jobs(conn, Kin(family, owner_of(conn, user)), hints=self.hints))
 
     def follow(self, jobs: Mapping[str, records.Job]) -> None:
-        """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
-        `jobs`: all that have not."""
+        """Add new jobs, which start with the profile of their family, and forget those that have ended.
+
+        `jobs` are all unfinished jobs.
+        """
         gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()
         if not gone and not new:
             return
@@ -149,8 +156,7 @@ class Profiles:
         self._thread.wake()
 
     def awaited(self) -> frozenset[str]:
-        """New jobs whose first fit is yet to be made. What their families tell of them is known in a moment, and they
-        had better begin with it."""
+        """Return the new jobs whose first fit is pending. It takes only a moment, and they should start with it."""
         with self._lock:
             now = self._monotonic()
             return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
@@ -169,7 +175,7 @@ class Profiles:
                 self._predict_lengths(family, ended)
             except Exception:
                 with self._lock:
-                    self._changed[family] = True  # it is tried again, after the others
+                    self._changed[family] = True  # retried after the others
                 raise
         elif job_id:
             self._renew(job_id)
@@ -195,11 +201,11 @@ class Profiles:
         self._found[job_id] = profile
         self.version += 1
         if first and (family := self._families.get(job_id)):
-            relatives = [other for other, of in self._families.items() if of == family]  # they may begin with it
+            relatives = [other for other, of in self._families.items() if of == family]  # they may start with it
             self._touched |= {other: None for other in relatives if other not in self._found}
 
     def _predict_lengths(self, family: str, ended: bool) -> None:
-        """Of the jobs of a family that are new, and if one has `ended` of the others again, by what it tells."""
+        """Predict the run times of a family's new jobs. If a job has `ended`, predict those of the others again."""
         if ended:
             self._forget_models(family)
             self._metrics.compare(family)
@@ -225,7 +231,7 @@ class Profiles:
             self._predict_of(Kin(family, owner), new, old)
 
     def _predict_of(self, kin: Kin, new: dict[str, Features], known: Mapping[str, Features]) -> None:
-        """`known`: jobs that are predicted again if what is known of their relatives has changed."""
+        """Predict for `new` jobs, and for `known` ones again if the model of their family has changed."""
         if kin not in self._models:
             self._models[kin] = self._length_model(kin)
             new |= dict(list(known.items())[:MOST_AGAIN])
@@ -260,7 +266,7 @@ class Profiles:
 
 
 def _compare(conn: Connection, family: str, settled: Sequence[Settled], now: float) -> None:
-    """Writes down what came of predictions, and forgets what no longer tells of the family."""
+    """Store the results of predictions, and forget data that no longer represents the family."""
     settle(conn, settled)
     for owner in sorted({each.owner for each in settled}):
         renew_version(conn, Kin(family, owner), now)

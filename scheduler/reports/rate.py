@@ -1,4 +1,7 @@
-"""How often a job's workers may ask: in bursts, but not for long. One job must not delay all others."""
+"""Rate limit of requests by a job's workers.
+
+Short bursts are allowed. One job must not delay all others.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ from collections.abc import Callable
 
 
 class RateLimit:
-    """So many a second for each job, and `burst` of them at once. Not for several threads."""
+    """Limit of `per_second` requests per job, with `burst` at once. Not thread-safe."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
         self._spent: dict[str, tuple[float, float]] = {}
-        """Job -> how much of its burst it had used, and when. One that has all of it again is forgotten."""
+        """Job -> used part of its burst, and when. A job whose burst is fully restored is forgotten."""
 
     def wait_s(self, job_id: str) -> float:
-        """0 where the job may ask now, which counts; else in how many seconds it may."""
+        """Return 0 and count the request if the job may send it now; else return the seconds until it may."""
         now = self._clock()
         spent, at = self._spent.get(job_id, (0.0, now))
         spent = max(0.0, spent - (now - at) * self._per_second)

@@ -1,4 +1,7 @@
-"""What workers have reported, as the rest of the service reads it. Rows of the tables go no further than `store.py`."""
+"""Records of workers' reports, as used by the rest of the service.
+
+Only `store.py` handles rows of the tables.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,34 @@ from typing import NamedTuple
 
 
 class MeasuredPasses(NamedTuple):
-    """The typical pass of a job on one kind of allocation at one batch. Times of passes are seconds."""
+    """Typical micro-step times of a job on one shape of allocation with one batch size. Times are seconds."""
 
     gpu_type: str
     num_nodes: int
     num_gpus: int
     atomic_batch: int
-    """Samples a GPU in one pass."""
+    """Samples per GPU in one micro-step."""
     passes: int
-    """So many were measured; at most `store.COUNT_CAP`."""
+    """Number of measured micro-steps, at most `store.COUNT_CAP`."""
     grad_time: float
-    """Of a pass without synchronising."""
+    """Time of a micro-step without synchronization."""
     iter_time: float
-    """Of a pass with it."""
+    """Time of a micro-step with synchronization."""
     at: float
-    """When they were last reported, in seconds since the epoch."""
+    """Time of the last report of this shape, in seconds since the epoch."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """What tells those of one type of GPU apart."""
+        """Key of the measurements on one type of GPU."""
         return self.num_nodes, self.num_gpus, self.atomic_batch
 
     def slower(self, factor: float) -> MeasuredPasses:
-        """The same passes, each taking `factor` times as long."""
+        """Return the same micro-steps, each taking `factor` times as long."""
         return self._replace(grad_time=factor * self.grad_time, iter_time=factor * self.iter_time)
 
 
 class BatchLimits(NamedTuple):
-    """Which batches a job allows; fields as those of `metrics.model.goodput.BatchBounds`, which loads NumPy."""
+    """Batch sizes that a job allows. Same fields as `metrics.model.goodput.BatchBounds`, which loads NumPy."""
 
     init_batch: int
     max_batch: int
@@ -45,7 +48,7 @@ class BatchLimits(NamedTuple):
 
 
 class LastReport(NamedTuple):
-    """What a job said of itself last."""
+    """Last report of a job."""
 
     attempt: int
     reported_at: float
@@ -55,20 +58,20 @@ class LastReport(NamedTuple):
     max_local: int | None
     accumulate: bool
     atomic_batch: int
-    """Samples a GPU in one pass, then."""
+    """Samples per GPU in one micro-step at that time."""
     accumulation: int
     why: str
-    """Why the batch was what it was."""
+    """Reason for the batch size."""
     noise_scale: float | None
-    """Samples; None: not known yet."""
+    """Noise scale in samples; None if not known yet."""
     epoch: int
     epochs: int | None
     position: int
-    """Samples of this epoch that were done, of `epoch_samples`."""
+    """Number of processed samples of this epoch, of `epoch_samples`."""
     epoch_samples: int
     steps: int
     startup_seconds: float | None
-    """From the start of the job to its first step; None: not known."""
+    """Seconds from the start of the job to its first step; None if unknown."""
 
     @property
     def batch_limits(self) -> BatchLimits:
@@ -84,23 +87,23 @@ class MetricPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class JobHistory:
-    """What one job has reported."""
+    """All reports of one job."""
 
     report: LastReport | None
     passes: Sequence[MeasuredPasses]
-    """Oldest change first."""
+    """Micro-step times, oldest change first."""
     noise: Sequence[MetricPoint]
-    """The course of its noise scale."""
+    """History of the noise scale."""
     stalls: Sequence[float]
-    """Seconds for which it stood still, each time that it was resized."""
+    """Seconds for which training stood still, one value per resize."""
 
 
 @dataclass(frozen=True)
 class Relative:
-    """The job of the same family that tells the most."""
+    """Most informative job of the same family."""
 
     history: JobHistory
     resized_alike: bool
-    """Both are resized in the same way: how long the one stands still tells how long the other will."""
+    """Whether both jobs are resized in the same way, so that their resizes take equally long."""
     is_hint: bool = False
-    """It is somebody else's: it counts until the job has measured something itself."""
+    """Whether the job belongs to another owner. It is used only until the job has own measurements."""

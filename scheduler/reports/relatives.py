@@ -1,4 +1,4 @@
-"""What is read of a job, and of jobs of its family, for its profile."""
+"""Loading of reports of a job and its relatives, for its profile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulearn.scheduler.store.models import Job, PassMeasurement, Profile
 from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin, owner_of
 
 REMEMBERED = 40  # measurements of a family
-CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
+CANDIDATES = 5  # maximum number of jobs of a family considered as relatives of a new one
 
 
 def load_history(conn: Connection, job_id: str) -> JobHistory:
@@ -26,8 +26,10 @@ def load_history(conn: Connection, job_id: str) -> JobHistory:
 
 
 def load_relative(conn: Connection, job_id: str, *, hints: bool = True) -> Relative | None:
-    """A job of the same family, of the same user or group. `hints`: where there is none, one of somebody else. None if
-    none has been measured."""
+    """Return a measured job of the same family and the same user or group, or None.
+
+    If there is none and `hints` is True, another owner's job is used.
+    """
     job = conn.execute(select(col(Job.family), col(Job.user)).where(col(Job.id) == job_id)).one_or_none()
     if job is None or not job.family:
         return None
@@ -42,7 +44,7 @@ def load_relative(conn: Connection, job_id: str, *, hints: bool = True) -> Relat
 
 
 def _most_telling(conn: Connection, job_id: str, which: ColumnElement[bool]) -> str | None:
-    """Of those of these jobs that reported last, the one that was measured on the most GPUs."""
+    """Return the job measured on the most GPUs, among those that reported last."""
     most = func.max(col(PassMeasurement.num_gpus)).label("most")
     query = (
         select(col(Profile.job_id), most)

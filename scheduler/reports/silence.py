@@ -1,8 +1,8 @@
-"""Jobs of the worker SDK whose reports don't come: why, in words, and in their events.
+"""Watch of SDK jobs without reports, with explanations and events.
 
-Jobs of the SDK are those that have reported before, and elastic ones, which are of little use without it. Of an
-elastic job that never reported nobody can tell whether its script lacks the SDK or its workers can't reach the
-service, so both are said.
+Jobs that have reported before use the worker SDK. Elastic jobs are assumed to use it, since they are of little use
+without it. If an elastic job has never reported, its script may lack the SDK, or its workers may not reach the service.
+These cases can't be distinguished, so the message names both.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from schedulearn.scheduler.store.models import Event, Job, Profile, Task
 
 SILENT, HEARD = "job.silent", "job.heard"
 NO_REPORTS = "no_reports"
-_INTERVALS = 4  # of reports that may be missed before a job counts as silent, however long one is
-_CHECK_EVERY_S = 5.0  # at most
+_INTERVALS = 4  # minimum number of missed report intervals before a job counts as silent, however long one is
+_CHECK_EVERY_S = 5.0  # maximum interval of checks
 
 
 @dataclass(frozen=True)
 class RunningJob:
-    """What is asked of a job whose workers train, and none of them pauses."""
+    """Properties of a job whose workers train and none of which is paused."""
 
     id: str
     elastic: bool
     started_at: float
-    """When the last of its containers started."""
+    """Start time of its last container."""
     reported_at: float | None
 
 
 def silent_jobs(
     jobs: Iterable[RunningJob], seen_since: Mapping[str, float], now: float, after_s: float, url: str | None
 ) -> dict[str, str]:
-    """Job id -> what is wrong, for those that should have reported. `seen_since`: since when each has been seen to
-    train; before that it may have paused, or this service was not there to hear it. `url`: what workers report to."""
+    """Return job id -> problem, for jobs whose reports are missing.
+
+    `seen_since` maps a job to the time since which it has been seen to train. Before that, it may have been paused, or
+    this service may have been down. `url` is where workers report to.
+    """
     found = {}
     for job in jobs:
         if not job.elastic and job.reported_at is None:
@@ -64,8 +67,10 @@ def _sentence(job: RunningJob, quiet_s: float, url: str | None) -> str:
 
 
 class SilenceWatch:
-    """Looks at the running jobs now and then, and writes an event when one falls silent and when it is heard again.
-    What was written before this service started, it reads."""
+    """Periodic check of running jobs, with an event when one falls silent and when it reports again.
+
+    Events from before this service started are read at the first check.
+    """
 
     def __init__(self, db: Database, url: str | None, interval_s: float, after_s: float) -> None:
         self._db = db
@@ -74,9 +79,9 @@ class SilenceWatch:
         self._seen_since: dict[str, float] = {}
         self._looked_at = float("-inf")
         self._told: set[str] | None = None
-        """Jobs whose last event of the two is that they are silent."""
+        """Jobs whose last event of the two kinds is SILENT."""
         self.silent: Mapping[str, str] = {}
-        """Job id -> what is wrong, now."""
+        """Job id -> problem, for jobs that are silent now."""
 
     def look(self, now: float) -> None:
         if 0 <= now - self._looked_at < min(_CHECK_EVERY_S, self._after_s / 2):
@@ -132,7 +137,7 @@ def _unfinished(conn: Connection, job_ids: Collection[str]) -> set[str]:
 
 
 def _write(conn: Connection, news: Mapping[str, tuple[str, str]], now: float) -> None:
-    """Each event, unless its job has ended meanwhile."""
+    """Write each event, unless its job has ended meanwhile."""
     there = _unfinished(conn, news.keys())
     rows = [
         {"at": now, "kind": kind, "job_id": job_id, "code": NO_REPORTS if kind == SILENT else "", "message": message,

@@ -1,4 +1,7 @@
-"""What a job reports of itself, and how it is kept: merged into bounded rows, so that a long job needs no more room."""
+"""Reports of jobs, merged into a bounded number of rows.
+
+A long job needs no more space than a short one.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeasurement, Profile
 
-MAX_ROWS = 200  # observations of a job: allocations x batches
-COUNT_CAP = 200  # so many passes weigh against newer ones, at most
+MAX_ROWS = 200  # observations of a job: allocations x batch sizes
+COUNT_CAP = 200  # maximum number of older micro-steps that weigh against newer ones
 MAX_POINTS = 240  # of a metric
-LEAST_STARTUP_S = 0.5  # clocks and reports are no finer
+LEAST_STARTUP_S = 0.5  # clocks and reports are no more precise
 MAX_NAMES = 32  # metrics of a job
-NOISE = "noise_scale"  # the metric by which its course is kept
-IMPLAUSIBLE = "report.implausible"  # the kind of event of what was ignored
+NOISE = "noise_scale"  # the metric that holds the history of the noise scale
+IMPLAUSIBLE = "report.implausible"  # the kind of event for ignored values
 SAID_AGAIN_S = 3600.0
-STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
+STALL = "stall_seconds"  # the metric by which workers report how long a resize interrupted training
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Batch = Annotated[int, Field(ge=1, le=1 << 31)]
@@ -110,7 +113,7 @@ class ReportIn(Strict):
 
 
 def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
-    """The columns of a record, in the order of its fields."""
+    """Select the columns of a record, in the order of its fields."""
     return select(*(col(getattr(table, name)) for name in fields))
 
 
@@ -120,14 +123,16 @@ _LAST_REPORT = _columns(Profile, LastReport._fields)
 
 
 def metric_of(conn: Connection, job_id: str) -> JobMetric | None:
-    """By which the policy decides on the job, if it has one of its own."""
+    """Return the job's own objective, if it has one."""
     found = conn.execute(_METRIC.where(col(Job.id) == job_id)).scalar()
     return next((metric for metric in METRICS if metric == found), None)
 
 
 def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) -> bool:
-    """Merges a report into the job's rows; True if that may change what is known of its speed. Raises NotFoundError,
-    or ConflictError for a job that has ended: its workers are to give up."""
+    """Merge a report into the job's rows. Return True if the job's profile may change.
+
+    Raises NotFoundError, or ConflictError for a job that has ended, whose workers must give up.
+    """
     job = repository.get_job(conn, job_id)
     if JobStatus(job.status).terminal:
         raise ConflictError(f"job {job_id} has ended: {job.status}")
@@ -136,7 +141,7 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     if doubts:
         note_implausible(conn, job_id, "; ".join(doubts), now)
     changed = known is None or _differs(known, report)
-    # Reports of an attempt that was replaced still tell about speed, but not about where the job stands.
+    # Reports of a replaced attempt are still valid for speed, but not for progress.
     if known is None or report.attempt >= known.attempt:
         _store_profile(conn, job_id, report, known is None, job.started_at, now)
         points = list(report.metrics)
@@ -149,7 +154,7 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
 
 
 def note_implausible(conn: Connection, job_id: str, why: str, now: float) -> None:
-    """Writes an event, one an hour for each job: a program may go on for long."""
+    """Write an event, at most once per hour and job, since a program may go on for long."""
     query = select(func.max(col(Event.at))).where(col(Event.job_id) == job_id, col(Event.kind) == IMPLAUSIBLE)
     last = conn.execute(query).scalar()
     if last is None or not 0 <= now - last < SAID_AGAIN_S:
@@ -158,7 +163,7 @@ def note_implausible(conn: Connection, job_id: str, why: str, now: float) -> Non
 
 
 class _Reporting(Protocol):
-    """What is asked of a job that reports."""
+    """Properties of a reporting job that are needed here."""
 
     @property
     def id(self) -> str: ...
@@ -173,7 +178,7 @@ class _Reporting(Protocol):
 def _plausible(
     conn: Connection, job: _Reporting, known: LastReport | None, report: ReportIn, now: float
 ) -> tuple[ReportIn, list[str]]:
-    """The report without what can't be, and why not."""
+    """Return the report without impossible values, and the reasons."""
     told_at: dict[tuple[int, int, int], float] = {}
     for passes in observations_of(conn, [job.id]) if report.observations else ():
         told_at[passes.shape] = max(passes.at, told_at.get(passes.shape, 0.0))
@@ -182,7 +187,7 @@ def _plausible(
     doubts = list(impossible.values())
     kept = [seen for index, seen in enumerate(report.observations) if index not in impossible]
     changes: dict[str, object] = {"observations": kept} if impossible else {}
-    # Workers that join in place may go on from a place before.
+    # Workers that join in place may continue from an earlier position.
     follows = known is not None and report.attempt == known.attempt and job.resize != IN_PLACE
     why = goes_backwards(known, report.progress) if follows and known and report.progress else None
     if why is not None:
@@ -192,7 +197,7 @@ def _plausible(
 
 
 def observations_of(conn: Connection, job_ids: Sequence[str]) -> list[MeasuredPasses]:
-    """Oldest change first."""
+    """Return the measurements of jobs, oldest change first."""
     return [MeasuredPasses._make(row) for row in conn.execute(_PASSES.where(col(PassMeasurement.job_id).in_(job_ids)))]
 
 
@@ -202,25 +207,28 @@ def profile_of(conn: Connection, job_id: str) -> LastReport | None:
 
 
 def last_reports(conn: Connection, job_ids: Sequence[str]) -> dict[str, LastReport]:
-    """Job id -> what it reported last, of those that have."""
+    """Return job id -> last report, for jobs that have one."""
     query = _LAST_REPORT.add_columns(col(Profile.job_id)).where(col(Profile.job_id).in_(job_ids))
     return {job_id: LastReport._make(report) for *report, job_id in conn.execute(query)}
 
 
 def metrics_of(conn: Connection, job_id: str) -> dict[str, list[list[float]]]:
-    """name -> [step, value, time] of each point, as the API shows them."""
+    """Return name -> [step, value, time] of each point, as shown by the API."""
     return {row.name: row.points for row in conn.execute(select(Metric).where(col(Metric.job_id) == job_id))}
 
 
 def points_of(conn: Connection, job_id: str, names: Sequence[str]) -> dict[str, list[MetricPoint]]:
-    """name -> points, of those metrics that the job has logged."""
+    """Return name -> points, for metrics that the job has logged."""
     query = select(col(Metric.name), col(Metric.points))
     rows = conn.execute(query.where(col(Metric.job_id) == job_id, col(Metric.name).in_(names)))
     return {name: [MetricPoint._make(point) for point in points] for name, points in rows}
 
 
 def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[float]]:
-    """The same curve in at most `limit` points: every second one goes, as often as needed; its ends stay."""
+    """Return the same curve with at most `limit` points.
+
+    Every second point is removed, as often as needed. The first and last points stay.
+    """
     while len(points) > limit:
         points = points[:-1:2] + points[-1:]
     return points
@@ -239,7 +247,7 @@ def _store_profile(
         "atomic_batch": batch.atomic, "accumulation": batch.accumulation, "why": batch.why,
     }  # fmt: skip
     if report.noise_scale is not None or new:
-        values["noise_scale"] = report.noise_scale  # what was known is not forgotten at the start of an attempt
+        values["noise_scale"] = report.noise_scale  # a known value is kept at the start of an attempt
     if report.progress is not None or new:
         values.update((report.progress or ProgressIn(epoch=0)).model_dump())
     if new and report.attempt == 1 and started_at is not None:
@@ -251,13 +259,13 @@ def _store_profile(
 
 
 def startup_seconds(started_at: float, report: ReportIn, now: float) -> float:
-    """By the first report: from the start of the job until then, less the time of the passes that it tells of."""
+    """Return the time from the job's start to its first report, minus the time of the reported micro-steps."""
     trained = sum(seen.passes * seen.iter_time for seen in report.observations)
     return max(LEAST_STARTUP_S, now - started_at - trained)
 
 
 def _gpu_type(conn: Connection, job_id: str) -> str:
-    """Of the GPUs that the job had last."""
+    """Return the type of the job's last GPUs."""
     tasks = tasks_of(conn, [job_id])
     uuids = [uuid for task in tasks[-1:] for uuid in task.gpu_uuids]
     return conn.execute(select(col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)).limit(1)).scalar() or "gpu"
@@ -283,7 +291,7 @@ def _store_observations(
             conn.execute(insert(PassMeasurement).values(job_id=job_id, **merged._asdict()))
             new += 1
         known[key] = merged
-    for passes in before[: max(0, len(before) + new - MAX_ROWS)]:  # those that were not seen for the longest time
+    for passes in before[: max(0, len(before) + new - MAX_ROWS)]:  # least recently reported
         conn.execute(delete(PassMeasurement).where(_row(job_id, passes), col(PassMeasurement.at) == passes.at))
 
 
@@ -298,7 +306,7 @@ def _merged(old: MeasuredPasses, latest: MeasuredPasses) -> MeasuredPasses:
 
 
 def _row(job_id: str, passes: MeasuredPasses) -> ColumnElement[bool]:
-    """The row of passes of this shape."""
+    """Return the condition for the row of this shape."""
     return (
         (col(PassMeasurement.job_id) == job_id)
         & (col(PassMeasurement.gpu_type) == passes.gpu_type)
@@ -319,7 +327,7 @@ def _store_metrics(conn: Connection, job_id: str, metrics: Iterable[MetricIn]) -
     for name, points in by_name.items():
         if (row := known.get(name)) is not None:
             where = (col(Metric.job_id) == job_id) & (col(Metric.name) == name)
-            # An attempt that began again from a checkpoint logs some steps anew: the later word counts.
+            # An attempt that restarted from a checkpoint logs some steps again: the later values count.
             kept = [point for point in row.points if point[0] < points[0][0]]
             counts_all = len(kept) == len(row.points)
             extremes = _extremes(kept + points, (row.lowest, row.highest) if counts_all else ())
@@ -331,7 +339,7 @@ def _store_metrics(conn: Connection, job_id: str, metrics: Iterable[MetricIn]) -
 
 
 def _extremes(points: Sequence[Sequence[float]], before: Sequence[float | None] = ()) -> dict[str, float]:
-    """Of these values, and of extremes `before` them whose points may have been thinned out."""
+    """Return the extremes of these points, and of those `before`, whose points may have been removed by thinning."""
     values = [point[1] for point in points]
     known = [value for value in before if value is not None] + values
     return {"last": values[-1], "lowest": min(known), "highest": max(known)}

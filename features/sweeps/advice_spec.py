@@ -1,4 +1,4 @@
-"""What advice is asked for: a job, its objective, and among what to choose. Pure."""
+"""Specification of a request for advice: job, objective, and choices. Pure."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class AdviceSpec(BaseModel):
         return self
 
     def checked_job(self, **changes: object) -> JobSpec:
-        """The job with keys changed. Raises InvalidError, which names the key."""
-        rigid = {"elastic", "min_gpus", "max_gpus", "resize"}  # its size is what advice is about
+        """Return the job with `changes`. Raises InvalidError, which names the invalid key."""
+        rigid = {"elastic", "min_gpus", "max_gpus", "resize"}  # advice is about the job's size
         keys = {key: value for key, value in self.job.items() if key not in rigid}
         try:
             return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})

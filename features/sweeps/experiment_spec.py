@@ -1,4 +1,7 @@
-"""An experiment as a user writes it: factors with their levels, and a design. It becomes a sweep. Pure."""
+"""Specification of an experiment: factors with levels, and a design. Pure.
+
+An experiment becomes a sweep.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from schedulearn.scheduler.specs.texts import Text
 
 MAX_FACTORS = 20
 REPLICATION = "replication"
-"""Stands for the number of the replication, from 1, where the command has a place for it: a seed."""
+"""Placeholder in the command for the number of the replication, from 1, e.g. as a seed."""
 
 Design = Literal["2k", "factorial", "grid", "random"]
 
@@ -36,7 +39,7 @@ class Levels(Span):
     levels: int | None = Field(default=None, ge=2, le=1000)
 
     def cut(self) -> list[Value]:
-        """The levels, both ends included, each once."""
+        """Return the distinct levels, including both ends."""
         assert self.levels is not None
         shares = [index / (self.levels - 1) for index in range(self.levels)]
         if self.scale == "log":
@@ -100,7 +103,7 @@ class ExperimentSpec(BaseModel):
 
     @property
     def size(self) -> int:
-        """How many runs it has."""
+        """Number of runs."""
         points = self.count or math.prod(len(levels) for levels in self._levels().values())
         return points * self.replications
 
@@ -110,7 +113,7 @@ class ExperimentSpec(BaseModel):
         }
 
     def sweep(self) -> SweepSpec:
-        """The same as a sweep: the parameters of each run, in the order in which they start."""
+        """Return the experiment as a sweep: the parameters of each run, in starting order."""
         common: dict[str, Any] = {
             "name": self.name, "job": self.job, "max_parallel": self.max_parallel, "max_failures": self.max_failures,
             "metric": self.metric,
@@ -139,7 +142,7 @@ class ExperimentSpec(BaseModel):
         return isinstance(command, str) and f"{{{REPLICATION}}}" in command
 
     def design_of(self) -> dict[str, Any]:
-        """What is kept of it beside the sweep."""
+        """Return the properties to store in addition to the sweep."""
         return self.model_dump(mode="json", include={"design", "factors", "replications", "count", "seed", "order"})
 
 
@@ -157,5 +160,5 @@ def _check_factor(name: str, factor: Factor, design: Design) -> None:
 
 
 def factors_of(design: Mapping[str, Any] | None, parameters: Sequence[str]) -> list[str]:
-    """Names of the factors of a sweep: those of its design, else all of its parameters."""
+    """Return the factor names of a sweep: those of its design, else all of its parameters."""
     return [*design["factors"]] if design is not None and "factors" in design else [*parameters]

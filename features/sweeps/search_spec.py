@@ -1,4 +1,7 @@
-"""A search for a configuration as a user writes it. It becomes a sweep to which runs are added one by one. Pure."""
+"""Specification of a search for a configuration. Pure.
+
+A search becomes a sweep to which runs are added one by one.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from schedulearn.scheduler.specs.texts import Text
 
 MOST_POINTS = 500
 SHARE = 0.25
-"""Of all configurations: so many trials at most, where nobody says."""
+"""Default maximum of trials, as a share of all configurations."""
 LEAST_TRIALS = 10
-"""The same, of few configurations."""
+"""Minimum of the default maximum of trials, if there are few configurations."""
 SEARCH = "search"
-"""The `design` of a sweep that is a search."""
+"""Value of `design` of a sweep that is a search."""
 
 
 class SearchSpec(BaseModel):
@@ -74,7 +77,7 @@ class SearchSpec(BaseModel):
         return self.trials or max(LEAST_TRIALS, math.floor(SHARE * len(self.points())))
 
     def points(self) -> list[dict[str, int | str]]:
-        """The parameters of each configuration."""
+        """Return the parameters of each configuration."""
         factors = self._factors()
         return [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
 
@@ -87,7 +90,7 @@ class SearchSpec(BaseModel):
         return {name: found for name, found in levels.items() if found}
 
     def trial_job(self) -> dict[str, Any]:
-        """What all trials have in common: rigid, since a trial's size is what it is about."""
+        """Return the keys that all trials share. Trials are rigid, since the search varies their size."""
         rigid = {
             "elastic",
             "min_gpus",
@@ -99,16 +102,16 @@ class SearchSpec(BaseModel):
         kept = {key: value for key, value in self.job.items() if key not in rigid}
         image, command = kept.get("container_image"), kept.get("command")
         if isinstance(image, str) and isinstance(command, str) and not kept.get("family"):
-            kept["family"] = family_of(image, command)  # one for all trials, wherever the batch size stands in it
+            kept["family"] = family_of(image, command)  # one for all trials, wherever the command has the batch size
         return {"priority": 10, "max_duration": self.max_duration, **kept}
 
     def sweep(self) -> SweepSpec:
-        """With the first trial alone: the others are added as it goes."""
+        """Return the sweep with only the first trial. The others are added during the search."""
         first = random.Random(self.seed).choice(self.points())  # noqa: S311
         return SweepSpec(name=self.name, job=self.trial_job(), list=[first])
 
     def design_of(self) -> dict[str, Any]:
-        """What is kept of it beside the sweep."""
+        """Return the properties to store in addition to the sweep."""
         return {
             "design": SEARCH, "factors": self._factors(), "replications": 1, "goal": self.goal, "most": self.most,
             "seed": self.seed, "points": self.points(), "why": "", "gain": None, "found": None,

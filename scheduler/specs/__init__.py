@@ -1,1 +1,1 @@
-"""What users write: jobs, hosts, webhooks; checked here and nowhere else."""
+"""Input models of users: jobs, hosts, webhooks. They are validated only here."""

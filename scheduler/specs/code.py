@@ -1,4 +1,4 @@
-"""The key `code` of a job: an archive that was sent before, or a commit that the service fetches."""
+"""Key `code` of a job: an uploaded archive, or a commit to fetch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _Digest = Annotated[str, Field(pattern=f"^{DIGEST}$")]
 
 
 def _as_code(value: Any) -> Any:
-    """A digest alone means the archive."""
+    """Convert a plain digest to a reference to the archive."""
     return {"digest": value} if isinstance(value, str) else value
 
 

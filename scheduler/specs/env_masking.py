@@ -1,5 +1,8 @@
-"""What is shown of a job: any value of its environment may be a secret, so only those of harmless names are; and of its
-commands what does not look like one, to whoever may not change it."""
+"""Masking of possible secrets in jobs that are shown.
+
+Any environment variable may hold a secret, so only values of harmless names are shown. Users who may not change a job
+see its commands without words that look like secrets.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def _is_harmless(name: str) -> bool:
 
 
 def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns or keys of a job, with its commands as those see them who may not change it."""
+    """Return a job's columns or keys, with commands as shown to users who may not change it."""
     hidden: dict[str, Any] = {**job}
     for key in _COMMANDS & job.keys():
         if isinstance(job[key], str):
@@ -51,7 +54,7 @@ def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_no_mask(spec: JobSpec) -> None:
-    """Raises InvalidError where a mask stands for a value: it was read from an answer, and is not the value."""
+    """Raise InvalidError if a value is a mask, which was copied from a response of the API."""
     lines = spec.requirements if isinstance(spec.requirements, list) else []
     for field, text in (("command", spec.command), ("setup", spec.setup), *(("requirements", line) for line in lines)):
         if text is not None and MASK in text:
@@ -68,9 +71,10 @@ def check_no_mask(spec: JobSpec) -> None:
 
 
 def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
-    """Return `spec` with the values of `source`, the columns and keys of a job, in place of masks.
+    """Return `spec` with masks replaced by the values of `source`, the columns and keys of a job.
 
-    Raises InvalidError where another program than that of the job would get them: it could tell them to anybody."""
+    Raises InvalidError if a different program than the job's would get the values, since it could disclose them.
+    """
     changed = [name for name in _SAME_PROGRAM if getattr(spec, name) != source[name]]
     code: Mapping[str, Any] = source["code"] or {}
     if (spec.code.digest if spec.code is not None else None) != code.get("digest") or (

@@ -1,4 +1,4 @@
-"""A host as an operator writes it, for the API, the command line and the settings file alike."""
+"""Specification of a host for the API, the command line and the settings file."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class HostSpec(BaseModel):
 
 
 def _name_of(host: str) -> str:
-    """An id made of a host's name or address: those of IPv6 have colons."""
+    """Return an id made of a host's name or address. IPv6 addresses have colons, which are replaced."""
     return f"ip6-{re.sub('[:%]+', '-', host).strip('-')}" if ":" in host else host
 
 
 def _tls_folder(given: str) -> str:
-    """Raises ValueError where the files are not there."""
+    """Return the absolute path of the folder. Raises ValueError if files are missing."""
     try:
         folder = Path(given).expanduser().absolute()
         missing = [name for name in TLS_FILES if not (folder / name).is_file()]

@@ -1,6 +1,6 @@
-"""A job as a user writes it: five keys are a complete job, everything else is optional.
+"""Specification of a job: five required keys, all others optional.
 
-The one place where a job is validated, for the API, the command line and batch files alike.
+Jobs are validated only here, for the API, the command line and batch files.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.texts import Pairs, Text, plain
 
 MAX_GPUS = 4096
-MAX_SPEC = 1 << 20  # bytes of all text of a job: Linux starts no program with twice as much
+MAX_SPEC = 1 << 20  # bytes of all text of a job; Linux starts no program with twice as much
 MAX_BATCH = (1 << 31) - 1  # of an integer column
 GRACE_S = 10.0
 ELASTIC_GRACE_S = 60.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_LONGEST_SIZE = 40  # characters: whatever is longer is no size that a float can hold
+_LONGEST_SIZE = 40  # characters; a float can't hold a longer size
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_size(value: object) -> object:
-    """Bytes of `"512m"`, `"1g"`, `"1.5 GiB"` or a plain number (powers of 1024, as Docker counts)."""
+    """Return the bytes of `"512m"`, `"1g"`, `"1.5 GiB"` or a plain number (powers of 1024, as in Docker)."""
     if isinstance(value, str):
         match = _SIZE.fullmatch(value) if len(value) <= _LONGEST_SIZE else None
         if match is None:
@@ -51,12 +51,12 @@ def parse_size(value: object) -> object:
 
 
 def _as_number(value: object) -> object:
-    """A whole number that a shell's HTTP client sent as text: `required_gpus=4`."""
+    """Convert a whole number that a shell's HTTP client sent as text, as in `required_gpus=4`."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value) else value
 
 
 def _as_targets(value: Any) -> Any:
-    """A list of data sets means each below /data."""
+    """Convert a list of data sets to a mapping that puts each below /data."""
     if isinstance(value, list):
         if not all(isinstance(name, str) for name in value):
             raise ValueError("must be a list of the names of data sets, or name -> path in the container")
@@ -65,7 +65,7 @@ def _as_targets(value: Any) -> Any:
 
 
 def _as_data_targets(value: Any) -> Any:
-    """A list of data sets means each below /data, by its name without a version."""
+    """Convert a list of data sets to a mapping that puts each below /data, by its name without a version."""
     if isinstance(value, list):
         if not all(isinstance(name, str) for name in value):
             raise ValueError("must be a list of NAME or NAME@VERSION, or that -> path in the container")
@@ -74,7 +74,7 @@ def _as_data_targets(value: Any) -> Any:
 
 
 def _as_after(value: Any) -> Any:
-    """A list of jobs means that each must succeed."""
+    """Convert a list of jobs to the condition that each must succeed."""
     return {"jobs": value} if isinstance(value, list) else value
 
 
@@ -99,8 +99,10 @@ ImageName = Annotated[
 
 
 class JobFields(BaseModel):
-    """Each key that a user may give, once: what `POST /jobs` takes and what the API shows of a job are both this. A new
-    key is written here; only one that the system changes or queries needs a column in `store.models.Job`."""
+    """All keys of a job, for the request body of `POST /jobs` and for responses.
+
+    A new key is added here. It needs a column in `store.models.Job` only if the system changes or queries it.
+    """
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
@@ -263,7 +265,7 @@ class JobSpec(JobFields):
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What the hosts of a stored job have for it is not settled yet."""
+        """Shared data on the hosts, which is not known before the job is stored."""
         return {}
 
     @field_validator("command", "setup")
@@ -377,8 +379,10 @@ class JobSpec(JobFields):
 
 
 def without_bounds(shown: type[JobFields]) -> None:
-    """Makes the inherited fields of a class plain and required: what is stored is shown as it is, also what a request
-    of today may not say any more."""
+    """Make the inherited fields of a class required, without constraints.
+
+    Stored jobs are shown as they are, even with values that requests may no longer have.
+    """
     for name, field in shown.model_fields.items():
         if name not in shown.__annotations__:
             field.metadata = []
@@ -387,7 +391,8 @@ def without_bounds(shown: type[JobFields]) -> None:
 
 
 def _size(spec: JobSpec) -> int:
-    """Bytes of its text, at most: four for each character, where it could matter at all."""
+    """Return the bytes of the job's text, or 0 if it is so short that it can't exceed MAX_SPEC (4 bytes per
+    character)."""
     texts = [spec.command, spec.setup or ""]
     for pairs in (spec.env, spec.secrets, spec.labels, spec.mounts, spec.data, spec.keep):
         texts += [*pairs, *pairs.values()]
@@ -403,14 +408,15 @@ _lock = threading.Lock()
 
 
 def new_job_id() -> str:
-    """Ten characters that sort by time of creation: six for the second, four that start at random and count up.
+    """Return an id of ten characters that sorts by time of creation.
 
-    Not a plain number: containers of an older database on the same engine must never be mistaken for ours.
+    Six characters are the second. Four start at random and count up. Plain numbers are not used: containers of an older
+    database on the same engine must never be mistaken for those of this one.
     """
     global _last
     with _lock:
         second = int(time.time()) - _EPOCH
-        # Randomness once a second only: the system call hands the processor to other threads, which takes its time.
+        # Random only once a second: the system call yields the processor to other threads, which takes time.
         _last = second << 20 | secrets.randbelow(1 << 19) if second > _last >> 20 else _last + 1
         value = _last
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(45, -1, -5))

@@ -1,4 +1,4 @@
-"""Ports of a job that people reach at an address of the service."""
+"""Key `ports` of a job: ports that people reach at an address of the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 LONGEST = 32
-"""Characters of a name: with the job's id it is one label of a host name."""
+"""Maximum length of a port's name, which together with the job's id is one label of a host name."""
 _NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 

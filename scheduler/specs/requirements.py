@@ -1,4 +1,4 @@
-"""The key `requirements` of a job: lines as pip takes them, or the name of a file in its code that holds them."""
+"""Key `requirements` of a job: lines for pip, or a file in the job's code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _check(given: str | list[str]) -> str | list[str]:
 
 
 def requirement_lines(given: Sequence[str]) -> list[str]:
-    """What is asked for, without comments and empty lines. Raises ValueError."""
+    """Return the requirements without comments and empty lines. Raises ValueError for invalid ones."""
     joined = "\n".join(given).replace("\\\n", " ")
     if len(joined.encode()) > MOST_BYTES:
         raise ValueError(f"must have {MOST_BYTES >> 10} KiB at most")

@@ -1,4 +1,4 @@
-"""What people write: text of bounded length, names with values, whole numbers."""
+"""Types of user input: bounded text, name-value pairs, whole numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import AfterValidator, BeforeValidator
 LONGEST_NAME = 256
 MOST_PAIRS = 1000
 LARGEST_PAIR = 128 << 10
-"""Bytes of a name and its value: Linux starts no program with a larger NAME=value."""
+"""Maximum bytes of NAME=value: Linux starts no program with a larger variable."""
 
 
 def plain(text: str) -> str:
-    """Raises ValueError."""
+    """Return the text. Raises ValueError if it contains NUL."""
     if "\0" in text:
         raise ValueError("must not contain a NUL character")
     return text
 
 
 def _as_text(value: Any) -> Any:
-    """Numbers are what people write in JSON: they mean their text."""
+    """Convert values that are numbers, as people write them in JSON, to text."""
     if isinstance(value, dict):
         if len(value) > MOST_PAIRS:
             raise ValueError(f"must have at most {MOST_PAIRS} names, not {len(value)}")
@@ -32,7 +32,7 @@ def _bounded(pairs: dict[str, str]) -> dict[str, str]:
     for name, value in pairs.items():
         if len(name) > LONGEST_NAME:
             raise ValueError(f"a name has at most {LONGEST_NAME} characters; {name[:40]}... has {len(name)}")
-        # A character has four bytes at most, and most values are short.
+        # A character has at most four bytes, and most values are short.
         if len(value) > LARGEST_PAIR // 8 and len(f"{name}={value}".encode()) >= LARGEST_PAIR:
             raise ValueError(f"{name} and its value have more than {LARGEST_PAIR >> 10} KiB")
     return pairs
@@ -44,9 +44,9 @@ Pairs = Annotated[
     BeforeValidator(_as_text, json_schema_input_type=dict[str, str | int | float]),
     AfterValidator(_bounded),
 ]
-"""Names with values, e.g. environment variables or labels."""
+"""Name-value pairs, e.g. environment variables or labels."""
 
 
 def whole(value: object) -> object:
-    """For numbers in a strict model: 1.0 is a whole number, as JSON schemas have it."""
+    """Convert 1.0 to 1 in a strict model, since it is a whole number in JSON Schema."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

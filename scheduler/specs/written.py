@@ -1,4 +1,4 @@
-"""A stored job as its user would write it: the five keys, and what differs from the defaults."""
+"""Conversion of a stored job to a job file: required keys and non-default ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulearn.scheduler.specs.job import ELASTIC_GRACE_S, GRACE_S, MAX_GPUS, 
 
 
 def written(job: Mapping[str, object]) -> dict[str, object]:
-    """`job`: its columns and keys. The values of its variables are masked."""
+    """Return the keys that a user would write. `job` has its columns and keys. Values of variables are masked."""
     found: dict[str, object] = {}
     filled_in = _filled_in(job)
     for name, field in JobFields.model_fields.items():
@@ -30,7 +30,7 @@ def written(job: Mapping[str, object]) -> dict[str, object]:
 
 
 def _filled_in(row: Mapping[str, object]) -> dict[str, object]:
-    """Key -> what `JobSpec` makes of a key that is not given, where that depends on others."""
+    """Return key -> default that `JobSpec` derives from other keys."""
     bounds = (1, MAX_GPUS) if row["elastic"] else (row["required_gpus"], row["required_gpus"])
     return {
         "min_gpus": bounds[0],

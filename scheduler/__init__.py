@@ -1,4 +1,4 @@
-"""Decides which job gets how many GPUs and where, and makes it so."""
+"""Scheduler: allocates GPUs of hosts to jobs, and runs the jobs there."""
 
 if __name__ != "schedulearn.scheduler":
     raise ImportError("import schedulearn.scheduler, not scheduler: the folder is mapped to that name by setup.py")

@@ -1,4 +1,4 @@
-"""One way to do something again and again beside everything else: a thread with a stop, a wake-up and a log."""
+"""Background threads that repeat a function, with stop, wake-up and error log."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ def call_later(delay_s: float, call: Callable[[], None]) -> None:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time and the threads of the parts that act on hosts come from. Tests bring their own, and run a whole
-    service in virtual time, in one thread, so that each run can be repeated."""
+    """Source of time and threads for the parts that act on hosts.
+
+    Tests replace it to run a whole service in virtual time in one thread, so that each run is reproducible.
+    """
 
     clock: Callable[[], float] = time.time
-    """The time of day, which somebody may set."""
+    """Time of day, which may be set at any time."""
     monotonic: Callable[[], float] = time.monotonic
     pool: Callable[[int, str], Executor] = ThreadPoolExecutor
-    """So many threads, and what their names begin with."""
+    """Factory of thread pools. Arguments: number of threads, and prefix of their names."""
     later: Callable[[float, Callable[[], None]], None] = call_later
-    """Calls once, so many seconds from now."""
+    """Timer that calls a function once after a delay in seconds."""
 
 
 MACHINE = Timing()
 
 
 class Worker(Protocol):
-    """Something that runs beside all requests while the service is open."""
+    """Background task that runs while the service is open."""
 
     def start(self) -> None: ...
 
@@ -48,14 +50,14 @@ class Worker(Protocol):
 
 
 class Background:
-    """A thread that calls `turn` until it is closed.
+    """Thread that calls `turn` until it is closed.
 
-    `turn` returns how many seconds to rest before the next turn; None: until `wake` is called. A wake-up that comes
-    while a turn runs brings another turn right after it.
+    `turn` returns the seconds to wait before the next call, or None to wait until `wake` is called. A wake-up during a
+    call causes another call right after it.
 
-    An error that a turn raises is logged with `trouble`, and the thread goes on after `trouble_s`, whoever calls
-    `wake`: an error that comes with each turn must not fill the log. One that is raised while the thread closes is not
-    logged: what it used is closed too.
+    An error raised by `turn` is logged with the message `trouble`. The thread then continues after `trouble_s`, even if
+    `wake` is called, so that an error in each call does not fill the log. An error while the thread closes is not
+    logged, since the objects that `turn` uses are closed too.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Background:
         trouble_s: float = TROUBLE_S,
         wake: threading.Event | None = None,
     ) -> None:
-        """`first_s`: rest before the first turn. `wake`: an event that others set to ask for a turn."""
+        """`first_s` is the delay of the first call. `wake` is an event that others set to request a call."""
         self._turn = turn
         self._first_s = first_s
         self._trouble = trouble or f"a turn of the thread {name} failed"
@@ -82,25 +84,25 @@ class Background:
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Does nothing after `stop`."""
+        """Start the thread. Does nothing after `stop`."""
         if not self.stopping:
             self._thread.start()
 
     def wake(self) -> None:
-        """Asks for a turn now. Wake-ups that come together make one turn."""
+        """Request a call now. Several wake-ups at once cause one call."""
         self._wake.set()
 
     def rest(self, seconds: float) -> bool:
-        """For use inside a turn: rests, whoever calls `wake`. Returns at once, and True, when the thread closes."""
+        """Wait inside a call of `turn`, even if `wake` is called. Return True at once when the thread closes."""
         return self._stopping.wait(seconds)
 
     def stop(self) -> None:
-        """The turn that runs is the last one. Does not wait for it, so a turn may call it too."""
+        """Make the current call of `turn` the last one. Does not wait for it, so `turn` itself may call this."""
         self._stopping.set()
         self._wake.set()
 
     def close(self, timeout: float = CLOSE_S) -> None:
-        """Stops, and waits for the turn that runs, but no longer than `timeout`."""
+        """Stop, and wait for the current call of `turn`, at most `timeout` seconds."""
         self.stop()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -121,7 +123,7 @@ class Background:
 
 
 def start_once(name: str, work: Callable[[], object]) -> threading.Thread:
-    """Does `work` once in a thread of its own. An error is logged."""
+    """Run `work` once in a separate thread. An error is logged."""
 
     def run() -> None:
         try:
@@ -135,5 +137,5 @@ def start_once(name: str, work: Callable[[], object]) -> threading.Thread:
 
 
 def delay_after(failures: int, delays_s: Sequence[float]) -> float:
-    """How long to rest after so many failures in a row, 1 or more: the last delay from then on."""
+    """Return the delay after a number of consecutive failures, 1 or more. The last delay repeats."""
     return delays_s[min(failures, len(delays_s)) - 1]

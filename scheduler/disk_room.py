@@ -1,6 +1,6 @@
-"""Room on the disk of the data folder: a low-water mark, and a reserve to act with when the disk is full.
+"""Disk space of the data folder: low-water mark, and reserve for a full disk.
 
-Standard library only: the keepers of local tasks import it, too.
+The module uses only the standard library, since the supervisors of local tasks import it too.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import os
 from pathlib import Path
 
 LOW = 256 << 20
-"""Bytes that must be free before more is taken; of a small disk a twentieth."""
+"""Bytes that must be free before more data is accepted; on a small disk, a twentieth of its size."""
 RESERVE = 32 << 20
 _NAME = "reserve"
 
 
 def is_low(folder: str | os.PathLike[str]) -> bool:
-    """Whether no more logs, code, data and jobs may be taken there."""
+    """Return whether the disk is too full to accept more logs, code, data and jobs."""
     try:
         found = os.statvfs(folder)
     except OSError:
-        return False  # what is wrong is told by whoever uses it
+        return False  # the code that uses the folder reports the error
     free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     return free < min(LOW, total // 20)
 
 
 def take_reserve(folder: Path) -> None:
-    """Take the reserve again where the disk has room for it."""
+    """Allocate the reserve if it does not exist and the disk has space for it."""
     path = folder / _NAME
     if path.exists() or is_low(folder):
         return
@@ -42,7 +42,7 @@ def take_reserve(folder: Path) -> None:
 
 
 def give_reserve(folder: Path) -> bool:
-    """Give the reserve up: True if there was one."""
+    """Delete the reserve. Return True if there was one."""
     try:
         (folder / _NAME).unlink()
     except OSError:

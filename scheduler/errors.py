@@ -1,4 +1,4 @@
-"""One tree of errors. Each carries a stable code and the HTTP status that the API answers with."""
+"""Hierarchy of errors, each with a stable code and an HTTP status."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class SchedulearnError(Exception):
-    """Base of every error that a user may see. `str(error)` says what is wrong and what to do."""
+    """Base class of errors that users may see. `str(error)` says what is wrong and what to do."""
 
     code: ClassVar[str] = "internal"
     http_status: ClassVar[int] = 500
@@ -23,35 +23,35 @@ class NotFoundError(SchedulearnError):
 
 
 class FilesGoneError(NotFoundError):
-    """A job's files were there, and were removed by rule or with their host."""
+    """The files of a job were removed, by a retention rule or with their host."""
 
     code = "files_gone"
     http_status = 410
 
 
 class UnauthorizedError(SchedulearnError):
-    """Who asks may not: a missing or wrong token."""
+    """The token is missing or wrong."""
 
     code = "unauthorized"
     http_status = 401
 
 
 class ForbiddenError(SchedulearnError):
-    """Who asks is known, and may not."""
+    """The user is known but has no permission."""
 
     code = "forbidden"
     http_status = 403
 
 
 class InvalidError(SchedulearnError):
-    """The request can be read, but a value in it makes no sense here."""
+    """The request is well-formed, but a value in it is invalid."""
 
     code = "invalid"
     http_status = 422
 
 
 class NoHistoryError(InvalidError):
-    """Too few jobs of a family have ended to say anything of the next one."""
+    """Too few jobs of a family have ended to predict the next one."""
 
     code = "no_history"
 
@@ -61,20 +61,20 @@ class UnknownPolicyError(InvalidError):
 
 
 class PolicyFault(InvalidError):
-    """A policy failed, or made a plan that no policy may make."""
+    """A policy failed or returned an invalid plan."""
 
     code = "policy_fault"
 
 
 class ConflictError(SchedulearnError):
-    """The request is right but does not fit the present state, e.g. cancelling a job that has ended."""
+    """The request is valid but conflicts with the present state, e.g. cancelling a job that has ended."""
 
     code = "conflict"
     http_status = 409
 
 
 class ContainersRemainError(ConflictError):
-    """A job has ended, and its containers are not removed yet: passes by itself."""
+    """A job has ended, but its containers are not removed yet. The condition is temporary."""
 
     code = "containers_remain"
 
@@ -86,13 +86,13 @@ class IdempotencyError(ConflictError):
 
 
 class IllegalTransitionError(ConflictError):
-    """A state change that is not in `states.TRANSITIONS`: a bug of ours, refused before it reaches the database."""
+    """A state change is not in `states.TRANSITIONS`. This is a bug; the change is refused before it is stored."""
 
     code = "illegal_transition"
 
 
 class QuotaError(SchedulearnError):
-    """The user has as much as they may. `retry_after`: in so many seconds it may be otherwise."""
+    """The user's quota is exhausted. `retry_after` is the number of seconds after which to retry."""
 
     code = "over_quota"
     http_status = 429
@@ -103,20 +103,20 @@ class QuotaError(SchedulearnError):
 
 
 class StoreError(SchedulearnError):
-    """The database can't be used: locked by another service, read-only, newer than this version, disk full."""
+    """The database can't be used: locked by another service, read-only, newer than this version, or disk full."""
 
     code = "store"
     http_status = 503
 
 
 class InUseError(StoreError):
-    """Another service works with this database or data folder."""
+    """Another service uses this database or data folder."""
 
     code = "in_use"
 
 
 class UnwritableError(StoreError):
-    """The last write failed. Passes by itself once a write succeeds."""
+    """The last write failed. The condition ends once a write succeeds."""
 
     code = "database_unwritable"
 
@@ -142,31 +142,31 @@ class StalledError(SchedulearnError):
 
 
 class FailingError(SchedulearnError):
-    """Scheduling cycles fail, one after another."""
+    """Consecutive scheduling cycles fail."""
 
     code = "scheduling_failed"
     http_status = 503
 
 
 class RuntimeFault(SchedulearnError):
-    """An engine did not do what it was asked. Passing, unless it is a subclass that says otherwise."""
+    """An engine did not do what was requested. The fault is temporary, unless a subclass says otherwise."""
 
     code = "runtime"
     http_status = 502
 
 
 class ObjectFault(RuntimeFault):
-    """An engine answered with an error: it is about what it was asked for, and says nothing of the rest."""
+    """An engine returned an error about the requested object. Other objects are not affected."""
 
 
 class StartRefused(RuntimeFault):
-    """The task can never start as it is: trying again won't help."""
+    """The task can't start as specified. A retry won't help."""
 
     code = "start_refused"
 
 
 class HostRefused(StartRefused):
-    """The task can't start on this host. `blame`: whose fault that is, a `core.outcomes.blame.Blame`."""
+    """The task can't start on this host. `blame` is the responsible party, a `core.outcomes.blame.Blame`."""
 
     code = "host_fault"
 
@@ -176,13 +176,13 @@ class HostRefused(StartRefused):
 
 
 class ImageUnavailable(StartRefused):
-    """The image is not on the host, can't be pulled and can't be built."""
+    """The image is not on the host, and can be neither pulled nor built."""
 
     code = "image_unavailable"
 
 
 class TooLargeError(SchedulearnError):
-    """What was sent is larger than the service takes."""
+    """The request is larger than the service accepts."""
 
     code = "too_large"
     http_status = 413

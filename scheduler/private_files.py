@@ -1,4 +1,7 @@
-"""What the service keeps is for its own user only: values of variables, secrets of webhooks and of reports, logs."""
+"""File permissions that restrict the service's data to its own user.
+
+The data has values of variables, secrets of webhooks and of reports, and logs.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,22 @@ _before: int | None = None
 
 
 def restrict_umask() -> None:
-    """From now on this process makes files that only its user may read. Once, before anything is made."""
+    """Set the umask so that only the service's user can read new files. Call it once, before creating any file."""
     global _before
     if _before is None:
         _before = os.umask(_OTHERS)
 
 
 def umask_of_user() -> int:
-    """For programs of users and scripts that make images, as `Popen` takes it: what it was before."""
+    """Return the previous umask, as `Popen` takes it, for programs of users and scripts that build images."""
     return -1 if _before is None else _before
 
 
 def close_to_others(folder: Path) -> None:
-    """Makes the data folder, or takes others' rights to it away, also to what an older version made in it.
+    """Create the data folder, or remove others' permissions from it and from files that an older version created.
 
-    A folder that serves for more than our data, such as somebody's home, keeps its rights: then only our own files
-    and folders in it are closed. Containers have their checkpoints and the SDK in volumes, not from here.
+    A folder with other data, such as a home folder, keeps its permissions. Then only the service's own files and
+    folders in it are restricted. Containers have their checkpoints and the SDK in volumes, not in this folder.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries = list(folder.iterdir())
@@ -43,12 +46,12 @@ def close_to_others(folder: Path) -> None:
 
 
 def _is_shared(folder: Path) -> bool:
-    """Whether others may have business in it: /tmp, somebody's home, or where the service happened to be started."""
+    """Return whether others may use the folder: /tmp, a home folder, or the service's working directory."""
     return bool(folder.stat().st_mode & stat.S_ISVTX) or folder.resolve() in (Path.home().resolve(), Path.cwd())
 
 
 def close_path(path: Path) -> None:
-    """Only what belongs to us can be, and need be, closed; what is not there is fine."""
+    """Remove others' permissions from a path. Missing paths, symbolic links and other users' paths are skipped."""
     try:
         found = path.lstat()
     except FileNotFoundError:

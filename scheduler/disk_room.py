@@ -1,6 +1,7 @@
-"""Disk space of the data folder: low-water mark, and reserve for a full disk.
+"""Disk space of the data folder: low-water mark and reserve.
 
-The module uses only the standard library, since the supervisors of local tasks import it too.
+The reserve lets the service act when the disk is full. The module uses only the standard library, since the supervisors
+of local tasks import it too.
 """
 
 from __future__ import annotations

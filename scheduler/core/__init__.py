@@ -1,1 +1,4 @@
-"""Pure core of the scheduler: data model and decisions, without I/O, clock or database."""
+"""Pure core of the scheduler: data model and decisions.
+
+It does no I/O, reads no clock, and knows no database.
+"""

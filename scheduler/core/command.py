@@ -1,4 +1,4 @@
-"""Command of a task: the user's command under its launcher, and added environment variables."""
+"""Command line of a task with its launcher, and added environment variables."""
 
 from __future__ import annotations
 

@@ -126,8 +126,8 @@ class HostLoad:
     on: bool
     """Whether the host is in service and answers, or soon will."""
     parking: str = ""
-    """`emptying` if the host is closed and will be powered down once it is empty, `parked` if it is powered down, or
-    empty."""
+    """`emptying` if the host is closed until it is empty and can be powered down; `parked` if it is powered down; else
+    an empty string."""
     held: int = 0
     """Number of GPUs that jobs hold."""
     bound: bool = False

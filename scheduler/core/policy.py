@@ -1,7 +1,7 @@
 """Interface of policies, and validation of their plans. Pure.
 
-A policy is a pure function of a snapshot. docs/policies.md describes how to write one: a class with a `name` and
-`allocate`, registered by an entry point in the group `schedulearn.policies` or named as a file in the settings.
+A policy is a pure function of a snapshot. It is a class with a `name` and `allocate`. It is registered by an entry
+point in the group `schedulearn.policies`, or named as a file in the settings. See docs/policies.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Access of a job's workers to the service: its URL, and a token per job.
+"""Access of workers to the service: URL and token per job.
 
 The token is valid only for reports of this one job.
 """

@@ -1,4 +1,4 @@
-"""Fit of a job's profile to reports of the job and a relative.
+"""Fit of a job's profile to its own and a relative's reports.
 
 Pure. One fit takes about 10 ms.
 """

@@ -1,4 +1,4 @@
-"""Watch of running jobs that seem to hang, with an event for each."""
+"""Monitor of running jobs that writes an event for each hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of the final metrics of new jobs, stored and compared with the actual values."""
+"""Predictions of new jobs' final metrics, compared with the actual values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watch of SDK jobs without reports, with explanations and events.
+"""Monitor of SDK jobs without reports, with explanations and events.
 
 Jobs that have reported before use the worker SDK. Elastic jobs are assumed to use it, since they are of little use
 without it. If an elastic job has never reported, its script may lack the SDK, or its workers may not reach the service.

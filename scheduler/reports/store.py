@@ -27,7 +27,7 @@ from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeasurement, Profile
 
 MAX_ROWS = 200  # observations of a job: allocations x batch sizes
-COUNT_CAP = 200  # maximum number of older micro-steps that weigh against newer ones
+COUNT_CAP = 200  # maximum weight of older micro-steps against newer ones
 MAX_POINTS = 240  # of a metric
 LEAST_STARTUP_S = 0.5  # clocks and reports are no more precise
 MAX_NAMES = 32  # metrics of a job

@@ -1,4 +1,4 @@
-"""Key `code` of a job: an uploaded archive, or a commit to fetch."""
+"""Key `code` of a job: uploaded archive, or commit to fetch."""
 
 from __future__ import annotations
 

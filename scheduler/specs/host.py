@@ -1,4 +1,4 @@
-"""Specification of a host for the API, the command line and the settings file."""
+"""Specification of a host for the API, command line and settings file."""
 
 from __future__ import annotations
 

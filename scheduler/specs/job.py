@@ -93,7 +93,7 @@ class AfterSpec(BaseModel):
 
 ImageName = Annotated[
     str,
-    Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$"),  # schemas know it only up here
+    Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$"),  # in schemas only if first
     AfterValidator(plain),
 ]
 

@@ -1,4 +1,7 @@
-"""Key `ports` of a job: ports that people reach at an address of the service."""
+"""Key `ports` of a job: ports that users reach through the service.
+
+Each port has an address at the service.
+"""
 
 from __future__ import annotations
 

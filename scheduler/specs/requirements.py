@@ -1,4 +1,7 @@
-"""Key `requirements` of a job: lines for pip, or a file in the job's code."""
+"""Key `requirements` of a job: lines for pip, or a file name.
+
+The file is in the job's code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion of a stored job to a job file: required keys and non-default ones."""
+"""Conversion of a stored job to the keys that its user would write.
+
+These are the five required keys, and those that differ from the defaults.
+"""
 
 from __future__ import annotations
 

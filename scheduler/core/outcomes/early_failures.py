@@ -1,4 +1,4 @@
-"""Early failures of GPU jobs, counted by host and GPU, and their consequences. Pure.
+"""Early failures of GPU jobs, counted by host and GPU. Pure.
 
 A host or GPU pauses after each failure, so that the job goes elsewhere. After `MAX_FAILURES` in a row it takes no more
 GPU jobs until it is opened again.

@@ -1,4 +1,4 @@
-"""Detection of running jobs that hang or don't use their GPUs, and the consequences. Pure."""
+"""Detection and handling of jobs that hang or leave GPUs unused. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing in place: membership of workers, allowed changes, and detection of failed ones. Pure.
+"""Resizing in place: members, allowed changes, and failed changes. Pure.
 
 Each container of such a job is one worker with one GPU. Workers join and leave while the job trains.
 

@@ -1,4 +1,4 @@
-"""State change of one task that follows from an observation, and responsibility for failures. Pure."""
+"""State change of one task, derived from an observation. Pure."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _refused(task: Task, evidence: Evidence) -> TaskEnded | None:
 def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
     """Attribute a failure to an unhealthy GPU of the task, if it has one.
 
-    A task that has just failed, and was not told to stop, waits for the next check of its GPUs: a program notices a
+    A task that has just failed, and was not told to stop, waits for the next check of its GPUs. A program notices a
     broken GPU before the service does.
     """
     if ended.outcome is Reason.COMPLETED:

@@ -1,7 +1,7 @@
-"""Meaning of NVIDIA's Xid errors for a GPU and its jobs, by NVIDIA's catalogue. Pure.
+"""Consequences of Xid errors of NVIDIA's driver, by NVIDIA's catalogue. Pure.
 
-The catalogue names an immediate action. Restarting the application, or ignoring the error, is `PROGRAM` here; resetting
-the GPU is `RESET`; broken memory, links or bus are `LEAVE`. Its workflow for 13 and 31 is `WATCH`: the same error on
+The catalogue names an immediate action. Restarting the application, or ignoring the error, is `PROGRAM` here. Resetting
+the GPU is `RESET`. Broken memory, links or bus are `LEAVE`. Its workflow for 13 and 31 is `WATCH`. The same error on
 one GPU with different programs points to the GPU, and on different GPUs to the program.
 """
 

@@ -1,1 +1,1 @@
-"""Predictions of a job's run time and metrics from finished jobs of its family."""
+"""Predictions of run times and metrics from finished jobs of a family."""

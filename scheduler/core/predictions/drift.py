@@ -1,4 +1,7 @@
-"""Drift detection: growing prediction errors of a family, whose model should then forget older jobs. Pure."""
+"""Drift detection: growing prediction errors of a family. Pure.
+
+After a drift, the model of the family should forget older jobs.
+"""
 
 from __future__ import annotations
 

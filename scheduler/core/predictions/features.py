@@ -1,4 +1,4 @@
-"""Features of jobs, and the regression columns that distinguish jobs of a family. Pure."""
+"""Features of jobs, and their regression columns within a family. Pure."""
 
 from __future__ import annotations
 

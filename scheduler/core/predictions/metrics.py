@@ -1,7 +1,8 @@
-"""Model of the final metrics of a family's jobs, learned from finished jobs. Pure.
+"""Models of final metrics of a family, learned from finished jobs. Pure.
 
-There are three candidates: the mean; a linear model of the job's features, as for run times; and a power law, which is
-the linear model of the metric's logarithm. The one with the smallest leave-one-out error is used.
+There are three candidates. The first is the mean. The second is a linear model of the job's features, as for run times.
+The third is a power law, which is the linear model of the metric's logarithm. The one with the smallest leave-one-out
+error is used.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Background:
     call causes another call right after it.
 
     An error raised by `turn` is logged with the message `trouble`. The thread then continues after `trouble_s`, even if
-    `wake` is called, so that an error in each call does not fill the log. An error while the thread closes is not
-    logged, since the objects that `turn` uses are closed too.
+    `wake` is called. This keeps repeated errors from filling the log. An error while the thread closes is not logged,
+    since the objects that `turn` uses are closed too.
     """
 
     def __init__(

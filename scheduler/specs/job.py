@@ -391,8 +391,7 @@ def without_bounds(shown: type[JobFields]) -> None:
 
 
 def _size(spec: JobSpec) -> int:
-    """Return the bytes of the job's text, or 0 if it is so short that it can't exceed MAX_SPEC (4 bytes per
-    character)."""
+    """Return the bytes of the job's text, or 0 if it can't exceed MAX_SPEC even with 4 bytes per character."""
     texts = [spec.command, spec.setup or ""]
     for pairs in (spec.env, spec.secrets, spec.labels, spec.mounts, spec.data, spec.keep):
         texts += [*pairs, *pairs.values()]

@@ -18,7 +18,7 @@ PREEMPTED = 75
 Same as `schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h).
 """
 KILLED = 137
-"""Exit code of a command that was ended by SIGKILL, or of an elastic job's launcher if one of its workers was."""
+"""Exit code of a command killed by SIGKILL, or of an elastic job's launcher if a worker was killed by it."""
 
 
 @dataclass(frozen=True)

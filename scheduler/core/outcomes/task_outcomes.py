@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
 LOOK_S = 1.5
-"""Seconds after a task was seen to have failed from which a check of its GPUs shows whether they are the cause."""
+"""Minimum seconds from a failure to a check of the task's GPUs that shows whether they are the cause."""
 LOOK_AT_MOST_S = 12.0
 """Maximum seconds that a failed task waits for that check. It takes less to notice that NVML hangs."""
 UNSURE_S = 45.0

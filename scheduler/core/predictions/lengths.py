@@ -1,8 +1,9 @@
 """Run-time model of a family, learned from its finished jobs. Pure.
 
-The model is linear in the logarithm of a job's GPU-seconds. Its terms are a constant, the logarithm of each number that
-the job is given (epochs, batch size, GPUs, options of its command), and each word (data sets, other options). Weights
-that few jobs do not determine stay at their defaults: twice the epochs take twice as long, and nothing else matters.
+The model predicts the logarithm of a job's GPU-seconds as a sum. Its terms are a constant, one for each number, and one
+for each word. Numbers are epochs, batch size, GPUs and options of the command, by their logarithms. Words are data sets
+and other options. Weights that few jobs do not determine stay at their defaults: twice the epochs take twice as long,
+and nothing else matters.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.outcomes.xids import XidVerdict, fault_by, worst
 
 OCCUPIED_AFTER_S = 5.0
 FREE_AFTER_S = 10.0
-"""Minimum seconds that a change must last. A process of a job that has just ended, or a single short sight, is no
+"""Minimum seconds that a change must last. A process of a job that has just ended, or seen only briefly, is no
 change."""
 HINDERED_AFTER_S = 8.0
 """Minimum seconds that a hindrance must last, or be absent: two health checks."""
@@ -37,7 +37,7 @@ STUCK = "NVML does not answer questions about it"
 
 class FaultKind(StrEnum):
     LEAVE = "leave"
-    """Its jobs leave at once. An operator ends it, or the driver, once it requests no recovery action."""
+    """The GPU's jobs leave at once. It ends by an operator, or once the driver requests no recovery action."""
     RESET = "reset"
     """Like `leave`, but its jobs continue."""
     WATCH = "watch"

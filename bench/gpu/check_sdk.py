@@ -15,6 +15,7 @@ from bench.gpu.variants import VARIANTS
 
 ROUNDS = 5
 MOST_TRIES = 4
+LARGEST_BATCH = 4096
 
 
 def _model(machine: Machine) -> tuple[str, int]:
@@ -60,13 +61,18 @@ def overhead(machine: Machine) -> Iterator[Check]:
 
 
 def _batch_for(machine: Machine, model: str, step_s: float) -> int:
-    """A batch whose steps take about so long."""
-    sizes = {}
-    for batch in (8, 64):
-        found, _ = trained(model, "--batch", batch, "--device", machine.device, "--steps", 60, SCHEDULEARN_JOB_ID="")
-        sizes[batch] = found["pace_s"]
-    each = max((sizes[64] - sizes[8]) / 56, 1e-7)
-    return max(1, int(8 + (step_s - sizes[8]) / each))
+    """Return the batch, a power of 2, whose steps take nearest to `step_s`; the smallest if all take longer.
+
+    Small batches of a small model all take as long, since the processor launches kernels no faster: no slope tells how
+    large a batch must be.
+    """
+    found: dict[int, float] = {}
+    batch = 8
+    while batch <= LARGEST_BATCH and (not found or max(found.values()) < step_s):
+        run, _ = trained(model, "--batch", batch, "--device", machine.device, "--steps", 60, SCHEDULEARN_JOB_ID="")
+        found[batch] = run["pace_s"]
+        batch *= 2
+    return min(found, key=lambda each: abs(found[each] - step_s))
 
 
 def noise(machine: Machine) -> Iterator[Check]:

@@ -1,1 +1,1 @@
-"""One agent a host: what it observes, starts, stops, stores and copies there."""
+"""Agents, one per host: they observe, start, stop, store and copy."""

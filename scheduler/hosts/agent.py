@@ -1,6 +1,6 @@
-"""The service's connection to one host: it observes and acts there without ever making the loop wait.
+"""The service's connection to one host, which never makes the loop wait.
 
-Each agent has its own threads for observing and for acting, so that a slow or dead host delays nobody else.
+Each agent has its own threads to observe the host and to act on it. A slow or dead host delays no other host.
 """
 
 from __future__ import annotations
@@ -57,27 +57,29 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, Stra
 log = logging.getLogger(__name__)
 
 ImageSource = Callable[[str], Iterator[ImageProgress]]
-"""Image -> makes it present on a host, and tells how far that is."""
+"""Image -> progress, while the call makes the image present on a host."""
 CheckpointSource = Callable[[str], Iterator[ImageProgress]]
-"""Job id -> brings its checkpoints and outputs to a host, and tells how far that is."""
+"""Job id -> progress, while the call brings the job's checkpoints and outputs to a host."""
 
 OnStrayFiles = Callable[[str, Sequence[StrayFile]], None]
-"""Told of files that go with an ended task, by its id."""
+"""Callback for the untracked files that are deleted with an ended task: task id, files."""
 
 
 class DataSource(Protocol):
-    """How data that jobs share comes to a host, by its key."""
+    """Source of data that jobs share, by key."""
 
     def is_there(self, key: str, runtime: Runtime) -> bool:
-        """Whether it is on that host, or can be at once."""
+        """Return whether the data is on that host, or can be at once."""
         ...
 
     def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
-        """Makes it present there, and tells how far that is. Raises ImageUnavailable if it can't be had."""
+        """Make the data present on that host, and yield the progress.
+
+        Raises ImageUnavailable if that is impossible."""
 
 
 class _OnlyThere:
-    """None comes."""
+    """Data source that only finds data already on the host."""
 
     def is_there(self, key: str, runtime: Runtime) -> bool:
         return runtime.data.has(key)
@@ -88,16 +90,16 @@ class _OnlyThere:
 
 _ACTIONS = 8  # at a time
 _START_TRIES = 4
-"""Of one task with GPUs, where the engine says no."""
-_FETCHES = 3  # at a time; further ones wait for their turn
+"""Maximum tries to start a task with GPUs that the engine refuses."""
+_FETCHES = 3  # at a time; further ones wait for a free thread
 
 
 class HostAgent:
-    """Observes `runtime` and carries out actions on it; calls `on_change` when the loop should look again.
+    """Agent that observes `runtime` and carries out actions on it.
 
-    `on_contact` is told what the host says of itself before it is first observed, and again each time that it comes
-    back; what it raises keeps the host from being used. `image_source` replaces the runtime's own way to an image.
-    `gpus`: what is known of its GPUs.
+    It calls `on_change` when the loop should check again. `on_contact` gets the facts of the host before the first
+    observation, and again each time the host comes back. An exception from it keeps the host from being used.
+    `image_source` replaces the runtime's own way to fetch an image. `gpus` returns the known facts of the host's GPUs.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class HostAgent:
         self._data_source = data_source or _OnlyThere()
         self._gpus = gpus
         self._unfit: dict[str, str] = {}
-        """Images that this host refused to start with GPUs, and why."""
+        """Images that this host refused to start with GPUs -> reason. A key is an image and a driver version."""
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
@@ -141,7 +143,7 @@ class HostAgent:
         self._observer.start()
 
     def close(self) -> None:
-        """Stops observing and acting; tasks go on. Waits for actions under way."""
+        """Stop observing and acting, and wait for actions under way. Tasks keep running."""
         self._stopping = True
         self._observer.stop()
         self.runtime.close()
@@ -154,7 +156,7 @@ class HostAgent:
         self._observer.poke()
 
     def observe(self) -> None:
-        """Observes here, in the caller's thread."""
+        """Observe in the caller's thread."""
         self._observer.observe()
 
     @property
@@ -164,13 +166,15 @@ class HostAgent:
     # Images.
 
     def image_of(self, job: NamesImage) -> str:
-        """The image, or local environment, that a job needs here."""
+        """Return the image, or local environment, that a job needs on this host."""
         image = self.image_here(job.container_image, with_gpus=job.required_gpus > 0)
         return layered(self.runtime.images.name_for(image, job.launcher), job.layer)
 
     def image_here(self, image: str, *, with_gpus: bool = False) -> str:
-        """What a name stands for on this host: that of a framework means its image with the CUDA that runs here, or the
-        one without. Never that for a job `with_gpus` of real GPUs: see `unfit`."""
+        """Return the image that a name stands for on this host.
+
+        A framework's name stands for its image with the CUDA that runs here, or without CUDA. A job `with_gpus` never
+        gets the image without CUDA on a host with real GPUs: see `unfit`."""
         if not is_framework(image):
             return image
         gpus = self._gpus()
@@ -178,8 +182,9 @@ class HostAgent:
         return image_on(image, cuda.name if cuda else CUDAS[0].name if with_gpus and gpus.real else None)
 
     def unfit(self, job: NamesImage) -> str:
-        """Why a job with GPUs can't run its image here, as a sentence without its end; empty: it can, as far as is
-        known."""
+        """Return why a job with GPUs can't run its image here.
+
+        The reason is a sentence without its full stop. It is empty if no obstacle is known."""
         gpus = self._gpus()
         if not job.required_gpus or not gpus.real:
             return ""
@@ -190,65 +195,71 @@ class HostAgent:
         return self._unfit.get(f"{self.image_of(job)} {gpus.driver}", "")
 
     def needs_of(self, job: NeedsData) -> tuple[str, ...]:
-        """The names of all that must be here before a job starts: its image, and data. All that is said of images
-        below goes for data too."""
+        """Return the names of the image and data that a job needs.
+
+        They must be here before it starts. The methods for images below accept the names of data too."""
         return needs_of(self.image_of(job), job.inputs)
 
     def data_seen_at(self, key: str, target: str) -> str:
         return self.runtime.data.seen_at(key, target)
 
     def has_image(self, image: str) -> bool:
-        """Whether tasks with this image can start at once, as far as is known."""
+        """Return whether the image is known to be here: tasks can start at once."""
         return self.knows_image(image) is True
 
     def knows_image(self, image: str) -> bool | None:
-        """Whether the image is there; None: nobody has looked yet."""
+        """Return whether the image is here; None: not checked yet."""
         return self._images.is_there(image)
 
     def look_for(self, image: str) -> None:
-        """Begins to find out whether an image is there."""
+        """Begin to check whether an image is here."""
         self._begin(LookForImage(image))
 
     def fetch_under_way(self, image: str) -> Fetch | None:
         return self._images.fetch_under_way(image)
 
     def fetch(self, image: str, *, anew: bool = False) -> None:
-        """Begins to fetch an image because somebody wants it here; one that is there only if `anew`. `fetches` says
-        whether it can't be had."""
+        """Begin to fetch an image that was requested for this host.
+
+        An image that is already here is fetched only if `anew`. `fetches` returns the reason of a failure."""
         image = self.image_here(image)
         self._images.ask_for(image)
         self._begin(FetchImage(image, anew))
 
     def fetched_since(self, image: str, instant: float) -> bool:
-        """Whether a fetch of it that has succeeded began after that."""
+        """Return whether a successful fetch of the image began at or after an instant."""
         return self._images.fetched_since(image, instant)
 
     def fetch_for_jobs(self, images: Set[str], anew: Set[str]) -> None:
-        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago; those of `anew` also if
-        they are there. A fetch for a job that needs it no more is broken off."""
+        """Begin to fetch the images that jobs wait for here.
+
+        Images whose fetch failed recently wait for their next try. Images in `anew` are fetched even if they are here.
+        A fetch that no job needs any more is aborted, unless the image was requested by `fetch`."""
         self._images.need(images)
         for image in sorted(images):
             if self._timing.clock() >= self.image_trouble(image).not_before:
                 self._begin(FetchImage(image, image in anew))
 
     def may_fetch(self, image: str) -> bool:
-        """False after a fetch that has failed for good."""
+        """Return False after a permanent failure to fetch the image."""
         return not self._images.has_failed(image) or bool(self.image_trouble(image).why)
 
     def fetches(self) -> dict[str, ImageProgress | str]:
-        """Image -> how far its fetch is, or why the last one failed."""
+        """Return the progress of each image's fetch, or why the last fetch failed."""
         return self._images.fetches()
 
     def image_trouble(self, image: str) -> Trouble:
-        """What kept an image from being fetched."""
+        """Return the temporary failure of an image's fetch."""
         return self._retries.trouble(ImageArrival(image))
 
     def take_refused_images(self) -> dict[str, str]:
-        """Images of which a fetch has failed for good since the last call, with the reason."""
+        """Return the permanent fetch failures since the last call: image -> reason."""
         return self._images.take_refusals()
 
     def forget_image(self, image: str) -> None:
-        """Removes an image, so that its next use fetches it again. What a container has stays."""
+        """Remove an image, so that its next use fetches it again.
+
+        An image that a container uses stays."""
         self._images.forget(image)
         key = key_of_need(image)
         self.runtime.images.remove(image) if key is None else self.runtime.data.drop(key)
@@ -256,40 +267,44 @@ class HostAgent:
     # Checkpoints.
 
     def has_checkpoints(self, task_id: str) -> bool:
-        """Whether its job's were brought here for this task."""
+        """Return whether the job's checkpoints were brought here for this task."""
         return self._checkpoints.are_there(task_id)
 
     def bringing(self, task_id: str) -> ImageProgress | None:
-        """How far the checkpoints for this task are; None while none are under way."""
+        """Return the progress of checkpoints for this task; None: none are under way."""
         return self._checkpoints.progress(task_id)
 
     def drop_checkpoints(self, job_id: str, may_go: Callable[[], bool]) -> None:
-        """Those of a job that has none brought here just now, if they `may_go`: none comes before they went."""
+        """Delete a job's checkpoints if they `may_go` and none are being brought.
+
+        No checkpoints can begin to arrive until the deletion is done."""
         self._checkpoints.drop(job_id, may_go, self.runtime.checkpoints.drop)
 
     def drop_outputs(self, job_id: str, may_go: Callable[[], bool]) -> None:
-        """As `drop_checkpoints`: outputs are brought with them."""
+        """Delete a job's outputs, as `drop_checkpoints`: outputs are brought together with checkpoints."""
         self._checkpoints.drop(job_id, may_go, self.runtime.outputs.drop)
 
     # Tasks.
 
     def take_refusals(self) -> dict[str, Refusal]:
-        """Starts that failed for good since the last call, by task id."""
+        """Return the permanent start failures since the last call, by task id."""
         return self._starts.take_refusals()
 
     @property
     def told_to_pause(self) -> Set[str]:
-        """Tasks that were to be paused, of those that are live."""
+        """Live tasks that this agent was told to pause."""
         with self._lock:
             return frozenset(self._told_to_pause)
 
     def start_trouble(self, task_id: str) -> Trouble:
-        """What kept a task from being started."""
+        """Return the temporary failure of a task's start."""
         return self._retries.trouble(TaskStart(task_id))
 
     def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
-        """Begins `actions` that are not under way. `waiting_for`: image -> ids of the tasks that have it, of all tasks
-        of this host that have not ended; what is known of others is forgotten."""
+        """Begin the `actions` that are not under way.
+
+        `waiting_for`: image -> ids of its tasks. It holds all tasks of this host that have not ended. The agent forgets
+        what it knows of other tasks."""
         live = {task_id for ids in waiting_for.values() for task_id in ids}
         self._starts.keep_only(live)
         with self._lock:
@@ -300,15 +315,17 @@ class HostAgent:
             self._begin(action, waiting)
 
     def stop_task(self, task_id: str, grace_s: float) -> None:
-        """Begins to stop a task, whatever was decided before."""
+        """Begin to stop a task, regardless of earlier decisions."""
         self._begin(StopTask(task_id, grace_s))
 
     def _begin(self, action: Action, waiting: Sequence[str] = ()) -> None:
-        """`waiting`: ids of tasks that wait for the image that the action looks for."""
+        """Begin an action, unless it is under way, done, or too early.
+
+        `waiting`: ids of the tasks that wait for the image that the action looks for."""
         with self._lock:
             key = action_key(action)
             done = isinstance(action, StartTask) and self._starts.has_succeeded(action.spec.task_id)
-            # Who removes a task that is about to be started lets it start a second time, should it have run already.
+            # A task removed while it is about to be started could start a second time, if it has run already.
             too_soon = isinstance(action, RemoveTask) and self._starts.is_under_way(action.task_id)
             if done or too_soon or key in self._under_way or self._stopping:
                 return
@@ -358,7 +375,10 @@ class HostAgent:
                 self._bring_checkpoints(task_id, job_id)
 
     def _tell_stray_files(self, task_id: str) -> None:
-        """Before they go. Only the end of the service keeps the task: the next service tells of them."""
+        """Report the untracked files of an ended task before they are deleted.
+
+        If this fails, the task is removed all the same. Only while the service ends, RuntimeFault keeps the task: then
+        the next service reports the files."""
         try:
             if files := self.runtime.stray_files(task_id):
                 self._on_stray_files(task_id, files)
@@ -400,7 +420,9 @@ class HostAgent:
             self._follow(self._checkpoint_source(job_id), partial(self._checkpoints.note_progress, task_id))
 
     def _follow(self, progress: Iterator[ImageProgress], note: Callable[[ImageProgress], None]) -> None:
-        """To its end, or until `note` raises. The end of the service breaks it off; the next one begins it again."""
+        """Consume `progress` to its end, or until `note` raises.
+
+        The end of the service aborts it with RuntimeFault. The next service begins it again."""
         try:
             for step in progress:
                 if self._stopping:
@@ -412,13 +434,13 @@ class HostAgent:
                 progress.close()
 
     def _refuse(self, action: Action, fault: StartRefused) -> None:
-        """No second try can help."""
+        """Record a permanent failure: no retry can help."""
         match action:
             case FetchImage(image, anew):
                 self._images.refuse(image, fault.detail, anew=anew)
             case StartTask(TaskSpec(task_id=task_id, image=image) as spec) if isinstance(fault, ImageUnavailable):
                 for need in needs_of(image, spec.data):
-                    self._images.note(need, False)  # a fetch looks again which of them it is
+                    self._images.note(need, False)  # a fetch checks which of them is missing
                 self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
             case StartTask(TaskSpec(task_id=task_id, image=image)) if isinstance(fault, HostRefused):
                 if fault.blame == Blame.IMAGE:
@@ -428,7 +450,7 @@ class HostAgent:
                 self._starts.refuse([task_id], Refusal(Reason.START_REFUSED, fault.detail))
 
     def _miss(self, image: str, task_ids: Sequence[str]) -> None:
-        """An image that tasks were given GPUs for has been removed."""
+        """Refuse tasks that hold GPUs, because their image has been removed."""
         what = described(image)
         refusal = Refusal(Reason.IMAGE_GONE, f"{what[0].upper()}{what[1:]} is no longer on {self.host_id}.")
         self._starts.refuse(task_ids, refusal)
@@ -437,7 +459,7 @@ class HostAgent:
         if isinstance(action, FetchImage):
             self._images.fail(action.image, str(fault))
         if isinstance(action, LookForImage):
-            self._images.note(action.image, False)  # a fetch looks again, and tells what is wrong
+            self._images.note(action.image, False)  # a fetch checks again, and reports the error
         if not isinstance(fault, RuntimeFault):
             log.exception("%s: %s failed", self.host_id, action)
         delay = self._retries.put_off(goal_of(action), str(fault), map(TaskStart, waiting))
@@ -445,7 +467,9 @@ class HostAgent:
         self._timing.later(delay, self._on_change)
 
     def _leave_to_others(self, action: Action, fault: Exception) -> None:
-        """A start with GPUs that the engine refuses again and again: the job goes elsewhere, and holds none here."""
+        """Give up a start with GPUs that the engine refused `_START_TRIES` times.
+
+        The job moves to another host and releases its GPUs here."""
         if isinstance(action, StartTask) and action.spec.gpu_uuids and isinstance(fault, ObjectFault):
             task_id = action.spec.task_id
             if self._retries.trouble(TaskStart(task_id)).tries >= _START_TRIES:

@@ -1,4 +1,7 @@
-"""Which hosts there are now. `Fleet` changes it; whoever asks hosts something looks here."""
+"""Directory of the current hosts.
+
+`Fleet` changes it. Code that talks to hosts finds their agents here.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from schedulearn.scheduler.telemetry.resources import WatchedHost
 
 
 class AgentDirectory:
-    """The agents by host id, replaced as a whole when a host comes or goes: a reader keeps what it has."""
+    """Agents by host id.
+
+    The mapping is replaced as a whole when a host comes or goes. A reader can keep using the one it has."""
 
     def __init__(self) -> None:
         self._agents: Mapping[str, HostAgent] = {}
         self.most = 0
-        """How many hosts there have been at a time."""
+        """Maximum number of hosts that existed at the same time."""
 
     def agents(self) -> Mapping[str, HostAgent]:
         return self._agents
@@ -26,15 +31,15 @@ class AgentDirectory:
         self._agents = agents
 
     def reachable(self) -> set[str]:
-        """The hosts that answer."""
+        """Return the hosts that answer."""
         return {host_id for host_id, agent in self._agents.items() if agent.status.observation is not None}
 
     def facts(self) -> dict[str, HostFacts | None]:
-        """What each host has; None: not known."""
+        """Return the facts of each host; None: not known."""
         return {host_id: agent.status.facts for host_id, agent in self._agents.items()}
 
     def watched(self) -> dict[str, WatchedHost]:
-        """What each host that answers takes, and for which tasks."""
+        """Return the resource readings and the tasks of each host that answers."""
         found = {}
         for host_id, agent in self._agents.items():
             if (observation := agent.status.observation) is not None:
@@ -42,7 +47,7 @@ class AgentDirectory:
         return found
 
     def tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
-        """What runs there of ours; None while the host does not answer."""
+        """Return the service's tasks on a host; None while the host does not answer."""
         agent = self._agents.get(host_id)
         observation = agent.status.observation if agent is not None else None
         return observation.tasks if observation is not None else None

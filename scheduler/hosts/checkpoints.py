@@ -1,8 +1,10 @@
-"""Checkpoints follow their jobs: brought to the host where a job goes on, copied in case that one is lost, and removed
-some time after its end.
+"""Transfer, backup copies and deletion of jobs' checkpoints.
 
-A job's checkpoints are in a folder of the host on which its first task ran last (`job.checkpoint_host`). That moves on
-only when a task is seen running elsewhere: whatever breaks before, the old folder is still the one that counts.
+Checkpoints are brought to the host where a job continues, and copied in case that host is lost. They are deleted some
+time after the job's end.
+
+A job's checkpoints are in a folder of the host on which its first task ran last (`job.checkpoint_host`). That value
+changes only when a task is observed running on another host. If anything fails before, the old folder stays valid.
 """
 
 from __future__ import annotations
@@ -37,12 +39,14 @@ Agents = Callable[[], Mapping[str, HostAgent]]
 _CHUNK = 1 << 20
 COPY_S = 15.0
 _SWEEP_S = 600.0
-_REST = 20.0  # so much longer than it looks it rests
+_REST = 20.0  # minimum rest, in multiples of the time that copying took
 
 
 class Copies:
-    """The service's own copies, one file a job, of `limit_bytes` together. A copy is as old as its file's time says:
-    that of the folder it was made of, by the clock of its host."""
+    """The service's own copies of checkpoints, one file per job.
+
+    They have at most `limit_bytes` together. The modification time of a copy's file is that of the original folder, by
+    the clock of its host."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder = folder
@@ -59,7 +63,9 @@ class Copies:
             return None
 
     def save(self, job_id: str, chunks: Iterator[bytes], changed_at: float) -> None:
-        """In place of the copy before, which stays as it is if this one fails or is too large: RuntimeFault."""
+        """Replace the copy of a job's checkpoints.
+
+        Raises RuntimeFault if the new copy is too large. The old copy stays if the new one is too large or fails."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(job_id)
         unfinished = path.with_suffix(".partial")
@@ -98,7 +104,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class _RunningTask:
-    """The first one of a job, on the host that has its checkpoints."""
+    """Running first task of a job, on the host that has its checkpoints."""
 
     job_id: str
     host_id: str
@@ -109,12 +115,14 @@ class _RunningTask:
 class _JobEnd:
     finished_at: float | None
     checkpoint_host: str | None
-    """Where its checkpoints are; None: nowhere yet."""
+    """Host that has the job's checkpoints; None: no host yet."""
 
 
 class Checkpoints:
-    """Brings them (`fetch`), and in a thread of its own copies and removes them. They stay for `keep_s` after a job's
-    end, for people who want them; those of jobs that nobody knows are dropped at once."""
+    """Transfer of checkpoints (`fetch`), and a thread that copies and deletes them.
+
+    They stay for `keep_s` after a job's end, for users. Checkpoints of jobs that are not in the database are deleted at
+    the next sweep."""
 
     def __init__(
         self,
@@ -126,7 +134,9 @@ class Checkpoints:
         clock: Callable[[], float] = time.time,
         aged: Callable[[], float] | None = None,
     ) -> None:
-        """`every_s`: between looks at what is to be copied. `aged`: the clock by which they get old; None: the same."""
+        """`every_s`: minimum interval between checks for changed checkpoints.
+
+        `aged`: the clock for the age of checkpoints; None: `clock`."""
         self._aged = aged or clock
         self._every_s = every_s
         self._db = db
@@ -151,13 +161,15 @@ class Checkpoints:
         self._thread.close()
 
     def sweep_soon(self) -> None:
-        """A job was deleted: nobody knows it any more."""
+        """Sweep soon, because a job was deleted from the database."""
         self._swept_at = -_SWEEP_S
         self._thread.wake()
 
     def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
-        """Brings a job's newest checkpoints to a host: from where they are, else as the service has copied them, else
-        none. Raises RuntimeFault where a try later may help."""
+        """Bring a job's newest checkpoints to a host.
+
+        They come from the host that has them, else from the service's copy. If there is neither, none are brought.
+        Raises RuntimeFault if a later try may help."""
         with self._db.read() as db:
             home = repository.get_job(db, job_id).checkpoint_host
         agent = self._agents().get(home) if home else None
@@ -182,7 +194,9 @@ class Checkpoints:
             self._tell(job_id, host_id, f"{why}, and there is no copy: it begins anew.")
 
     def copy(self) -> None:
-        """Copies those of running jobs that have changed. With one host only there would be nowhere to bring them."""
+        """Copy the changed checkpoints of running jobs.
+
+        With a single host, nothing is copied: there would be no other host to bring them to."""
         agents = self._agents()
         if not self._copies.wanted or len(agents) < 2:
             return
@@ -193,7 +207,7 @@ class Checkpoints:
             try:
                 changed_at = agent.runtime.checkpoints.changed_at(task.job_id)
                 if changed_at is None or changed_at <= (task.started_at or 0.0):
-                    continue  # it has written nothing since it runs there
+                    continue  # it has written nothing since it was started there
                 if changed_at != self._copies.time_of(task.job_id):
                     self._copies.save(task.job_id, agent.runtime.checkpoints.save(task.job_id), changed_at)
                 self._complaints.pop(task.job_id, None)
@@ -203,7 +217,7 @@ class Checkpoints:
                     log.warning("the checkpoints of job %s on %s are not copied: %s", task.job_id, task.host_id, fault)
 
     def sweep(self) -> None:
-        """Removes those of jobs long ended, and what jobs left behind on hosts that they have moved from."""
+        """Delete the checkpoints of jobs that ended long ago, and those left on former hosts."""
         for agent in self._agents().values():
             try:
                 for job_id in agent.runtime.checkpoints.jobs():
@@ -224,7 +238,7 @@ class Checkpoints:
             return [_RunningTask(*row) for row in db.execute(first.where(*live))]
 
     def _job(self, job_id: str) -> _JobEnd | None:
-        """None: nobody knows it."""
+        """Return end and checkpoint host of a job; None: it is not in the database."""
         with self._db.read() as db:
             query = select(col(Job.finished_at), col(Job.checkpoint_host)).where(col(Job.id) == job_id)
             row = db.execute(query).one_or_none()
@@ -251,9 +265,9 @@ class Checkpoints:
     def _run(self) -> float:
         began = time.monotonic()
         self.copy()
-        # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
+        # With hundreds of jobs a check takes long. It must not keep engines busy all the time.
         rest_s = max(self._every_s, _REST * (time.monotonic() - began))
         if time.monotonic() - self._swept_at > _SWEEP_S:
-            self._swept_at = time.monotonic()  # before: a `sweep_soon` during the sweep must bring another
+            self._swept_at = time.monotonic()  # set before the sweep: a `sweep_soon` meanwhile must cause another
             self.sweep()
         return rest_s

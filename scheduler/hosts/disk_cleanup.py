@@ -1,8 +1,8 @@
-"""Room on disks: what nobody used for longest goes first, of images, checkpoints, outputs, data, logs and code;
-images wanted everywhere come.
+"""Disk quotas on all hosts, and fetches of images wanted everywhere.
 
-What goes was put there by jobs of this service and is used by none that is not over; what others keep on an engine is
-left alone.
+When images, checkpoints, outputs, data, logs or code exceed their quota, the least recently used are deleted first.
+Only objects that this service's jobs put there are deleted, and only if no unfinished job uses them. Objects of other
+users of an engine are left alone.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ class Item:
     name: str
     bytes: int
     used_at: float | None
-    """When it was last of use; None: it must stay."""
+    """Time of the last use; None: the item must stay."""
 
 
 def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
-    """What must go so that `total` bytes fit into `room`: what was used longest ago first. Pure."""
+    """Return the names of items to delete so that `total` bytes fit into `room`.
+
+    The least recently used items come first. A `room` of 0 means no limit. Pure."""
     gone: list[str] = []
     if room > 0:
         for item in sorted((i for i in items if i.used_at is not None), key=lambda i: (i.used_at or 0.0, i.name)):
@@ -59,7 +61,7 @@ def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
 
 
 class Housekeeping:
-    """Looks at every host now and then, in a thread of its own."""
+    """Thread that enforces the disk quotas on every host periodically."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Housekeeping:
         self._thread.close()
 
     def tidy(self) -> None:
-        """All of it once. A host that does not answer is left for the next time."""
+        """Clean up all hosts once. A host that does not answer is skipped until the next time."""
         take_reserve(self._logs.root.parent)
         for agent in self._agents().values():
             if agent.status.observation is None or self._thread.stopping:
@@ -116,7 +118,9 @@ class Housekeeping:
         return bool(chosen.image_room or chosen.checkpoint_room or chosen.output_room or chosen.data_room)
 
     def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
-        """What takes room there, and when jobs last used each image (None: some still do, or may)."""
+        """Return the disk usage of a host, and when jobs last used each image.
+
+        The time is None for an image that an unfinished job names."""
         disk = agent.runtime.disk()
         with self._db.read() as db:
             return disk, images_of_jobs(db, agent.host_id, self._clock(), agent.image_of)
@@ -144,7 +148,7 @@ class Housekeeping:
         self._tidy_data(agent, disk.data)
 
     def _forget_unfinished(self, agent: HostAgent) -> None:
-        """Copies that were cut wait for those jobs only that need them."""
+        """Delete interrupted copies of shared data, unless an unfinished job needs them."""
         for key in agent.runtime.data.unfinished():
             with self._db.read() as db:
                 needed = data_of_jobs(db, agent.host_id, self._clock()).get(key, 0.0) is None
@@ -182,7 +186,7 @@ class Housekeeping:
                 self._logs.delete(task)
 
     def _needed_code(self) -> set[str]:
-        """Digests of the code of jobs that have not ended, and of jobs that are still to come."""
+        """Return the digests of the code of unfinished jobs, and of jobs that are still to come."""
         with self._db.read() as db:
             unfinished = select(col(Job.spec)).where(col(Job.finished_at).is_(None))
             of_jobs = {code_of(keys) for keys in db.execute(unfinished, execution_options={"yield_per": 500}).scalars()}
@@ -190,7 +194,7 @@ class Housekeeping:
             return {digest for digest in of_jobs | to_come if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
-        """When each of these jobs ended, None for those that have not."""
+        """Return when each of these jobs ended; None: it has not ended."""
         found: dict[str, float | None] = {}
         with self._db.read() as db:
             for begin in range(0, len(job_ids), 500):
@@ -211,7 +215,7 @@ def code_of(job: Mapping[str, Any]) -> str | None:
 
 
 class _Named(NamedTuple):
-    """What a job says of its image."""
+    """Properties of a job that determine its image."""
 
     container_image: str
     launcher: str
@@ -222,8 +226,10 @@ class _Named(NamedTuple):
 def images_of_jobs(
     db: Connection, host_id: str, now: float, image_of: Callable[[NamesImage], str]
 ) -> dict[str, float | None]:
-    """Image, with its tag -> when a job last used it on this host; None for one that a job which is not over names,
-    wherever that may run. Images that no job ever used there are missing. `image_of`: what a job runs in there."""
+    """Return when a job last used each image on this host, by name and tag.
+
+    The time is None for an image that an unfinished job names, on whatever host that may run. Other images that no job
+    ever used on this host are missing. `image_of` returns the image in which a job runs on this host."""
     columns = (col(Job.container_image), col(Job.launcher), col(Job.layer), col(Job.required_gpus))
     last = func.max(func.coalesce(col(Task.finished_at), now))
     there = select(*columns, last).join(Task, col(Task.job_id) == col(Job.id)).where(col(Task.host_id) == host_id)
@@ -236,8 +242,10 @@ def images_of_jobs(
 
 
 def data_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | None]:
-    """Key of data that jobs share -> when a job last used it on this host; None for what a job needs that is not
-    over, wherever that may run. What no job used there is missing."""
+    """Return when a job last used shared data on this host, by key.
+
+    The time is None for data that an unfinished job needs, on whatever host that may run. Other data that no job used
+    on this host is missing."""
     last = func.max(func.coalesce(col(Task.finished_at), now))
     there = select(col(Job.inputs), last).join(Task, col(Task.job_id) == col(Job.id))
     used: dict[str, float | None] = {}
@@ -250,11 +258,11 @@ def data_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | 
 
 
 def _names_of(named: _Named, image_of: Callable[[NamesImage], str]) -> list[str]:
-    """As engines list them: the image, and that of its layer."""
+    """Return the names of the image and of its layer's image, as engines list them."""
     here = image_of(named)
     return [_tagged(split_layered(here)[0]), *([layer_tag(here)] if named.layer else [])]
 
 
 def _tagged(image: str) -> str:
-    """As engines list it: a name without a tag means the tag `latest`."""
+    """Return an image's name as engines list it: no tag means `latest`."""
     return image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"

@@ -1,4 +1,4 @@
-"""How further hosts are talked to: by the Docker Engine at their address."""
+"""Factory of runtimes and probes for remote hosts with Docker Engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DockerHosts:
-    """Makes runtimes and probes of one service; they connect to nothing yet."""
+    """Factory of runtimes and probes for one service.
+
+    The runtimes and probes that it returns have not connected yet."""
 
     data_dir: Path
     cluster_id: str

@@ -1,4 +1,4 @@
-"""The embedded host: the machine that the service runs on, with whatever is there."""
+"""Embedded host: the machine that the service runs on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIMULATED_TYPE = "simulated"
 
 @dataclass(frozen=True)
 class EmbeddedHost:
-    """A host ready to be scheduled on."""
+    """Host that is ready to be scheduled on."""
 
     id: str
     address: str
@@ -32,11 +32,11 @@ class EmbeddedHost:
     runtime: Runtime
     gpus: Sequence[FoundGpu]
     utilization: Callable[[str], float | None] = lambda uuid: None
-    """For GPUs that no probe watches."""
+    """Utilization by UUID, for GPUs that no probe watches."""
     probe: Probe | None = None
-    """Finds and watches the GPUs, in place of `gpus`."""
+    """Probe that finds and watches the GPUs, instead of `gpus`."""
     unknown: str = ""
-    """Why it can't be told which GPUs there are; empty: it can."""
+    """Reason why the GPUs can't be listed; empty: they can."""
 
     @property
     def simulated_gpus(self) -> int:
@@ -45,18 +45,21 @@ class EmbeddedHost:
 
 @dataclass(frozen=True)
 class Before:
-    """What the database knows of the embedded host from the service before."""
+    """Embedded host as the previous run of the service stored it in the database."""
 
     runtime: str = ""
-    """Empty: it is new."""
+    """Name of its runtime; empty: the host is new."""
     real_gpus: bool = False
 
 
 def embedded_host(
     data_dir: Path, cluster_id: str, settings: ClusterSettings, before: Before = Before()
 ) -> EmbeddedHost:
-    """Docker Engine where one answers, else local processes. Real GPUs; simulated ones on request, or where there is no
-    NVIDIA driver at all and never was a GPU. A host that had an engine, or GPUs, keeps them while they don't answer.
+    """Choose the runtime and the GPUs of the embedded host.
+
+    The runtime is Docker Engine if one answers, else local processes. GPUs are real by default. They are simulated on
+    request, or if there is no NVIDIA driver and never was a real GPU. A host that had an engine, or GPUs, keeps them
+    while they don't answer.
 
     Raises RuntimeFault if the setting `runtime` is "docker" and no engine answers.
     """
@@ -73,7 +76,7 @@ def embedded_host(
     if found.gpus:
         return host([], LocalProbe())
     if name == "docker" and _gives_gpus(engine, before):
-        # We can't see them ourselves, for instance in a container: a probe of their engine can.
+        # This process can't see the GPUs, for instance in a container. A probe of the engine can.
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
         return host([], ContainerProbe(address, cluster_id, engine.images.fetch))
@@ -108,11 +111,11 @@ def _gives_gpus(engine: Runtime, before: Before) -> bool:
     try:
         return engine.survey().nvidia
     except RuntimeFault:
-        return before.real_gpus or not before.runtime  # nobody knows: as it was, else its probe finds out
+        return before.real_gpus or not before.runtime  # unknown: as before; for a new host the probe finds out
 
 
 def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[FoundGpu]:
-    """The same ones each time."""
+    """Return simulated GPUs, the same ones for the same arguments."""
     names = (uuid.uuid5(uuid.NAMESPACE_OID, f"{cluster_id}/{host_id}/{index}") for index in range(count))
     return [
         FoundGpu(f"GPU-{name}", index, SIMULATED_TYPE, 16 << 30, simulated=True) for index, name in enumerate(names)

@@ -1,4 +1,4 @@
-"""All hosts: one agent each, made from the rows of the database and kept equal to them."""
+"""Fleet of all hosts, with one agent for each host's database row."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 from schedulearn.scheduler.telemetry.probes import Probe
 
 _BASE_SHARE = 0.7
-"""Of the progress, where an image must come before its layer."""
+"""Share of the base image in the progress, if it must be fetched before its layer is added."""
 
 
 @dataclass(frozen=True)
 class RemoteHost:
-    """Where a host is that was added."""
+    """Address of a host that was added."""
 
     id: str
     address: str
     tls: Path | None
-    """The folder with its certificates."""
+    """Folder with the certificates for the host."""
     simulated_gpus: int | None
-    """None: a probe finds real ones."""
+    """Number of simulated GPUs; None: a probe finds real ones."""
 
 
 MakeRuntime = Callable[[RemoteHost], Runtime]
-"""How to talk to a host."""
+"""Host -> its runtime."""
 
 BringCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
@@ -59,7 +59,7 @@ _CLOSE_S = 10.0
 
 
 class Fleet:
-    """Hosts come and go by `add` and `remove`; `agents` are those that there are now."""
+    """Current hosts (`agents`), changed by `add` and `remove`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Fleet:
         data_source: Callable[[str], DataSource | None] = lambda host_id: None,
         timing: Timing = MACHINE,
     ) -> None:
-        """`monitor` is given the probes of hosts without simulated GPUs, as `make_probe` makes them."""
+        """`monitor` gets the probes of hosts without simulated GPUs, made by `make_probe`."""
         self.db = db
         self._monitor = monitor
         self._make_probe = make_probe
@@ -97,8 +97,10 @@ class Fleet:
         return self._directory.agents()
 
     def open(self, embedded: EmbeddedHost, named: Sequence[HostSpec]) -> None:
-        """Takes up the embedded host, those that the settings name, and all that the database remembers. Connects to
-        none of them yet. Raises ConflictError if two of `named` are the same."""
+        """Create agents for the embedded host, the hosts in the settings and those in the database.
+
+        Connects to none of them yet. Raises ConflictError if two hosts in `named` have the same name, or one has the
+        name of the embedded host."""
         self.db.write(lambda db: _register(db, embedded, self.clock()))
         self.db.write(lambda db: self._take_settings(db, named))
         self._attach(embedded.id, embedded.runtime, None, lambda fetch: embedded.probe, embedded.unknown)
@@ -114,14 +116,16 @@ class Fleet:
             agent.start()
 
     def close(self) -> None:
-        """Lets go of all hosts at a time; of one that does not answer without waiting for it long."""
+        """Close all agents in parallel, and wait at most `_CLOSE_S` seconds for them."""
         closing = [start_once(f"close-{host_id}", agent.close) for host_id, agent in self.agents.items()]
         end = time.monotonic() + _CLOSE_S
         for thread in closing:
             thread.join(max(0.0, end - time.monotonic()))
 
     def add(self, spec: HostSpec) -> None:
-        """Stored, then connected to. Raises ConflictError if the name or the address is taken."""
+        """Store a host, then connect to it.
+
+        Raises ConflictError if the name or the address is taken."""
 
         def change(db: Connection) -> hosts.HostRow:
             if any(row.id == spec.name for row in hosts.list_hosts(db)):
@@ -133,8 +137,10 @@ class Fleet:
         self._on_change()
 
     def remove(self, host_id: str, *, force: bool = False) -> None:
-        """Forgets a host. With `force` the jobs that have containers there are taken for lost and start elsewhere;
-        without, they make it a ConflictError."""
+        """Remove a host.
+
+        With `force`, tasks that have containers there count as lost, and their jobs start elsewhere. Without it, such
+        tasks raise ConflictError. A host that was not added through the API raises ConflictError, too."""
 
         def change(db: Connection) -> None:
             row = hosts.get_host(db, host_id)
@@ -155,26 +161,29 @@ class Fleet:
             agent = self.agents.get(host_id)
             self._directory.replace({key: value for key, value in self.agents.items() if key != host_id})
         self._monitor.leave(host_id)
-        if agent is not None:  # in the background: it waits for what is under way there
+        if agent is not None:  # in the background, because it waits for actions under way
             start_once(f"close-{host_id}", agent.close)
         self._on_change()
 
     def drain(self, host_id: str, deadline_s: float) -> hosts.HostRow:
-        """No job comes any more; elastic ones leave now, others are stopped and start elsewhere after the deadline."""
+        """Cordon a host and move its jobs to other hosts.
+
+        Elastic jobs leave now. The others are stopped after the deadline and start elsewhere."""
         until = self.clock() + deadline_s
         row = self.db.write(lambda db: hosts.set_state(db, host_id, "cordoned", self.clock(), until))
         self._on_change()
         return row
 
     def set_state(self, host_id: str, state: str) -> hosts.HostRow:
-        """`cordoned` or `active`; either ends a drain."""
+        """Set the state of a host to `cordoned` or `active`; either ends a drain."""
         row = self.db.write(lambda db: hosts.set_state(db, host_id, state, self.clock()))
         self._on_change()
         return row
 
     def close_gpu(self, host_id: str, name: str, deadline_s: float | None = None) -> None:
-        """Cordon a GPU, given by index or UUID; with a deadline drain it, as `drain` does a host. Raises
-        NotFoundError."""
+        """Cordon a GPU, given by index or UUID. Raises NotFoundError.
+
+        With a deadline, drain it as `drain` does a host."""
         until = None if deadline_s is None else self.clock() + deadline_s
         self.db.write(lambda db: gpus.close_gpu(db, host_id, name, self.clock(), until))
         self._on_change()
@@ -197,7 +206,9 @@ class Fleet:
         make_probe: Callable[[ImageSource], Probe | None],
         unknown: str = "",
     ) -> None:
-        """`unknown`: why its GPUs can't be told, if that is known already."""
+        """Create the agent of a host, and start it if the fleet is started.
+
+        `unknown`: the reason why its GPUs can't be listed, if there is one."""
 
         def fetch(image: str) -> Iterator[ImageProgress]:
             if split_layered(image)[1]:
@@ -231,7 +242,9 @@ class Fleet:
             agent.start()
 
     def _add_layer(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
-        """Each host installs requirements itself, over an image that it has or gets first."""
+        """Install requirements on top of an image, which is fetched first if it is missing.
+
+        Each host does this itself."""
         base, layer = split_layered(image)
         if not runtime.images.has(base):
             for step in self._fetch(host_id, runtime, base):
@@ -264,8 +277,10 @@ class Fleet:
             hosts.put_spec(db, spec, "settings", now)
 
     def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
-        """From another host for what takes long to make, or what no registry gives; else as the runtime does it. What
-        is here stays if it can't be had anew."""
+        """Fetch an image from another host, or as the runtime does it.
+
+        Another host is the source of images that take long to build, and of images that the runtime can't fetch. An
+        image that is here stays if it can't be fetched anew."""
         if image.startswith(_OURS) and runtime.images.has(image):
             return
         if image.startswith(_OURS) and (source := self._owner(image, host_id)) is not None:
@@ -280,7 +295,7 @@ class Fleet:
             yield from _copy(source, runtime, image)
 
     def _owner(self, image: str, wanted_by: str) -> HostAgent | None:
-        """Another host that answers and has the image."""
+        """Return the agent of another host that answers, shares images and has this one."""
         for host_id, agent in self.agents.items():
             status = agent.status
             if (
@@ -301,13 +316,13 @@ class Fleet:
 def _register(db: Connection, host: EmbeddedHost, now: float) -> None:
     hosts.put_host(db, host.id, address=host.address, runtime=host.runtime_name, origin="embedded")
     if host.probe is None:
-        repository.sync_gpus(db, host.id, host.gpus)  # else it tells by itself
-    elif host.unknown:  # before the first job could start there
+        repository.sync_gpus(db, host.id, host.gpus)  # else the probe reports them
+    elif host.unknown:  # now, before the first job could start there
         gpus.found_gpus(db, host.id, (), now, gpus.driver_of(db, host.id), host.unknown)
 
 
 def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:
-    """From one host to another through the service."""
+    """Copy an image from one host to another, through the service."""
     yield from transfer(source.runtime.images.save(image), target.images.load, f"copying {image} from {source.host_id}")
     if not target.images.has(image):
         raise RuntimeFault(f"{image} was copied from {source.host_id}, and is not there all the same")

@@ -1,4 +1,4 @@
-"""What an agent knows of the checkpoints that are brought to its host."""
+"""State of the checkpoints that are brought to one host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
 class HostCheckpoints:
-    """Those that are brought, and those that were brought. Thread-safe."""
+    """Checkpoints under way to the host, and those that arrived. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,7 +18,7 @@ class HostCheckpoints:
         """Jobs whose checkpoints are being brought."""
         self._progress: dict[str, ImageProgress] = {}  # by task id
         self._arrived: set[str] = set()
-        """Tasks for which those of their job were brought."""
+        """Tasks whose job's checkpoints have arrived."""
 
     def are_there(self, task_id: str) -> bool:
         return task_id in self._arrived
@@ -35,7 +35,7 @@ class HostCheckpoints:
 
     @contextmanager
     def bring(self, task_id: str, job_id: str) -> Iterator[None]:
-        """While they are brought; they have arrived if nothing is raised."""
+        """Mark a job's checkpoints as under way, and as arrived if the block raises nothing."""
         with self._lock:
             self._jobs.add(job_id)
         try:
@@ -47,7 +47,9 @@ class HostCheckpoints:
             self._progress.pop(task_id, None)
 
     def drop(self, job_id: str, may_go: Callable[[], bool], drop: Callable[[str], None]) -> None:
-        """Calls `drop`, unless those of the job are being brought, or must stay. None is brought meanwhile."""
+        """Call `drop`, unless the job's checkpoints are being brought or `may_go` is false.
+
+        Meanwhile no checkpoints can begin to arrive."""
         with self._lock:
             if job_id not in self._jobs and may_go():
                 drop(job_id)

@@ -1,4 +1,4 @@
-"""What an agent knows of the images of its host, and which of them are wanted there."""
+"""State of the images on one host, and which are wanted."""
 
 from __future__ import annotations
 
@@ -13,47 +13,51 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch of an image that is under way."""
+    """Image fetch in progress."""
 
     began_at: float
     progress: ImageProgress | None = None
-    """None: it waits for its turn, or has just begun."""
+    """None: the fetch waits for a free thread, or has just begun."""
     advanced_at: float = 0.0
-    """When its per cent changed last."""
+    """Time of the last change of the integer percentage."""
 
 
 class NotWanted(Exception):
-    """Nobody needs the image any more."""
+    """The image is not needed any more."""
 
 
 class HostImages:
-    """By name, thread-safe. Asks the host nothing: it is told what others found out."""
+    """Images by name. Thread-safe.
+
+    It sends no request to the host: the agent records here the results of its own requests."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._there: dict[str, bool] = {}
         self._asked: set[str] = set()
-        """Images that somebody wants here, whether or not a job needs them."""
+        """Images that were requested here, whether or not a job needs them."""
         self._needed: Set[str] = frozenset()
         """Images that jobs wait for here."""
         self._fetches: dict[str, Fetch] = {}
         self._failures: dict[str, str] = {}
-        """Why an image could not be fetched last."""
+        """Reason why the last fetch of an image failed."""
         self._refusals: dict[str, str] = {}
-        """Why an image can't be had."""
+        """Reason why an image can't be fetched at all."""
         self._fetched: dict[str, float] = {}
-        """When the last fetch began that has succeeded."""
+        """Time when the last successful fetch began."""
 
     def is_there(self, image: str) -> bool | None:
-        """None: nobody has looked yet."""
+        """Return whether the image is there; None: not checked yet."""
         return self._there.get(image)
 
     def note(self, image: str, there: bool) -> None:
         self._there[image] = there
 
     def forget(self, image: str) -> None:
-        """By all its names: `:latest` may be left out, and an engine has another one for an image with a layer."""
+        """Forget an image by all its names.
+
+        `:latest` may be left out, and an engine has another name for an image with a layer."""
         with self._lock:
             for name in [each for each in self._there if layer_tag(each) in (image, image.removesuffix(":latest"))]:
                 self._there.pop(name, None)
@@ -65,11 +69,11 @@ class HostImages:
         self._asked.add(image)
 
     def need(self, images: Set[str]) -> None:
-        """Jobs wait for these and no others."""
+        """Set the images that jobs wait for, and no others."""
         self._needed = frozenset(images)
 
     def check_wanted(self, image: str) -> None:
-        """Raises NotWanted."""
+        """Raise NotWanted if no job and no request needs the image."""
         if image not in self._needed and image not in self._asked:
             raise NotWanted
 
@@ -86,7 +90,7 @@ class HostImages:
         self._fetches[image] = replace(fetch, progress=progress, advanced_at=advanced_at)
 
     def note_fetch(self, image: str) -> None:
-        """The fetch that is under way has succeeded."""
+        """Record the success of the fetch in progress."""
         self._fetched[image] = self._fetches[image].began_at
 
     def fetched_since(self, image: str, instant: float) -> bool:
@@ -97,11 +101,13 @@ class HostImages:
         self._failures.pop(image, None)
 
     def fail(self, image: str, why: str) -> None:
-        """For a passing cause."""
+        """Record a failed fetch with a temporary cause."""
         self._failures[image] = why
 
     def refuse(self, image: str, why: str, *, anew: bool) -> None:
-        """For good. One that was to be fetched `anew` stays there for those who take what is there."""
+        """Record a permanent failure.
+
+        An image that was to be fetched `anew` still counts as present, for jobs that accept the present version."""
         with self._lock:
             self._failures[image] = why
             self._refusals[image] = why
@@ -109,7 +115,7 @@ class HostImages:
                 self._there[image] = False
 
     def end_fetch(self, image: str) -> None:
-        """However it ended."""
+        """Record the end of a fetch, successful or not."""
         with self._lock:
             self._asked.discard(image)
             self._fetches.pop(image, None)
@@ -118,12 +124,12 @@ class HostImages:
         return image in self._failures
 
     def fetches(self) -> dict[str, ImageProgress | str]:
-        """Image -> how far its fetch is, or why the last one failed."""
+        """Return the progress of each image's fetch, or why the last fetch failed."""
         running = {image: fetch.progress for image, fetch in self._fetches.copy().items() if fetch.progress is not None}
         return {**self._failures, **running}
 
     def take_refusals(self) -> dict[str, str]:
-        """Those since the last call: image -> why it can't be had."""
+        """Return the refusals since the last call: image -> reason."""
         with self._lock:
             refusals, self._refusals = self._refusals, {}
             return refusals

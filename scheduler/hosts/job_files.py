@@ -1,7 +1,8 @@
-"""A job's files, wherever they are: listed, read and packed through the hosts on which it ran.
+"""Access to a job's files: list, read and pack, on any host.
 
 A path begins with `outputs` or `checkpoints`. Checkpoints are on one host. Outputs may be on several: where the job's
-first task ran last, and where other ranks of it wrote. That first host comes first, and what others have is added.
+first task ran last, and where its other ranks wrote. The host of the first task takes precedence; the files of the
+others are added.
 """
 
 from __future__ import annotations
@@ -24,30 +25,33 @@ OUTPUTS, CHECKPOINTS = "outputs", "checkpoints"
 @dataclass(frozen=True)
 class Listing:
     entries: Sequence[tuple[str, FileEntry]]
-    """(host, file), by name. Of files of one name on several hosts, that of the first host."""
+    """(host, file), by name. If several hosts have a file of the same name, the first host's."""
     more: bool
-    """There are further ones."""
+    """True if there are further entries."""
     of_file: bool
-    """What was asked for is a file, of which this is the only entry."""
+    """True if the path is a file, which is then the only entry."""
     hosts: Sequence[str]
-    """Those that have the folder."""
+    """Hosts that have the folder."""
     away: Sequence[str]
-    """Those that may have files of the job, and do not answer."""
+    """Hosts that may have files of the job, and do not answer."""
 
 
 @dataclass
 class OpenFile:
-    """A file or a folder that is ready to be read. Close it."""
+    """File or folder that is ready to be read. Close it."""
 
     host: str
     path: str
-    """Without links."""
+    """Path with all links resolved."""
     entry: FileEntry
     _view: FolderView
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def read(self, offset: int, length: int) -> Iterator[bytes]:
-        """Raises RuntimeFault before the last piece if the file has changed meanwhile: what came is of two versions."""
+        """Yield `length` bytes of the file, from `offset`.
+
+        Raises RuntimeFault before the last piece if the file has changed meanwhile: the pieces before may be of two
+        versions."""
         last = b""
         for piece in self._view.read(self.path, self.entry.bytes, offset, length):
             if last:
@@ -66,7 +70,7 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class _Place:
-    """What is at a path on one host."""
+    """Entry at a path on one host."""
 
     host: str
     path: str
@@ -80,9 +84,10 @@ class JobFiles:
         self._agents = agents
 
     def listing(self, job_id: str, path: str, *, host: str | None, after: str, limit: int) -> Listing:
-        """What is in a folder, in pages; with a `limit` of 0 only where it is. A file is a list of itself. Raises
-        NotFoundError, InvalidError for a path that leads out, FilesGoneError, and RuntimeFault where only a host that
-        does not answer may have it."""
+        """List a folder in pages; with a `limit` of 0, return only its hosts.
+
+        For a file the only entry is the file. Raises NotFoundError, FilesGoneError, and InvalidError for a path that
+        leads out of the folder. Raises RuntimeFault if only a host that does not answer may have the path."""
         parts = parts_of(path)
         if not parts:
             with self._db.read() as db:
@@ -104,7 +109,9 @@ class JobFiles:
         return Listing(entries[:limit], more=len(entries) > limit, of_file=False, hosts=hosts, away=away)
 
     def open(self, job_id: str, path: str, *, host: str | None) -> OpenFile:
-        """Raises as `listing`."""
+        """Open a file or a folder. Raises the same errors as `listing`.
+
+        Also raises InvalidError for the empty path and for a path that is neither a file nor a folder."""
         parts = parts_of(path)
         if not parts:
             raise InvalidError(f"a job has the folders {OUTPUTS} and {CHECKPOINTS}: ask for one of them", field="path")
@@ -117,7 +124,7 @@ class JobFiles:
     def _places(
         self, stack: ExitStack, job_id: str, parts: tuple[str, ...], host: str | None
     ) -> tuple[list[_Place], list[str]]:
-        """Where it is, one place at least, and the hosts that could not be asked."""
+        """Return the places of a path, at least one, and the hosts that do not answer."""
         top, inner = parts[0], parts[1:]
         hosts, over = self._hosts(job_id, top)
         if host is not None:
@@ -146,7 +153,7 @@ class JobFiles:
         raise _no_folder(job_id, top, hosts, over)
 
     def _hosts(self, job_id: str, top: str) -> tuple[list[str], bool]:
-        """Those that may have the files, and whether the job has ended."""
+        """Return the hosts that may have the files, and whether the job has ended."""
         with self._db.read() as db:
             job = repository.get_job(db, job_id)
             if top not in (OUTPUTS, CHECKPOINTS):

@@ -1,4 +1,4 @@
-"""Observes one host in a thread of its own, soon after anything changes there."""
+"""Observer of one host, in its own thread, soon after changes."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ log = logging.getLogger(__name__)
 
 NOT_CONTACTED = "not contacted yet"
 _OUTAGES = 50
-_RESYNC_S = 10.0  # observe at least this often: events of an engine may be missed
+_RESYNC_S = 10.0  # maximum interval between observations: events of an engine may be missed
 _REWATCH_S = 0.5
 
 
 @dataclass(frozen=True)
 class HostStatus:
-    """What an agent knows now."""
+    """Current knowledge of an agent about its host."""
 
     host_id: str
     observation: Observation | None
     """None until the host has answered, and again while it does not."""
     error: str
-    """Why it does not answer; empty while it does."""
+    """Reason why the host does not answer; empty while it does."""
     facts: HostFacts | None = None
-    """What it said of itself when it was contacted last."""
+    """Facts that the host reported at the last contact."""
     silent_since: float = 0.0
-    """Since when it does not answer, by the clock of the service; meaningless while it does."""
+    """Time since which the host does not answer, by the clock of the service; meaningless while it does."""
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the loop should learn of; it looks again when this changes."""
+    """Part of an observation that concerns the loop; a change wakes the loop."""
 
     tasks: tuple[ObservedTask, ...] = ()
     maybe_started: frozenset[str] = frozenset()
@@ -50,7 +50,9 @@ class _Seen:
 
 
 class HostObserver:
-    """Keeps `status` up to date and calls `on_change` when it says something new. `on_contact` as for `HostAgent`."""
+    """Observer that keeps `status` up to date and calls `on_change` when it changes.
+
+    `on_contact`: as for `HostAgent`."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class HostObserver:
         self._outages: list[Outage] = []
         self._answered_at = 0.0
         self._broke = False
-        """A connection broke since the host was last asked."""
+        """True if a connection broke since the last request to the host."""
         self._observing = Background(f"observe-{host_id}", self.observe)
         self._watching = Background(
             f"watch-{host_id}", self._watch, trouble=f"{host_id} can't be watched", trouble_s=_RESYNC_S
@@ -85,8 +87,10 @@ class HostObserver:
 
     @property
     def status(self) -> HostStatus:
-        """A clock that is set while a host is silent makes its silence no longer. Tasks that were started since the
-        last look may be there."""
+        """Current status of the host.
+
+        Setting the clock while a host is silent does not lengthen its silence. Tasks that were started since the last
+        observation count as maybe starting."""
         unseen, status = self._starts.unseen(), self._status
         if status.observation is not None:
             maybe = status.observation.maybe_starting | unseen
@@ -102,7 +106,7 @@ class HostObserver:
         self._watching.stop()
 
     def close(self) -> None:
-        """Once the runtime is closed, which ends its `watch`."""
+        """Close the threads. Close the runtime first, which ends its `watch`."""
         self._observing.close()
         self._watching.close()
 
@@ -111,12 +115,12 @@ class HostObserver:
         self._observing.wake()
 
     def report_anew(self) -> None:
-        """Observe now, and call `on_change` whatever is seen."""
+        """Observe now, and call `on_change` even if nothing changed."""
         self._last = None
         self.poke()
 
     def observe(self) -> float:
-        """Asks the host once. Returns how many seconds to rest before the next time."""
+        """Observe the host once. Return the seconds to rest before the next time."""
         started = self._starts.begin_observation()
         before = self._status
         broke, self._broke = self._broke, False
@@ -145,11 +149,11 @@ class HostObserver:
         return delay_after(self._failures, BACKOFF_S) if self._failures else _RESYNC_S
 
     def _contact(self, before: HostStatus) -> HostFacts:
-        """What the host says of itself; asked anew where it did not answer before."""
+        """Return the facts of the host; request them again after a silence."""
         if before.facts is not None and before.observation is not None:
             return before.facts
         facts = self._runtime.survey()
-        self._images.forget_all()  # it may be another engine than the one that was looked at
+        self._images.forget_all()  # it may be another engine than the one that was checked
         self._on_contact(facts)
         return facts
 

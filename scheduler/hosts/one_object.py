@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def about_one(what: str) -> Iterator[None]:
-    """Let the others have their turn where the engine answers with an error about this one."""
+    """Log an engine's error about one object; the caller continues with the others."""
     try:
         yield
     except ObjectFault as fault:

@@ -1,7 +1,8 @@
-"""Outputs follow their jobs: brought to the host where a job goes on, and removed some time after its end.
+"""Transfer of outputs between hosts, and their deletion after retention.
 
-Outputs are never lost for being elsewhere: those on a host that does not answer, or that another rank of the job wrote
-on another host, stay where they are and are read from there (`scheduler/hosts/job_files.py`).
+A job's outputs are brought to the host where the job continues. They are deleted some time after its end. Outputs on a
+host that does not answer are not lost, nor those that another rank wrote on another host. They stay there and are read
+from there (`scheduler/hosts/job_files.py`).
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ DAY_S = 86_400.0
 
 
 class Outputs:
-    """Brings them (`fetch`), and in a thread of its own removes those of jobs that ended `keep_s` ago, those of jobs
-    that nobody knows, and those left where a job moved from."""
+    """Transfer of outputs (`fetch`), and a thread that deletes old ones.
+
+    It deletes the outputs of jobs that ended `keep_s` ago, and of jobs that are not in the database. It also deletes
+    outputs left on hosts from which a job moved away."""
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Outputs:
         clock: Callable[[], float] = time.time,
         aged: Callable[[], float] | None = None,
     ) -> None:
-        """`aged`: the clock by which they get old; None: the same."""
+        """`aged`: the clock for the age of outputs; None: `clock`."""
         self._aged = aged or clock
         self._db = db
         self._agents = agents
@@ -68,12 +71,13 @@ class Outputs:
         self._thread.close()
 
     def sweep_soon(self) -> None:
-        """A job was deleted: nobody knows it any more."""
+        """Wake the thread, because a job was deleted from the database."""
         self._thread.wake()
 
     def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
-        """Brings a job's outputs to the host where it goes on, beside those that it has there. Raises RuntimeFault
-        where a try later may help."""
+        """Bring a job's outputs to the host where it continues.
+
+        They are added to the outputs that it has there. Raises RuntimeFault if a later try may help."""
         with self._db.read() as db:
             home = repository.get_job(db, job_id).checkpoint_host
         if home is None or home == host_id:
@@ -92,7 +96,9 @@ class Outputs:
         self._db.write(lambda db: note_moved(db, job_id, home))
 
     def tell_stray_files(self, host_id: str, task_id: str, files: Sequence[StrayFile]) -> None:
-        """Writes down which files go with an ended task; each sentence once a job, however often it is tried."""
+        """Store an event about the untracked files that are deleted with an ended task.
+
+        Each message is stored once per job, regardless of the number of tries."""
         job_id = (parse_task_id(task_id) or ("",))[0]
         agent = self._agents().get(host_id)
         facts = agent.status.facts if agent is not None else None

@@ -1,7 +1,8 @@
-"""Hosts that the policy can do without are switched off, and on again, by a hook of the operator's.
+"""Scaling of the number of hosts that are on, by an operator's hook.
 
-A host that is to be parked is closed first: no job comes any more, and its elastic jobs move on at once. The hook is
-called when nothing is left there. Rigid jobs are never stopped for it: a host that runs one is left alone.
+Hosts that the policy doesn't need are powered down, and powered up again later. A host is cordoned before that: no
+further job starts there, and its elastic jobs move at once. The hook is called when nothing runs there any more. Rigid
+jobs are never stopped for this: a host that runs one stays on.
 """
 
 from __future__ import annotations
@@ -26,32 +27,33 @@ from schedulearn.scheduler.store.db import Database
 
 EVERY_S = 5.0
 SETTLE_S = 30.0
-"""After the start: hosts are to answer, and the policy to decide, before anything is done."""
+"""Delay after the start, so that hosts can answer and the policy can decide first."""
 HOOK_S = 120.0
-"""So long a hook may take."""
+"""Timeout of a hook."""
 BOOT_S = 900.0
-"""So long a host that was woken counts as one that is on, though it does not answer yet."""
+"""Maximum time for which a host that was powered up counts as on, although it does not answer yet."""
 RETRY_S = 60.0
-"""After a hook has failed."""
+"""Delay before the next try of a failed hook."""
 
 
 class Decision(Protocol):
-    """What the policy decided last."""
+    """Latest decision of the policy."""
 
     @property
     def desired_hosts(self) -> int | None:
-        """How many hosts should be on; None: it does not say."""
+        """Number of hosts that should be on; None: the policy does not say."""
 
     @property
     def parks_idle_only(self) -> bool:
-        """Whether only hosts without jobs are parked."""
+        """Whether only hosts without jobs are powered down."""
 
 
 class Parking:
-    """Does the `steps` in a thread of its own. `hook` is a command, called as `HOOK park|wake HOST ADDRESS`, or a URL,
-    which gets {"action", "host", "address"} as JSON; empty: hosts are only marked. It may be called twice for the same:
-    after a restart of the service in between. No host is closed within `settle_s` of the start: what was wanted before
-    is not known."""
+    """Thread that powers hosts down and up, by the `steps` of `core.host_scaling`.
+
+    `hook` is a command, called as `HOOK park|wake HOST ADDRESS`, or a URL, which gets {"action", "host", "address"} as
+    JSON. Empty: hosts are only marked. A restart of the service may cause a second call for the same step. No host is
+    cordoned within `settle_s` of the start, because the earlier values of `desired_hosts` are not known."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Parking:
         return EVERY_S
 
     def turn(self) -> None:
-        """Looks once, and does what is to be done."""
+        """Check once, and carry out the steps that are due."""
         with self._db.read() as db:
             state = load_cluster_state(db)
         address = {host.id: host.address for host in state.hosts}
@@ -113,7 +115,7 @@ class Parking:
         reachable, now = self._reachable(), self._clock()
         held: Counter[str] = Counter()
         for task in state.tasks:
-            held[task.host_id] += max(1, len(task.gpu_uuids))  # a host is not switched off under a job without GPUs
+            held[task.host_id] += max(1, len(task.gpu_uuids))  # a job without GPUs keeps its host on, too
         with_gpus = {gpu.host_id for gpu in state.gpus}
         rigid = {t.host_id for t in state.tasks if t.job_id not in state.jobs or not state.jobs[t.job_id].elastic}
         return [
@@ -130,7 +132,7 @@ class Parking:
         ]
 
     def _call(self, action: str, host_id: str, address: str) -> str:
-        """Why the hook failed; empty if it did not."""
+        """Call the hook, and return why it failed; empty if it did not."""
         if not self._hook:
             return ""
         try:

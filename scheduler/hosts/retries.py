@@ -1,4 +1,4 @@
-"""When an action that failed on a host for a passing cause may be tried again."""
+"""Backoff for actions that failed on a host for a temporary cause."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 @dataclass(frozen=True)
 class Trouble:
-    """The last try failed for a passing cause; `why` is empty if none did."""
+    """Temporary failure of the last try; `why` is empty if there was none."""
 
     tries: int = 0
     not_before: float = 0.0
-    """By the clock of now, however it was set meanwhile; 0: at once."""
+    """Time of the next try, by the clock as it is set now; 0: at once."""
     why: str = ""
 
 
@@ -26,7 +26,7 @@ class Trouble:
 class _Put:
     tries: int
     until: float
-    """By the monotonic clock."""
+    """Time of the next try, by the monotonic clock."""
     why: str
 
 
@@ -45,7 +45,9 @@ class Retries:
         return Trouble(put.tries, self._timing.clock() + left_s if left_s > 0 else 0.0, put.why)
 
     def put_off(self, goal: Goal, why: str, others: Iterable[Goal] = ()) -> float:
-        """After one more failed try, which `others` have waited for. Seconds until the next one."""
+        """Count one more failed try, also for `others`, which waited for it.
+
+        Returns the seconds until the next try."""
         with self._lock:
             tries = self.trouble(goal).tries + 1
             delay = delay_after(tries, BACKOFF_S)
@@ -54,6 +56,6 @@ class Retries:
         return delay
 
     def forget(self, goal: Goal) -> None:
-        """It was reached, or is not wanted any more."""
+        """Forget a goal that was reached, or that is not wanted any more."""
         with self._lock:
             self._troubles.pop(goal, None)

@@ -1,4 +1,4 @@
-"""What an agent knows of the starts of tasks on its host, which what it observes does not show."""
+"""Record of the task starts on one host, which observations don't show."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Starts:
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._touched: set[str] = set()
-        """Tasks whose start was under way at any time since the observation began."""
+        """Tasks whose start was under way at any time since the current observation began."""
         self._unseen: set[str] = set()
-        """Likewise since the last observation began that has ended."""
+        """Tasks whose start was under way at any time since the last completed observation began."""
         self._succeeded: set[str] = set()
         self._begun_at: dict[str, float] = {}
-        """When the first start of a task began, by the clock of the service."""
+        """Time when the first start of a task began, by the clock of the service."""
         self._refusals: dict[str, Refusal] = {}
 
     def begin(self, task_id: str, now: float) -> None:
@@ -35,7 +35,7 @@ class Starts:
             self._succeeded.add(task_id)
 
     def end(self, task_id: str) -> None:
-        """However the start ended."""
+        """Record the end of a start, successful or not."""
         with self._lock:
             self._under_way.discard(task_id)
 
@@ -46,7 +46,7 @@ class Starts:
         return task_id in self._succeeded
 
     def begun_at(self, task_id: str) -> float | None:
-        """Return when this service first began to start a task; None: it did not."""
+        """Return the time when this service first began to start a task; None: never."""
         return self._begun_at.get(task_id)
 
     def keep_only(self, live: Set[str]) -> None:
@@ -59,19 +59,21 @@ class Starts:
             self._refusals.update(dict.fromkeys(task_ids, refusal))
 
     def take_refusals(self) -> dict[str, Refusal]:
-        """Those since the last call."""
+        """Return the refusals since the last call."""
         with self._lock:
             refusals, self._refusals = self._refusals, {}
             return refusals
 
     def begin_observation(self) -> frozenset[str]:
-        """Tasks whose start has succeeded before an observation that begins now."""
+        """Begin an observation, and return the tasks whose start succeeded before."""
         with self._lock:
             self._touched = set(self._under_way)
             return frozenset(self._succeeded)
 
     def touched(self) -> frozenset[str]:
-        """Tasks of which the observation can't tell whether they were there already."""
+        """Return the tasks that the current observation may have missed.
+
+        Their start was under way during the observation."""
         with self._lock:
             return frozenset(self._touched)
 
@@ -80,6 +82,8 @@ class Starts:
             self._unseen = set(self._touched)
 
     def unseen(self) -> frozenset[str]:
-        """Tasks of which the last observation can't tell whether they are there by now."""
+        """Return the tasks that the last observation may have missed.
+
+        Their start was under way during that observation, or began after it."""
         with self._lock:
             return frozenset(self._unseen)

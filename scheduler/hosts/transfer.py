@@ -1,4 +1,4 @@
-"""Streams something from one host to another through the service, chunk by chunk."""
+"""Transfer of archives from one host to another, through the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
 def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str) -> Iterator[ImageProgress]:
-    """One archive, as `transfer_all` does several."""
+    """Transfer one archive, as `transfer_all` does several."""
     return transfer_all([chunks], lambda archives: load(next(iter(archives))), what)
 
 
@@ -21,9 +21,11 @@ def transfer_all(
     total: int = 0,
     done_before: int = 0,
 ) -> Iterator[ImageProgress]:
-    """Gives `archives` to `load`, which takes one after another, and yields every second how much went. `what`:
-    "copying ... from gpu1". `total`: how many bytes come, about, with those that went before; 0: nobody knows. Raises
-    what either side raises, as a RuntimeFault. Closing the generator breaks the transfer off."""
+    """Pass `archives` to `load`, which takes one after another, and yield progress every second.
+
+    `what`: description such as "copying ... from gpu1". `total`: approximate number of bytes, including `done_before`,
+    which were transferred earlier; 0: unknown. Errors of either side are raised as RuntimeFault. Closing the generator
+    aborts the transfer."""
     sent = done_before
     stopped = False
     done = threading.Event()

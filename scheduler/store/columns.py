@@ -1,4 +1,4 @@
-"""Types of columns, and many rows of them at once."""
+"""Column types, and fast inserts of many rows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from schedulearn.scheduler.core.instants import bounded
 E = TypeVar("E", bound=StrEnum)
 
 _MANY = 200
-"""Rows from which on several are stored by one statement."""
+"""Minimum number of rows for which one statement stores several."""
 _PARAMETERS = 32_000
-"""Of one statement: SQLite takes 32,766."""
+"""Maximum parameters of one statement: SQLite accepts 32,766."""
 
 
 class EnumColumn(TypeDecorator[E]):
-    """A word of an enumeration: nothing else is written or read."""
+    """Column of enumeration values: nothing else is written or read."""
 
     impl = String
     cache_ok = True
@@ -54,7 +54,7 @@ class EnumColumn(TypeDecorator[E]):
 
 
 class InstantColumn(TypeDecorator[float]):
-    """Seconds since the epoch, never out of the bounds that every answer can show."""
+    """Seconds since the epoch, within the bounds that every response can represent."""
 
     impl = Float
     cache_ok = True
@@ -64,12 +64,14 @@ class InstantColumn(TypeDecorator[float]):
 
 
 def read_json(stored: str) -> Any:
-    """For the engine: most columns are empty objects or lists, and there are thousands of them in a list of jobs."""
+    """Parse JSON for the engine.
+
+    Most values are empty objects or lists, and a list of jobs has thousands of them."""
     return {} if stored == "{}" else [] if stored == "[]" else from_json(stored)
 
 
 def write_json(value: object) -> str:
-    """For the engine, likewise."""
+    """Serialize JSON for the engine, with the same shortcut as `read_json`."""
     return "{}" if value == {} else "[]" if value == [] else json.dumps(value)
 
 
@@ -82,14 +84,14 @@ def json_or_none_column() -> Any:
 
 
 def pairs_of(conn: Connection, column: SQLColumnExpression[Any]) -> Any:
-    """The keys and values of a JSON object of texts, as rows with these two columns."""
+    """Return the pairs of a JSON object of texts, as rows of key and value."""
     if conn.dialect.name == "sqlite":
         return func.json_each(column).table_valued("key", "value")
     return func.json_each_text(type_coerce(column, String).op("::")(text("json"))).table_valued("key", "value")
 
 
 def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, object]]) -> None:
-    """Those whose keys are not there yet."""
+    """Insert the rows whose keys do not exist yet."""
     if conn.dialect.name == "sqlite":
         conn.execute(insert(model).prefix_with("OR IGNORE"), rows)
         return
@@ -99,8 +101,11 @@ def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, ob
 
 
 def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, object]]) -> Callable[[Connection], object]:
-    """What inserts rows with the same columns, made before the writer is asked to. SQLAlchemy prepares each value by
-    itself, which takes as long for the sixty of a job as SQLite takes to store them: here it only says how, once."""
+    """Return a function that inserts rows with the same columns.
+
+    Call this before the change is queued, to spare the writer the work. SQLAlchemy prepares each value on its own. For
+    the sixty values of a job, that takes as long as SQLite takes to store them. Here SQLAlchemy only provides the
+    processors, once."""
     if not dialect.positional:
         return lambda conn: conn.execute(insert(model), rows)
     statement, columns = _prepared(model, dialect, tuple(rows[0]))
@@ -115,9 +120,10 @@ def prepare_rows(dialect: Dialect, model: type, rows: Sequence[Mapping[str, obje
 
 
 def _of_many(names: str, values: Sequence[tuple[object, ...]]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """Return statements of as many rows as they can have, with their parameters. SQLite sets the checks of a table up
-    anew for each statement, which takes as long as storing a row; and after each one the writer waits for the
-    interpreter. What all rows share is given once a statement."""
+    """Return statements with as many rows as possible, and their parameters.
+
+    SQLite sets up the checks of a table for each statement, which takes as long as storing a row. After each statement
+    the writer waits for the interpreter. Values that all rows share are passed once per statement."""
     first, places = values[0], range(len(values[0]))
     own = [place for place in places if any(row[place] != first[place] for row in values)] or [0]
     constants = [first[place] for place in places if place not in own]
@@ -139,8 +145,9 @@ def _of_many(names: str, values: Sequence[tuple[object, ...]]) -> list[tuple[str
 def _prepared(
     model: type, dialect: Dialect, names: tuple[str, ...]
 ) -> tuple[str, Sequence[tuple[str, Callable[[Any], Any] | None]]]:
-    """The statement, and in the order of its places each column with what makes the driver's value of one; None: it is
-    that already."""
+    """Return the insert statement, and its columns in order, each with its bind processor.
+
+    The processor converts a value for the driver; None: no conversion is needed."""
     table = cast(Table, inspect(model).local_table)
     compiled = insert(table).compile(dialect=dialect, column_keys=names)
     in_order = compiled.positiontup or ()

@@ -1,7 +1,7 @@
-"""The database: one writer thread that commits in groups, and readers that never wait for it.
+"""Database with one writer thread, group commit, and readers that never wait.
 
-Every change goes through `write`. Changes that arrive while a commit is being flushed to disk share the next one, so
-that the service takes many durable submissions a second although each flush takes milliseconds.
+Every change goes through `write`. Changes that arrive while a commit is being flushed to disk share the next commit.
+This allows many durable submissions per second although each flush takes milliseconds.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
 HEAD = "0058"
-"""The newest migration; compared at start so that Alembic is imported only when there is something to do."""
+"""Newest migration. It is compared at the start, so that Alembic is imported only if a migration is needed."""
 BASELINE = "0057"
-"""Tables of version 0.1.0, the oldest that can be upgraded."""
+"""Migration of version 0.1.0, the oldest that can be upgraded."""
 
 TABLES = (
     models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
     gpu_memory, metric_predictions, xids,
 )  # fmt: skip
-"""The core's modules with tables: those of each are known once it is imported. Features have more."""
+"""Modules of the core with tables, which are registered when a module is imported. Features have more."""
 TABLE_COUNT = 35
-"""Of all of them, at `HEAD`: a database that is made without those of a feature would lack them for ever."""
+"""Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2
-"""Until whoever may not act looks again whether no other service can be at work."""
+"""Interval at which a service that may not act checks `leads` again."""
 
-_GROUP = 512  # changes that share one commit, at most
+_GROUP = 512  # maximum number of changes that share one commit
 
 
 _REFUSED = (IntegrityError, DataError)
-"""One change is wrong, and the database is in no trouble."""
+"""Errors of a single invalid change: the database itself works."""
 
 
 class Writing(Protocol):
-    """How the writer gets the one connection by which it writes."""
+    """Source of the writer's only connection."""
 
     beat_s: float | None
-    """So often the connection is tried while nothing is written; None: never."""
+    """Interval of checks of the connection while nothing is written; None: never."""
 
     @property
     def leads(self) -> bool: ...
@@ -76,13 +76,15 @@ class Writing(Protocol):
     def claim(self, connection: Connection) -> None: ...
     def resume(self) -> Connection: ...
     def beat(self, connection: Connection) -> None:
-        """Raises DatabaseError where the connection is lost, StoreError where files are."""
+        """Check the connection.
+
+        Raises DatabaseError if the connection is lost, StoreError if files are lost or can't be written."""
 
     def check_kept(self) -> None:
-        """Raises DatabaseLostError if what was committed would be gone with this process."""
+        """Raise DatabaseLostError if committed data would be lost with this process."""
 
     def rescue(self) -> str:
-        """Save what would be gone, and return what to do."""
+        """Save the data that would be lost, and return what to do."""
 
     def confirm(self, since: float) -> None: ...
     def leave(self, connection: Connection) -> None: ...
@@ -90,11 +92,14 @@ class Writing(Protocol):
 
 
 class Database:
-    """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit.
-    `on_deposed` likewise, once another service has taken the database over: this one must end. `on_lost` likewise, with
-    the reason, once files of the database are gone: nothing is written any more, and this service must end.
-    `make_room` is called when the disk is full: True if it has room again.
-    Raises StoreError, and InUseError while another service has it."""
+    """Database that owns the engine and the writer.
+
+    The callbacks are called from the writer's thread. `after_commit` is called after each commit. `on_deposed` is
+    called once another service has taken the database over; this service must end. `on_lost` is called with the reason
+    once files of the database are gone. Nothing is written any more then, and this service must end. `make_room` is
+    called when the disk is full, and returns True if there is space again.
+
+    Raises StoreError, and InUseError while another service uses the database."""
 
     def __init__(
         self,
@@ -120,14 +125,14 @@ class Database:
         self._on_lost = on_lost
         self._lost: DatabaseLostError | None = None
         self._failed = False
-        """Whether the last write failed, or there is no connection."""
+        """True if the last write failed, or there is no connection."""
         self._unwritable: UnwritableError | None = None
-        """Found by a look at the files."""
+        """Error found by the last check of the files."""
         self._writer = threading.Thread(target=self._write_forever, args=(connection,), name=sqlite.WRITER, daemon=True)
         self._writer.start()
 
     def _open(self) -> Connection:
-        """The writer's connection, to a database that is as it should be."""
+        """Check, upgrade and claim the database, and return the writer's connection."""
         if self._is_file:
             sqlite.check_whole(self.engine)
         with _can_be_used(self.engine):
@@ -153,26 +158,31 @@ class Database:
 
     @property
     def leads(self) -> bool:
-        """Whether this service may act on its hosts: no other one can be at work with this database."""
+        """Whether this service may act on its hosts: no other one can be active."""
         return self._writing.leads
 
     @property
     def trouble(self) -> StoreError | None:
-        """Return why nothing can be written, as of the last try. Its text has no details: anybody may ask for it."""
+        """Reason why nothing can be written, as of the last try.
+
+        The text has no details, because it is public."""
         if self._lost is None and self._failed:
             return UnwritableError("the last write to the database failed: see the log of the service")
         return self._lost or self._unwritable
 
     def confirm_lead(self) -> None:
-        """Raise StoreError unless no other service can be at work. Asks a database server, and waits for it."""
+        """Raise StoreError unless this is the only service on the database.
+
+        Sends a request to a database server, and waits for its response. Does nothing for a file."""
         if not self._is_file:
             self.write(lambda conn: None)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that sees one consistent state of the database, whatever is written meanwhile; of it only what
-        the user may see whose request is answered (`people/visibility.py`). Raises StoreError where the database can't
-        be reached."""
+        """Open a connection that sees one consistent state of the database.
+
+        It sees no changes written meanwhile, and only the rows that the user of the current request may see
+        (`people/visibility.py`). Raises StoreError if the database can't be reached."""
         user = SEES_ONLY.get()
         try:
             connection = (self.engine if user is None else self._views).connect()
@@ -190,8 +200,10 @@ class Database:
                 raise
 
     async def aread(self, query: Callable[[Connection], T]) -> T:
-        """What `query` reads, for coroutines. SQLite answers the small queries of the API in less time than a thread
-        takes to be woken, so they run at once; those of a database server wait in a thread."""
+        """Return the result of `query`, for coroutines.
+
+        SQLite answers the small queries of the API faster than a thread can be woken. They run in the event loop.
+        Queries of a database server run in a thread."""
 
         def run() -> T:
             with self.read() as connection:
@@ -200,10 +212,11 @@ class Database:
         return run() if self._is_file else await asyncio.to_thread(run)
 
     def submit(self, change: Callable[[Connection], T]) -> Future[T]:
-        """Queues `change`; the future is done once it is durable on disk, or carries what `change` raised.
+        """Queue `change`, and return a future.
 
-        `change` runs in a transaction of its own as far as it can tell: if it raises, nothing of it remains. It runs in
-        the context of its caller, so that events know for whom it is made (`people/acting.py`).
+        The future is done once the change is durable on disk, or carries the exception that `change` raised. `change`
+        runs as in its own transaction: if it raises, all of it is rolled back. It runs in the context of its caller, so
+        that events record the actor (`people/acting.py`).
         """
         future: Future[T] = Future()
         if self._lost is not None:
@@ -214,11 +227,11 @@ class Database:
         return future
 
     def write(self, change: Callable[[Connection], T]) -> T:
-        """`submit`, and wait for it."""
+        """Submit a change, and wait for its result."""
         return self.submit(change).result()
 
     def close(self) -> None:
-        """Finishes what is queued, then closes. Idempotent."""
+        """Finish the queued changes, then close. Idempotent."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -244,7 +257,7 @@ class Database:
             if done:
                 self._writing.confirm(began)
             else:
-                # SQLite may have ended the transaction by itself: what state this connection is in is anybody's guess.
+                # SQLite may have ended the transaction by itself: the state of this connection is unknown.
                 connection.invalidate()
                 connection.close()
                 connection = None
@@ -254,7 +267,9 @@ class Database:
             connection.close()
 
     def _next_group(self) -> tuple[list[_Queued], bool]:
-        """What is to be committed together; False: nothing comes after it. An empty group: nothing came for a time."""
+        """Return the changes to commit together, and False if they are the last ones.
+
+        The group is empty if nothing was queued for `beat_s`."""
         group: list[_Queued] = []
         try:
             item = self._queue.get(timeout=self._writing.beat_s)
@@ -269,7 +284,9 @@ class Database:
         return group, item is not None
 
     def _connected(self, group: Sequence[_Queued]) -> Connection | None:
-        """A connection in place of one that was lost; None, and `group` is refused, while there can be none."""
+        """Return a new connection in place of a lost one.
+
+        While that is impossible, refuse `group` and return None."""
         try:
             return self._writing.resume()
         except (DatabaseError, StoreError) as error:
@@ -278,8 +295,9 @@ class Database:
             return None
 
     def _beat(self, connection: Connection) -> bool:
-        """Look after the database while nothing is written; False if the connection is lost. What failed before is
-        tried again."""
+        """Check the database while nothing is written; return False if the connection is lost.
+
+        After a failed write, try to write again."""
         try:
             self._writing.beat(connection)
         except DatabaseLostError as error:
@@ -298,7 +316,7 @@ class Database:
         return not self._failed or self._commit(connection, [(_try, Future(), copy_context())])
 
     def _note(self, error: Exception | None) -> None:
-        """Whether the last write failed, and why."""
+        """Record the result of the last write; None: it succeeded."""
         if error is not None and not self._failed:
             log.error("the database can't be written: %s", cause(error))
         elif error is None and self._failed:
@@ -306,15 +324,17 @@ class Database:
         self._failed = error is not None
 
     def _lose(self, error: DatabaseLostError) -> None:
-        """No further change is acknowledged: it would be gone with this process."""
+        """Stop acknowledging changes, because they would be lost with this process."""
         self._lost = error
         why = f"{error}. {self._writing.rescue()}"
         log.critical("%s", why)
         self._on_lost(why)
 
     def _commit(self, connection: Connection, group: list[_Queued]) -> bool:
-        """Runs and commits a group; False if the database failed, and then nothing of the group happened. One that the
-        disk has no room for is tried once more where `make_room` made some."""
+        """Run and commit a group of changes.
+
+        Returns False if the database failed; then the whole group is rolled back. If the disk is full and `make_room`
+        freed space, the group is tried once more."""
         error = self._tried(connection, group)
         if error is not None and "full" in cause(error) and self.make_room():
             error = self._tried(connection, [each for each in group if not each[1].done()])
@@ -352,13 +372,15 @@ class Database:
 
 
 def _try(connection: Connection) -> None:
-    """Write something that changes nothing."""
+    """Write a row without changing it."""
     connection.execute(text("UPDATE meta SET value = value WHERE key = 'cluster_id'"))
 
 
 @contextmanager
 def _savepoint(connection: Connection) -> Iterator[None]:
-    """As `begin_nested`, whose statements have another name each time, and are compiled each time."""
+    """Open a savepoint, faster than `begin_nested`.
+
+    The statements of `begin_nested` have another name each time, and are compiled each time."""
     connection.exec_driver_sql("SAVEPOINT change")
     try:
         yield
@@ -380,7 +402,7 @@ def _engine(url: str) -> Engine:
     options: dict[str, Any] = {
         "json_serializer": write_json,
         "json_deserializer": read_json,
-        "hide_parameters": True,  # errors that are logged name no values: these may be secrets
+        "hide_parameters": True,  # logged errors contain no values: these may be secrets
     }
     if url.startswith("sqlite"):
         return sqlite.make_engine(url, options)
@@ -412,7 +434,9 @@ def sqlite_url(directory: Path) -> str:
 
 
 def known_cluster_id(url: str) -> str | None:
-    """Whose a database is, also while they use it; None: nobody's yet. Raises StoreError."""
+    """Return the cluster id stored in the database, also while it is in use.
+
+    None: none is stored yet. Raises StoreError."""
     engine = _engine(url)
     try:
         with _can_be_used(engine), engine.connect() as connection:
@@ -424,9 +448,10 @@ def known_cluster_id(url: str) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables up to date. Raises StoreError for a database that can't be used, is newer, or older than 0.1.0.
+    """Bring the tables up to date.
 
-    A new database is made from the models (a test compares them with the migrations), which spares Alembic's import.
+    Raises StoreError for a database that can't be used, is newer than this version, or older than 0.1.0. A new database
+    is created from the models, which saves the import of Alembic. A test compares the models with the migrations.
     """
     with _can_be_used(engine), engine.connect() as connection:
         found = None
@@ -452,7 +477,7 @@ def migrate(engine: Engine) -> None:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Runs the migrations up to `revision`."""
+    """Run the migrations up to `revision`."""
     from alembic import command
     from alembic.config import Config
 
@@ -464,7 +489,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def _create(connection: Connection) -> None:
-    """All or nothing: a service that is killed in here leaves an empty database."""
+    """Create all tables in one transaction: a kill meanwhile leaves the database empty."""
     known = len(models.METADATA.tables)
     if known != TABLE_COUNT:
         raise RuntimeError(f"{known} of {TABLE_COUNT} tables are known: load those of all features")

@@ -1,6 +1,7 @@
-"""The tables. What must never happen is made impossible here: a GPU slot has one lease, a job one live task a rank.
+"""Tables of the database, with constraints for the invariants.
 
-Times are seconds since the epoch (UTC). A change of this file needs a migration beside it (a test compares them).
+A GPU slot has at most one lease, and a job at most one live task per rank. Times are seconds since the epoch (UTC). A
+change of this file needs a migration (a test compares them).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
 
 
 class Meta(SQLModel, table=True):
-    """Facts about this database, e.g. `cluster_id`, by which engines tell our containers from others'."""
+    """Facts about this database, e.g. `cluster_id`, which identifies the service's containers."""
 
     key: str = Field(primary_key=True)
     value: str
 
 
 class Job(SQLModel, table=True):
-    """What was asked for, and how it stands."""
+    """Job as submitted, and its state."""
 
     __table_args__ = (
         CheckConstraint(f"status IN ({_STATES})", name="job_status"),
@@ -59,10 +60,10 @@ class Job(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     spec: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Keys that its user gave and no column has (store/job_rows.py)."""
+    """Keys that the user set and that have no column (store/job_rows.py)."""
     container_image: str
     pull: str = Field(default="missing", sa_column_kwargs={"server_default": "missing"})
-    """`always`: its image is pulled again on each host where it starts; else `missing`."""
+    """`always`: the image is pulled again on each host where the job starts; else `missing`."""
     required_gpus: int
     min_gpus: int
     max_gpus: int
@@ -70,9 +71,9 @@ class Job(SQLModel, table=True):
     priority: int
     weight: float
     metric: str | None = None
-    """In place of the policy's, for this job."""
+    """Objective of this job, instead of the policy's."""
     gpu_memory: int | None = Field(default=None, sa_type=BigInteger)
-    """Bytes of each of its GPUs that it asks for, where jobs share GPUs."""
+    """Bytes that the job requests of each of its GPUs, if jobs share GPUs."""
     deadline: float | None = Field(sa_type=InstantColumn)
     max_duration: float | None
     max_restarts: int
@@ -82,79 +83,81 @@ class Job(SQLModel, table=True):
     cpus: float | None = None
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
     inputs: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
-    """Path in the container -> what its hosts have there: a version by its digest, or the outputs of a job."""
+    """Path in the container -> data there: a version by its digest, or the outputs of a job."""
     keep_state: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """`pending` until the data sets of the key `keep` are made or can't be, then `done`; empty: there are none."""
+    """`pending` until the data sets of the key `keep` are published or can't be, then `done`; empty: there are none."""
     layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Names the content of the key `requirements`."""
+    """Identifier of the content of the key `requirements`."""
     gpu_type: str | None = None
-    """That all of its GPUs have; None: any."""
+    """Type that all of its GPUs must have; None: any."""
     idle_timeout: float | None = None
-    """Seconds without a connection to its ports after which it is ended."""
+    """Seconds without a connection to the job's ports after which it is ended."""
     labels: dict[str, str] = Field(sa_column=json_column())
     user: str
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Jobs of one family share what is learned; empty only for jobs of before there were families."""
+    """Jobs of one family share predictions. Empty only for jobs older than the key `family`."""
 
     status: JobStatus = Field(sa_column=Column(EnumColumn(JobStatus), nullable=False))
     reason: str
     message: str = Field(sa_type=Text)
     version: int = 0
-    """Raised by every change; a change that was decided on another version is dropped."""
+    """Incremented by every change. A change decided on another version is dropped."""
     attempt: int = 0
     restarts: int = 0
     retries: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """Restarts after failures of the command, which `max_restarts` bounds; `restarts` counts all."""
     losses: int = 0
     on_hang: str | None = None
-    """`warn`, `restart` or `end`; None: as the settings say. `hangs`: restarts because it hung."""
+    """`warn`, `restart` or `end`; None: as in the settings."""
     hangs: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Number of restarts because the job hung."""
     equal_exits: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """How often in a row its command ended with the code `last_exit` soon after its start."""
+    """Number of consecutive times that the command ended with the code `last_exit` soon after its start."""
     last_exit: int | None = None
     exit_code: int | None = None
     submitted_at: float = Field(sa_type=InstantColumn)
     started_at: float | None = Field(default=None, sa_type=InstantColumn)
     finished_at: float | None = Field(default=None, sa_type=InstantColumn)
     run_seconds: float = 0.0
-    """Of the attempts that have ended."""
+    """Run time of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
     not_before: float | None = Field(default=None, sa_type=InstantColumn)
-    """When it may start again after a failure of its command; None, or in the past: at any time."""
+    """Earliest time of the next start after a failure of the command; None, or in the past: at any time."""
     fetch_hosts: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
-    """While it is pulling: the hosts that fetch its image for it."""
+    """Hosts that fetch the job's image while it is `pulling`."""
     checkpoint_host: str | None = None
-    """Where its newest checkpoints are: the host on which its first task ran last."""
+    """Host that has the newest checkpoints: the one on which the job's first task ran last."""
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})
-    """`in-place`: its workers come and go while it trains, where that works; else `restart`."""
+    """`in-place`: workers join and leave while the job trains, if that is possible; else `restart`."""
     generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """Of its workers: raised by each attempt, and each time that some are asked to come or go in one."""
+    """Generation of the workers, incremented by each attempt, and by each request to join or leave within one."""
     trained: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """The last generation that was seen to train."""
+    """Last generation that was observed to train."""
     meeting: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Where the workers of this generation meet, as their first one says; empty: it has not yet."""
+    """Rendezvous of the workers of this generation, as reported by the first one; empty: not reported yet."""
     forming_at: float | None = Field(default=None, sa_type=InstantColumn)
-    """Since when training stands still for a change of workers; None: it does not."""
+    """Time since which training is suspended for a change of workers; None: it is not."""
     target: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
-    """What it will hold when it starts again after a resize, as a policy sees it; None: it is not being resized by
-    restart, or gives all up."""
+    """Allocation that the job will hold when it starts again after a resize, as a policy sees it.
+
+    None: the job is not being resized by restart, or gives up all its GPUs."""
     resized_at: float | None = Field(default=None, sa_type=InstantColumn)
-    """When its last resize was decided."""
+    """Time when the last resize was decided."""
     resized_from: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
-    """What it held before that; None: it was told already what the resize gained and cost."""
+    """Allocation before the last resize; None: the gain and cost of the resize were already reported."""
     sweep: str | None = None
-    """The sweep that it is a run of, which has the table `SweepRun`."""
+    """Sweep of which the job is a run; see the table `SweepRun`."""
     after: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
-    """An `After`: it waits for the end of these jobs."""
+    """An `After`: the jobs for whose end this job waits."""
     params: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
-    """What that run tries."""
+    """Parameters of that run."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
 
 
 class Task(SQLModel, table=True):
-    """One container: the desired state that the loop makes true, then what became of it."""
+    """One container: the desired state that the loop establishes, then its result."""
 
     __table_args__ = (
         UniqueConstraint("job_id", "attempt", "rank"),
@@ -171,7 +174,7 @@ class Task(SQLModel, table=True):
     attempt: int
     rank: int
     generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """Of the job's workers, with which it was to begin; 0: its job is not resized in place in this attempt."""
+    """Generation of the job's workers with which the task begins; 0: no resize in place in this attempt."""
     host_id: str
     gpu_uuids: list[str] = Field(sa_column=json_column())
     state: TaskStatus = Field(
@@ -183,18 +186,18 @@ class Task(SQLModel, table=True):
     finished_at: float | None = Field(default=None, sa_type=InstantColumn)
     exit_code: int | None = None
     outcome: str = ""
-    """Why it ended, for machines: a `Reason`; empty while it lives."""
+    """Machine-readable reason of its end, a `Reason`; empty while it lives."""
     error: str = Field(default="", sa_type=Text)
     image: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """What it ran, by digest or id, where its engine tells."""
+    """Digest or id of the image that it ran, if the engine reports it."""
     paused_at: float | None = Field(default=None, sa_type=InstantColumn)
-    """Since when it pauses; None while it does not."""
+    """Begin of the current pause; None while it is not paused."""
     paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
-    """Of its pauses that have ended: they count neither as run time nor as service."""
+    """Duration of its ended pauses, which count neither as run time nor as service."""
     energy_joules: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
-    """What its GPUs drew while it ran, where they can measure it."""
+    """Energy that its GPUs drew while it ran, if they can measure it."""
     memory_peak: int | None = Field(default=None, sa_type=BigInteger)
-    """Bytes, the most that it was seen with; None: it was not measured."""
+    """Maximum memory that was measured, in bytes; None: it was not measured."""
 
 
 class Host(SQLModel, table=True):
@@ -211,36 +214,36 @@ class Host(SQLModel, table=True):
     )
     labels: dict[str, str] = Field(sa_column=json_column())
     position: int
-    """Hosts are served in this order by policies that go by order."""
+    """Rank of the host for policies that use an order of hosts."""
     origin: str = Field(default="embedded", sa_column_kwargs={"server_default": "embedded"})
-    """`embedded`, `settings` or `api`: who names it, and so who may remove it."""
+    """`embedded`, `settings` or `api`: the source that defines the host, and from which it can be removed."""
     engine_id: str | None = None
-    """The engine's own identity, once known. Unique: two agents on one engine would end each other's containers."""
+    """Id of the engine, once known. Unique: two agents on one engine would end each other's containers."""
     simulated_gpus: int | None = None
-    """So many pretended GPUs instead of those that its probe finds."""
+    """Number of simulated GPUs, instead of those that its probe finds."""
     tls: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Folder with ca.pem, cert.pem and key.pem for a tcp:// address; empty: no TLS."""
     network: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Address or name of the interface by which the other hosts reach it; empty: found out."""
+    """Address or name of the interface by which the other hosts reach it; empty: detected."""
     drain_until: float | None = Field(default=None, sa_type=InstantColumn)
-    """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
+    """Deadline of a drain: jobs that still run there then are stopped. The state is `cordoned` meanwhile."""
     parking: Parking = Field(
         default=Parking.NONE,
         sa_column=Column(EnumColumn(Parking), nullable=False, default=Parking.NONE, server_default=""),
     )
-    """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
+    """`emptying` or `parked`, decided by the policy and not by an operator. The state is `cordoned` meanwhile."""
     lost_at: float | None = Field(default=None, sa_type=InstantColumn)
-    """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
+    """Time when the host was found silent for too long; None: it answers, or has been silent only briefly."""
     driver: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """The version of NVIDIA's, as the probe last told it; empty: no GPU was found."""
+    """Version of the NVIDIA driver, as last reported by the probe; empty: no GPU was found."""
     topology: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=""))
-    """What `core.topology.from_text` reads, as the probe last told it."""
+    """Topology for `core.topology.from_text`, as last reported by the probe."""
     gpu_fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Why it takes no more jobs with GPUs; empty: it does. Jobs without GPUs go on."""
+    """Reason why it accepts no more jobs with GPUs; empty: it does. Jobs without GPUs still run there."""
     gpu_failures: list[dict[str, Any]] = Field(
         default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
     )
-    """Early failures of GPU jobs in a row (core.outcomes.early_failures)."""
+    """Consecutive early failures of GPU jobs (core.outcomes.early_failures)."""
 
 
 class Gpu(SQLModel, table=True):
@@ -251,38 +254,40 @@ class Gpu(SQLModel, table=True):
     memory_bytes: int = Field(sa_type=BigInteger)
     simulated: bool
     present: bool = True
-    """False once the host no longer shows it; kept for the leases and the history that name it."""
+    """False once the host no longer reports it. The row stays for the leases and the history that name it."""
     fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Why it is unhealthy (Xid, ECC, gone); empty: it is not. An operator clears it."""
+    """Reason why it is unhealthy (Xid, ECC, gone); empty: it is healthy. An operator clears it."""
     fault_kind: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """A `FaultKind`: what follows from the fault, and what ends it. Empty: as `leave`."""
+    """A `FaultKind`, which determines the effect of the fault and how it ends. Empty: as `leave`."""
     island: int | None = None
     """GPUs of a host with the same number reach each other by NVLink; None: unknown."""
     numa: int | None = None
     occupied: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Who computes on it without having it from us; empty: nobody."""
+    """User of the GPU outside this service; empty: there is none."""
     cleared_at: float | None = Field(default=None, sa_type=InstantColumn)
-    """Xid errors up to then are forgiven, by the clock of its host: an operator returned it."""
+    """Xid errors until this time, by the clock of the host, are ignored: the GPU was returned to service."""
     ecc_accepted: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """So many uncorrected errors are forgiven likewise."""
+    """Number of uncorrected errors that are ignored for the same reason."""
     unwatched: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Why it can't be asked now, its driver being at fault; empty: it can. Its jobs go on, no others start."""
+    """Reason why the driver can't report on the GPU now; empty: it can. Its jobs keep running, no others start."""
     failures: list[dict[str, Any]] = Field(
         default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
     )
-    """As `Host.gpu_failures`, of this GPU."""
+    """Same as `Host.gpu_failures`, for this GPU."""
     compute: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Compute capability, as in 9.0; empty: not known."""
     pci: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Bus id, as in 00000000:3B:00.0; empty: not known."""
     cordoned: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
-    """An operator closed it: its jobs go on, no others start."""
+    """True if an operator cordoned it: its jobs keep running, no others start."""
     drain_until: float | None = Field(default=None, sa_type=InstantColumn)
-    """It is being drained: a job that still has it then is stopped. It is `cordoned` meanwhile."""
+    """Deadline of a drain: a job that still has the GPU then is stopped. It is `cordoned` meanwhile."""
 
 
 class Lease(SQLModel, table=True):
-    """The right to use one slot of one GPU. The primary key is the invariant: no slot has two."""
+    """Right to use one slot of one GPU.
+
+    The primary key ensures that no slot has two leases."""
 
     gpu_uuid: str = Field(sa_column=Column(String, ForeignKey("gpu.uuid"), primary_key=True))
     slot: int = Field(primary_key=True)
@@ -291,7 +296,9 @@ class Lease(SQLModel, table=True):
 
 
 class PortLease(SQLModel, table=True):
-    """A port of a host that a gang meets at. Like `Lease`: the primary key is the invariant."""
+    """Port of a host for the rendezvous of a gang.
+
+    The primary key ensures that no port has two leases."""
 
     __tablename__ = "port_lease"
 
@@ -301,7 +308,7 @@ class PortLease(SQLModel, table=True):
 
 
 class GpuMinute(SQLModel, table=True):
-    """Averages of one GPU over one minute, as far as it measures; kept for some days."""
+    """Averages of one GPU over one minute, if measured; kept for some days."""
 
     __tablename__ = "gpu_minute"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -316,7 +323,7 @@ class GpuMinute(SQLModel, table=True):
 
 
 class Event(SQLModel, table=True):
-    """What happened, in order. Each stands in the same transaction as the change that it tells of."""
+    """Event, numbered in order, stored in the same transaction as its change."""
 
     __table_args__ = (Index("event_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
 
@@ -329,11 +336,11 @@ class Event(SQLModel, table=True):
     message: str = Field(default="", sa_type=Text)
     data: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
     actor: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """Who asked for it; empty: the service itself acted."""
+    """Account that requested the change; empty: the service itself acted."""
 
 
 class PolicyChoice(SQLModel, table=True):
-    """The policies that were in force, newest last."""
+    """Policies that were in effect, newest last."""
 
     __tablename__ = "policy"
 
@@ -345,7 +352,7 @@ class PolicyChoice(SQLModel, table=True):
 
 
 class Profile(SQLModel, table=True):
-    """What a job last reported of itself. One row a job, written by its worker SDK's reports."""
+    """Latest report of a job's worker SDK, one row per job."""
 
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
     attempt: int
@@ -356,23 +363,23 @@ class Profile(SQLModel, table=True):
     max_local: int | None = None
     accumulate: bool
     atomic_batch: int
-    """Samples a GPU in one pass, now."""
+    """Current number of samples per GPU in one micro-step."""
     accumulation: int
     why: str = Field(default="", sa_type=Text)
-    """Why the batch is what it is."""
+    """Reason for the current batch size."""
     noise_scale: float | None = None
-    """Samples; None: not known yet."""
+    """Gradient noise scale in samples; None: not known yet."""
     epoch: int = 0
     epochs: int | None = None
     position: int = 0
-    """Samples of this epoch that are done, of `epoch_samples`."""
+    """Completed samples of this epoch, of `epoch_samples`."""
     epoch_samples: int = 0
     steps: int = 0
     startup_seconds: float | None = None  # None: not known
 
 
 class PassMeasurement(SQLModel, table=True):
-    """Measured passes of a job, together for each kind of allocation and batch."""
+    """Mean measured micro-steps of a job, by allocation and batch."""
 
     __tablename__ = "observation"
 
@@ -382,24 +389,24 @@ class PassMeasurement(SQLModel, table=True):
     num_gpus: int = Field(primary_key=True)
     atomic_batch: int = Field(primary_key=True)
     passes: int
-    """Passes that the means stand for, at most `observations.COUNT_CAP`: newer ones keep weight."""
+    """Number of micro-steps in the means, at most `observations.COUNT_CAP`, so that newer ones keep their weight."""
     grad_time: float
     iter_time: float
     at: float = Field(sa_type=InstantColumn)
 
 
 class Metric(SQLModel, table=True):
-    """What a job logged under one name, thinned as it grows."""
+    """Values that a job logged under one name, thinned as they grow."""
 
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
     name: str = Field(primary_key=True)
     points: list[list[float]] = Field(sa_column=json_column())
-    """[step, value, seconds since the epoch] of each, oldest first."""
+    """[step, value, seconds since the epoch] of each value, oldest first."""
     last: float | None = None
-    """This and the next two: of all values, also of those that were thinned out."""
+    """`last`, `lowest` and `highest` include the values that were thinned out."""
     lowest: float | None = None
     highest: float | None = None
 
 
 METADATA = tables.Account.metadata
-"""All of the tables above, and those of other modules that were imported."""
+"""Metadata of the tables above, and of those in other imported modules."""

@@ -1,1 +1,1 @@
-"""What differs between SQLite and PostgreSQL: how they are opened, and who may write."""
+"""Differences of SQLite and PostgreSQL: opening, and exclusive writing."""

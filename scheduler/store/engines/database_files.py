@@ -1,7 +1,8 @@
 """Files of an SQLite database, watched while they are open.
 
-A file that is removed or replaced stays open: SQLite goes on writing to it, and all of that is gone with the process.
-So each commit is acknowledged only after the files were found in place, and what is open is copied to a new file.
+A file that is removed or replaced stays open. SQLite goes on writing to it, and all of that is lost with the process.
+Therefore each commit is acknowledged only after a check that the files are in place. If they are not, the open database
+is copied to a new file.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ _MAGIC = b"SQLite format 3\0"
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _LOG_HEAD, _FRAME_HEAD = 32, 24
 _INDEX_HEAD = struct.Struct("=14xHI")
-"""Of the log's index: the size of a page (1: 65,536), and how many frames the log has."""
+"""Head of the log's index: the page size (1 means 65,536), and the number of frames in the log."""
 
 _Identity = tuple[int, int]
 
 
 class DatabaseFiles:
-    """The database file, its write-ahead log and the index of that, as they were when this was made. Close it after
-    all connections."""
+    """Database file, write-ahead log and the log's index.
+
+    Their identities are recorded at creation. Close it after all connections."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.resolve()
         self._wal = Path(f"{self._file}-wal")
-        # The last connection that closes removes the log: this one stays, so nobody but a stranger does.
+        # The last connection that closes removes the log. This one stays open, so only another program can remove it.
         self._open = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None)
         self._open.execute("PRAGMA journal_mode = WAL").fetchall()
         self._open.execute("SELECT count(*) FROM sqlite_master").fetchall()
@@ -44,7 +46,7 @@ class DatabaseFiles:
         self._open.close()
         os.close(self._log)
         os.close(self._index)
-        os.close(self._descriptor)  # not before: it takes SQLite's locks on this file along
+        os.close(self._descriptor)  # not earlier: closing it releases SQLite's locks on this file
 
     def check(self) -> None:
         """Raise DatabaseLostError if another process would not find what was committed."""
@@ -55,24 +57,30 @@ class DatabaseFiles:
                 raise DatabaseLostError(f"{path.name} was {what} while the service used it")
         if os.pread(self._descriptor, len(_MAGIC), 0) != _MAGIC:
             raise DatabaseLostError(f"{self._file.name} was overwritten while the service used it")
-        if self._lacks_frames() and self._lacks_frames():  # not just being begun anew by another program
+        if self._lacks_frames() and self._lacks_frames():  # twice: another program may just be restarting the log
             raise DatabaseLostError(f"{self._wal.name} was cut or overwritten while the service used it")
 
     def _lacks_frames(self) -> bool:
-        """Whether the log is shorter than its index says, or has no head: another process would find nothing in it."""
+        """Return whether the log is shorter than its index says, or has no head.
+
+        Another process would find nothing in such a log."""
         size, head = os.fstat(self._log).st_size, os.pread(self._log, len(_LOG_MAGIC[0]), 0)
         page, frames = _INDEX_HEAD.unpack(os.pread(self._index, _INDEX_HEAD.size, 0))
         needed = _LOG_HEAD + frames * (_FRAME_HEAD + (page if page > 1 else 1 << 16))
         return frames > 0 and (size < needed or head not in _LOG_MAGIC)
 
     def check_writable(self) -> None:
-        """Raise UnwritableError for a file that became read-only or immutable: open ones can be written for a while."""
+        """Raise UnwritableError for a file that became read-only or immutable.
+
+        SQLite can still write open files of that kind for a while."""
         for path in (self._file, self._wal):
             if not os.access(path, os.W_OK):
                 raise UnwritableError(f"{path.name} can't be written: it is read-only or immutable")
 
     def rescue(self) -> str:
-        """Copy what is open to a new file, in place of the lost one unless another file is there. Return what to do."""
+        """Copy the open database to a new file, and return what to do.
+
+        The new file takes the place of the lost one, unless another file is there."""
         copy = self._file.with_name(f"{self._file.name}.rescued")
         try:
             copy.unlink(missing_ok=True)

@@ -1,5 +1,7 @@
-"""PostgreSQL, by psycopg. What our queries mean to SQLite they mean here, too: whole numbers have 64 bits, text is
-ordered by its bytes, LIKE knows no case, and JSON is text. So there is one set of queries and one of migrations.
+"""PostgreSQL by psycopg, with the semantics of SQLite.
+
+Integers have 64 bits, text is ordered by its bytes, LIKE ignores case, and JSON is text. Therefore one set of queries
+and one set of migrations serve both databases.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sqlalchemy.engine import make_url
 
 DRIVER = "postgresql+schedulearn"
 
-# A service that is cut off is to be noticed by the server as well, within seconds: its lock keeps others waiting.
+# The server, too, must notice within seconds that a service is cut off: its lock keeps others waiting.
 _SERVER_NOTICES = "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=1 -c tcp_keepalives_count=3"
 _CONNECTION: Mapping[str, Any] = {
     "connect_timeout": 5,
@@ -53,7 +55,7 @@ class _Queries(PGCompiler_psycopg):
 
 
 class Dialect(PGDialect_psycopg):
-    """Made by SQLAlchemy, by its name."""
+    """Dialect that SQLAlchemy creates by its registered name."""
 
     supports_statement_cache = True
     supports_native_json_serialization = False
@@ -61,7 +63,7 @@ class Dialect(PGDialect_psycopg):
     type_compiler_cls = _Types
     ddl_compiler = _Tables
     statement_compiler = _Queries
-    # Without the casts of PostgreSQL's own: psycopg knows by itself how wide a number is.
+    # Without the casts of SQLAlchemy's dialect: psycopg finds out by itself how wide a number is.
     colspecs = {**PGDialect_psycopg.colspecs, types.JSON: types.JSON, types.Integer: types.Integer}  # noqa: RUF012
 
 
@@ -84,14 +86,16 @@ def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
 
 
 class _Text(StrDumperUnknown):
-    """No text of PostgreSQL has a NUL; an engine's message or a search may."""
+    """Dumper of text without NUL, which PostgreSQL can't store.
+
+    An engine's message or a search may contain it."""
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj.replace("\0", "\ufffd"))
 
 
 class _Number(Loader):
-    """Sums of whole numbers are whole numbers."""
+    """Loader that returns sums of integers as integers."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -101,4 +105,4 @@ class _Number(Loader):
 def _connected(connection: Any, _record: object) -> None:
     connection.adapters.register_dumper(str, _Text)
     connection.adapters.register_loader("numeric", _Number)
-    connection.adapters.register_loader("json", TextLoader)  # it is read where JSON of all databases is
+    connection.adapters.register_loader("json", TextLoader)  # parsed later, as the JSON of all databases

@@ -1,4 +1,4 @@
-"""SQLite: a file, which one process writes."""
+"""SQLite database in a file, which one process writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schedulearn.scheduler.store.engines.causes import cause, name_of
 from schedulearn.scheduler.store.engines.database_files import DatabaseFiles
 
 WRITER = "store-writer"
-"""The thread that writes."""
+"""Name of the writer thread."""
 
 _DAMAGED = ("malformed", "not a database", "corrupt")
 
@@ -42,7 +42,9 @@ def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
     def _connect(
         _dialect: object, _record: object, given: list[str], options: dict[str, Any]
     ) -> sqlite3.Connection | None:
-        """The first makes the file. A later one would make an empty file in place of one that was removed."""
+        """Let only the first connection create the file.
+
+        A later connection would create an empty file in place of one that was removed."""
         nonlocal is_made
         if not is_made or ":memory:" in given[0]:
             is_made = True
@@ -72,12 +74,12 @@ def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
 
 @contextmanager
 def kept_beside(engine: Engine, version: str) -> Iterator[None]:
-    """Keep a copy of the database, beside it, until what is done in here has succeeded. Raises StoreError."""
+    """Keep a copy beside the database until the block succeeds. Raises StoreError."""
     file = engine.url.database
     if engine.dialect.name != "sqlite" or not file:
         yield
         return
-    # One that is there is from an upgrade that failed or was killed: the database may be half-way since.
+    # An existing copy is from an upgrade that failed or was killed: the database may be partly upgraded since.
     copy = next(_copies(Path(file)), Path(f"{file}.{version}"))
     part = Path(f"{copy}.part")
     try:
@@ -99,12 +101,14 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
 
 
 def _copies(file: Path) -> Iterator[Path]:
-    """Copies of a database, the oldest version first."""
+    """Return the copies of a database, the oldest version first."""
     return iter(sorted(file.parent.glob(f"{file.name}.[0-9][0-9][0-9][0-9]")))
 
 
 def check_whole(engine: Engine) -> None:
-    """Refuses a damaged database before anything is written to it. Reads each page once."""
+    """Raise StoreError for a damaged database, before anything is written to it.
+
+    Reads each page once."""
     try:
         with engine.connect() as connection:
             found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
@@ -123,7 +127,9 @@ def check_whole(engine: Engine) -> None:
 
 
 def close_to_others(engine: Engine) -> None:
-    """A database of an older version, or anywhere but in the data folder, is for our user only, too."""
+    """Make the files accessible to the service's user only.
+
+    This includes databases of an older version, and those outside the data folder."""
     file = engine.url.database
     if file and file != ":memory:":
         for suffix in ("", "-wal", "-shm"):
@@ -131,11 +137,15 @@ def close_to_others(engine: Engine) -> None:
 
 
 _JOURNAL_BYTES = 8 << 20
-"""Of the write-ahead log, taken at the start: so much can be recorded when the disk is full. It does not grow again."""
+"""Space of the write-ahead log, reserved at the start. It does not grow again.
+
+This much can be written when the disk is full."""
 
 
 def take_journal(engine: Engine) -> None:
-    """Take the room of the write-ahead log now, unless the disk is short of it. What is behind its end is ignored."""
+    """Reserve the space of the write-ahead log, unless the disk is nearly full.
+
+    SQLite ignores bytes behind the end of the log."""
     file = engine.url.database
     if not file or is_low(Path(file).parent):
         return
@@ -144,7 +154,7 @@ def take_journal(engine: Engine) -> None:
 
 
 class FileWriting:
-    """Who may write is settled by locks of files, which `cluster.py` holds."""
+    """Writing to a file: file locks, held by `cluster.py`, exclude other services."""
 
     beat_s: float | None = 1.0
     leads = True

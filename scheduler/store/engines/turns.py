@@ -1,8 +1,9 @@
-"""Of several services on one database of PostgreSQL one writes and schedules; the others wait for it.
+"""Exclusive writing by one of several services on one PostgreSQL database.
 
-The right to write is a lock of the session by which the writer writes. Whoever loses that session loses the lock with
-it, and so no transaction of theirs can be committed any more: there is no moment in which two write. What a service
-does beside writing, to containers, rests on `leads`, which ends before another service may begin.
+One service writes and schedules; the others wait for it. The right to write is a lock of the writer's session. A
+service that loses the session loses the lock with it, and can't commit any further transaction. Therefore two services
+never write at the same time. Actions outside the database, on containers, require `leads`, which ends before another
+service may begin.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from schedulearn.scheduler.store.engines.causes import name_of
 log = logging.getLogger(__name__)
 
 KEY = 0x5C4EDB1EA2
-"""Of the lock. Each database has locks of its own."""
+"""Key of the lock. Each database has its own locks."""
 BEAT_S = 0.5
 LEAD_S = 2.0
-"""So long after its session was last seen alive a service may act."""
+"""Time for which a service may act after its session was last known to be alive."""
 GRACE_S = 3.0
-"""So long a service waits after one that did not say that it stopped: longer than that one may act."""
+"""Wait after a predecessor that did not sign off. Longer than `LEAD_S`, for which that one may act."""
 HANG_S = 10.0
-"""Seconds without a word by the session of a service, after which that service counts as hanging."""
+"""Seconds of silence of a session after which its service counts as hanging."""
 LOOK_S = 1.5
-"""Between two looks at a session that seems to hang: the server's clock may have been set. Several beats."""
+"""Interval between two checks of a session that seems to hang, because the server's clock may have been set.
+
+It is several beats long."""
 
 _TRY = text("SELECT pg_try_advisory_lock(:key)")
 _SESSION = text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
@@ -52,8 +55,9 @@ _SIGN = text("INSERT INTO meta (key, value) VALUES ('writer', :name)")
 
 
 class LockedWriting:
-    """`on_deposed` is called, from the writer's thread, when another service has taken over: nothing may be done then
-    but to end."""
+    """Writing by the session that holds the lock.
+
+    `on_deposed` is called from the writer's thread when another service has taken over. This service must end then."""
 
     beat_s: float | None = BEAT_S
 
@@ -74,7 +78,7 @@ class LockedWriting:
         return self._monotonic() - self._seen_at < LEAD_S
 
     def begin(self) -> Connection:
-        """The session by which to write. Raises InUseError while another service has the lock."""
+        """Return the session for writing. Raises InUseError while another service has the lock."""
         connection = self._engine.connect()
         if not self._take(connection) and not self._replace(connection):
             found = connection.execute(_WHO, {"key": KEY}).first()
@@ -84,8 +88,9 @@ class LockedWriting:
         return connection
 
     def claim(self, connection: Connection) -> None:
-        """Signs the database as ours, once the tables are there. One that was not signed off belonged to a service that
-        was killed, or is cut off and may not know yet."""
+        """Sign the database as this service's, once the tables exist.
+
+        If the predecessor did not sign off, wait `GRACE_S`. It was killed, or is cut off and may not know yet."""
         last = connection.execute(_WRITER).scalar()
         self._sign(connection)
         if last is not None:
@@ -93,7 +98,7 @@ class LockedWriting:
         self.confirm(self._monotonic())
 
     def resume(self) -> Connection:
-        """A new session, after the last one was lost. Raises StoreError while there can be none."""
+        """Return a new session after a loss. Raises StoreError while that is impossible."""
         if self._deposed:
             raise StoreError("another service has taken this one's database over")
         connection = self._engine.connect()
@@ -118,7 +123,7 @@ class LockedWriting:
         connection.commit()
 
     def check_kept(self) -> None:
-        """The server answers for what it committed."""
+        """Do nothing: the server keeps committed data."""
 
     def rescue(self) -> str:
         return ""
@@ -127,17 +132,18 @@ class LockedWriting:
         pass
 
     def confirm(self, since: float) -> None:
-        """The session was alive at a time after `since`."""
+        """Record that the session was alive at a time after `since`."""
         self._seen_at = since
 
     def leave(self, connection: Connection) -> None:
-        """The next service need not wait."""
+        """Sign off, so that the next service need not wait."""
         connection.execute(_FORGET)
         connection.commit()
 
     def _replace(self, connection: Connection) -> bool:
-        """Take the lock from a service that hangs: stopped, or on a machine that is frozen. The end of its session is
-        its fence: the server commits nothing more of it, whenever it wakes up."""
+        """Take the lock from a service that hangs, for example on a frozen machine.
+
+        Its session is terminated, which fences it off: the server commits nothing more of it, even if it wakes up."""
         hangs = self._silent(connection)
         if hangs is None:
             return False
@@ -152,13 +158,16 @@ class LockedWriting:
         return False
 
     def _silent(self, connection: Connection) -> dict[str, object] | None:
-        """Return the session that has the lock, if it has said nothing for `HANG_S`."""
+        """Return the session that has the lock, if it was silent for `HANG_S`."""
         found = connection.execute(_SILENT, {"key": KEY, "seconds": HANG_S}).mappings().first()
         connection.commit()
         return None if found is None else dict(found)
 
     def _take(self, connection: Connection, **before: object) -> bool:
-        """`before`: our session of before, of whose end the server may not know yet."""
+        """Try to take the lock, and return whether that succeeded.
+
+        `before`: a session to terminate if the lock is taken. It is this service's former session, of whose end the
+        server may not know yet, or one that hangs."""
         taken = bool(connection.execute(_TRY, {"key": KEY}).scalar())
         if taken:
             self._session = dict(connection.execute(_SESSION).mappings().one())

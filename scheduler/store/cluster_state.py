@@ -1,4 +1,7 @@
-"""Reads `ClusterState`, the records on which the scheduler decides. Rows of the tables go no further than here."""
+"""Queries of `ClusterState`, the records on which scheduling decisions are based.
+
+They convert table rows to records, so that the scheduler depends on no table.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from schedulearn.scheduler.store.repository import job_states
 
 
 def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
-    """The columns of a record, in the order of its fields."""
+    """Select the columns of a record, in the order of its fields."""
     return select(*(col(getattr(table, name)) for name in fields))
 
 
@@ -36,7 +39,7 @@ _GPUS = (
 _PROGRESS = _columns(Profile, records.JobProgress._fields).where(col(Profile.epochs).is_not(None))
 _LEASES = select(col(Lease.gpu_uuid), col(Lease.slot), col(Lease.task_id))
 _PORTS = select(col(PortLease.task_id), col(PortLease.port))
-# Each turn asks these: SQLAlchemy takes several times as long to make a query as SQLite to answer it.
+# Each scheduling cycle executes these. SQLAlchemy takes several times longer to build a query than SQLite to answer it.
 _THESE: BindParameter[Any] = bindparam("these", expanding=True)
 _ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskStatus.ENDED)
 _SPECS_OF = select(col(Job.id), col(Job.spec)).where(col(Job.id).in_(_THESE))
@@ -46,7 +49,7 @@ _LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(T
 
 @dataclass(frozen=True)
 class GpuLeases:
-    """The GPUs of all hosts and who holds them."""
+    """GPUs of all hosts, and their leases."""
 
     hosts: Sequence[records.Host]
     gpus: Sequence[records.Gpu]
@@ -84,20 +87,20 @@ def load_gpu_leases(conn: Connection) -> GpuLeases:
 
 
 def succeeded_jobs(conn: Connection, limit: int) -> list[records.Job]:
-    """The last jobs with GPUs that ended well, by time of submission."""
+    """Return the latest successful jobs with GPUs, by time of submission."""
     query = _ALL_JOBS.where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
     newest = conn.execute(query.order_by(col(Job.submitted_at).desc()).limit(limit)).all()
     return [records.Job._make(row) for row in reversed(newest)]
 
 
 def tasks_of(conn: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[records.Task]:
-    """Tasks of these jobs, oldest first; with `live` those that have not ended."""
+    """Return tasks of these jobs, oldest first; with `live` only those that have not ended."""
     query = _LIVE_TASKS if live else _TASKS
     return [records.Task._make(row) for row in conn.execute(query.where(col(Task.job_id).in_(job_ids)))]
 
 
 def has_tasks_elsewhere(conn: Connection, host_id: str) -> bool:
-    """Whether any task was ever given to another host."""
+    """Return whether any task was ever placed on another host."""
     return conn.execute(select(col(Task.id)).where(col(Task.host_id) != host_id).limit(1)).first() is not None
 
 
@@ -106,7 +109,7 @@ def live_tasks(conn: Connection, host_id: str) -> list[records.Task]:
 
 
 def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, list[records.Task]]:
-    """Job -> tasks of its present attempt that have ended, of the jobs of `state` that hold GPUs."""
+    """Return the ended tasks of the current attempt of each job in `state` that holds GPUs."""
     holders = [job.id for job in state.jobs.values() if job.status in HOLDS_GPUS]
     ended: dict[str, list[records.Task]] = {}
     if holders:

@@ -1,4 +1,7 @@
-"""Early failures of hosts and GPUs as they are written down. Each function takes the connection of its caller."""
+"""Storage of early failures of hosts and GPUs.
+
+Each function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def write_failures(db: Connection, changes: Sequence[FailuresChange], now: float
 
 
 def close(db: Connection, host_id: str, fault: str, now: float) -> None:
-    """From now on a host takes no jobs with GPUs; nothing changes for one that takes none already."""
+    """Close a host for jobs with GPUs. Does nothing if it is closed already."""
     which = (col(Host.id) == host_id, col(Host.gpu_fault) == "")
     if db.execute(update(Host).where(*which).values(gpu_fault=fault)).rowcount:
         message = (
@@ -41,7 +44,7 @@ def close(db: Connection, host_id: str, fault: str, now: float) -> None:
 
 
 def reopen(db: Connection, host_id: str, why: str, now: float) -> None:
-    """A host takes jobs with GPUs again, and what failed there is forgotten."""
+    """Open a host for jobs with GPUs again, and forget its early failures."""
     fault = db.execute(select(col(Host.gpu_fault)).where(col(Host.id) == host_id)).scalar()
     db.execute(update(Host).where(col(Host.id) == host_id).values(gpu_fault="", gpu_failures=[]))
     db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(failures=[]))

@@ -1,4 +1,4 @@
-"""A reset of a GPU, as far as the database goes: nobody gets it meanwhile."""
+"""Database part of a GPU reset: the GPU is cordoned meanwhile."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class Resetting(NamedTuple):
     uuid: str
     ordinal: int
     cordoned: bool
-    """Before."""
+    """Whether the GPU was cordoned before the reset."""
     fault: str
 
 
 def begin_reset(db: Connection, host_id: str, name: str) -> Resetting:
-    """Cordon a GPU that is to be reset. Raises NotFoundError, or ConflictError for one that can't be, or is in use."""
+    """Cordon a GPU before its reset.
+
+    Raises NotFoundError, or ConflictError if the GPU can't be reset or is in use."""
     row = find_gpu(db, host_id, name)
     which = f"GPU {row.ordinal} of {host_id}"
     if row.simulated:
@@ -44,7 +46,9 @@ def begin_reset(db: Connection, host_id: str, name: str) -> Resetting:
 
 
 def end_reset(db: Connection, host_id: str, gpu: Resetting, now: float, error: str = "") -> None:
-    """`error`: why it was not reset; empty: it was."""
+    """Restore the cordon of before the reset, and record an event.
+
+    `error`: why the GPU was not reset; empty: it was."""
     db.execute(update(Gpu).where(col(Gpu.uuid) == gpu.uuid).values(cordoned=gpu.cordoned))
     what = f"was not reset: {error}" if error else "was reset"
     message = f"GPU {gpu.ordinal} of {host_id} {what}."

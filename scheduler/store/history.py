@@ -1,5 +1,4 @@
-"""What was: who had which GPU when, which policies were in force and how well used they found the cluster, and events
-by what they say."""
+"""History of GPU allocations, policies, cluster utility and events."""
 
 from __future__ import annotations
 
@@ -14,11 +13,13 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
 
-EVENTS_SEARCHED = 100_000  # the newest ones: a search that finds little must end as well
+EVENTS_SEARCHED = 100_000  # the newest ones: bounds the duration of a search with few matches
 
 
 class ClusterMinute(SQLModel, table=True):
-    """What the policy made of the cluster at the end of one minute, where it tells; kept as long as GpuMinute."""
+    """Cluster utility at the end of one minute, if the policy reports it.
+
+    Kept as long as GpuMinute."""
 
     __tablename__ = "cluster_minute"
 
@@ -27,12 +28,13 @@ class ClusterMinute(SQLModel, table=True):
     utility: float
     low: float | None = None
     high: float | None = None
-    """Within these two the policy left the number of hosts as it was; None: it wanted none switched."""
+    """Between `low` and `high` the policy keeps the number of hosts; None: it does not scale hosts."""
 
 
 def tasks_between(db: Connection, since: float, until: float, limit: int) -> tuple[list[Row[Any]], bool]:
-    """The tasks that held GPUs at some time from `since` to `until`, with their job's name, newest first, at most
-    `limit`; and whether these are all."""
+    """Return the tasks that existed at some time from `since` to `until`, newest first.
+
+    Each row includes the job's name. Returns at most `limit` tasks, and whether these are all."""
     query = (
         select(
             col(Task.job_id), col(Job.name), col(Job.user), col(Task.attempt), col(Task.rank), col(Task.host_id),
@@ -42,7 +44,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
         .join(Job, col(Job.id) == col(Task.job_id))
         .where(col(Task.created_at) < until)
         .where(col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
-        .order_by((col(Task.seq) + 0).desc())  # not by the key itself: SQLite would walk all of history along it
+        .order_by((col(Task.seq) + 0).desc())  # not by the key itself: SQLite would scan all of history along it
         .limit(limit + 1)
     )  # fmt: skip
     rows: list[Row[Any]] = list(db.execute(query))
@@ -50,7 +52,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
 
 
 def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
-    """What a timeline tells of jobs that have not ended."""
+    """Return the columns that a timeline shows of unfinished jobs."""
     columns = (
         col(Job.id), col(Job.name), col(Job.user), col(Job.status), col(Job.required_gpus), col(Job.submitted_at),
     )  # fmt: skip
@@ -59,30 +61,32 @@ def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
 
 
 def all_gpus(db: Connection) -> list[Row[Any]]:
-    """Also those that are no longer there: history names them."""
+    """Return all GPUs, including those no longer present: history names them."""
     query = select(col(Gpu.uuid), col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.present))
     return list(db.execute(query.order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))))
 
 
 def policies_in_force(db: Connection, limit: int) -> list[Row[Any]]:
-    """The last `limit` choices of a policy, oldest first."""
+    """Return the last `limit` choices of a policy, oldest first."""
     return list(db.execute(select(PolicyChoice).order_by(col(PolicyChoice.id).desc()).limit(limit)))[::-1]
 
 
 def add_minute(db: Connection, minute: int, utility: float, low: float | None, high: float | None) -> None:
-    """The cluster's utility at the end of a minute; a minute that is there already stays as it is."""
+    """Store the cluster's utility at the end of a minute, unless the minute exists."""
     if db.execute(select(col(ClusterMinute.minute)).where(col(ClusterMinute.minute) == minute)).first() is None:
         db.execute(insert(ClusterMinute).values(minute=minute, utility=utility, low=low, high=high))
 
 
 def drop_minutes(db: Connection, before: int) -> None:
-    """Forgets the utility of minutes before this one."""
+    """Delete the utility of minutes before this one."""
     db.execute(delete(ClusterMinute).where(col(ClusterMinute.minute) < before))
 
 
 def utility_minutes(db: Connection, since: int, until: int) -> tuple[int, list[Row[Any]]]:
-    """(minutes a row stands for, rows of minutes in [since, until) with the columns of ClusterMinute): means, with the
-    first minute of each step, at most about MAX_POINTS of them. A minute without a row had no utility."""
+    """Return the minutes per row, and rows of means for minutes in [since, until).
+
+    A row has the columns of ClusterMinute, with the first minute of its step. There are at most about MAX_POINTS rows.
+    A minute without a row had no utility."""
     step = max(1, -(-(until - since) // MAX_POINTS))
     first = func.min(ClusterMinute.minute)
     means = [func.avg(col(getattr(ClusterMinute, name))).label(name) for name in ("utility", "low", "high")]
@@ -96,7 +100,7 @@ def utility_minutes(db: Connection, since: int, until: int) -> tuple[int, list[R
 
 
 def job_names(db: Connection, ids: Collection[str]) -> dict[str, str]:
-    """Those of jobs that are still there, by id."""
+    """Return the names of the jobs that still exist, by id."""
     query = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids))
     return {row.id: row.name for row in db.execute(query)} if ids else {}
 
@@ -111,9 +115,10 @@ def search_events(
     text: str = "",
     limit: int = 100,
 ) -> list[Row[Any]]:
-    """The newest events with an id below `before` that match all that is given, newest first. `kinds`: beginnings of
-    kinds. `text`: part of the sentence, or an exact code. Looks at the last `EVENTS_SEARCHED` events only, unless
-    `job_id` names whose they are."""
+    """Return the newest events with an id below `before` that match all conditions.
+
+    The newest comes first. `kinds`: prefixes of kinds. `text`: part of the message, or an exact code. Without a
+    `job_id`, only the last `EVENTS_SEARCHED` events are searched."""
     query = select(Event).order_by(col(Event.id).desc()).limit(limit)
     newest = before if before is not None else (db.execute(select(func.max(col(Event.id)))).scalar() or 0) + 1
     query = query.where(col(Event.id) < newest)

@@ -1,4 +1,7 @@
-"""Reading and changing hosts. Every function takes the connection of its caller's transaction."""
+"""Queries and changes of hosts.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ HostRow = Row[Any]
 
 
 def get_host(db: Connection, host_id: str) -> HostRow:
-    """Raises NotFoundError."""
+    """Return a host's row. Raises NotFoundError."""
     row = db.execute(select(Host).where(col(Host.id) == host_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no host {host_id!r}")
@@ -29,7 +32,7 @@ def get_host(db: Connection, host_id: str) -> HostRow:
 
 
 def runtime_of(db: Connection, host_id: str) -> str:
-    """`docker` or `process`; empty: there is no such host."""
+    """Return `docker` or `process`; empty: there is no such host."""
     return str(db.execute(select(col(Host.runtime)).where(col(Host.id) == host_id)).scalar() or "")
 
 
@@ -38,7 +41,7 @@ def list_hosts(db: Connection) -> Sequence[HostRow]:
 
 
 def put_host(db: Connection, host_id: str, **values: Any) -> bool:
-    """Adds a host behind the others, or changes it. True if it is new."""
+    """Add a host behind the others, or change it. Return True if it is new."""
     if db.execute(update(Host).where(col(Host.id) == host_id).values(values)).rowcount:
         return False
     last = db.execute(select(func.max(Host.position))).scalar()
@@ -48,7 +51,9 @@ def put_host(db: Connection, host_id: str, **values: Any) -> bool:
 
 
 def put_spec(db: Connection, spec: HostSpec, origin: str, now: float) -> None:
-    """Adds or changes the host that `spec` describes. Raises ConflictError if another host has its address."""
+    """Add or change the host that `spec` describes.
+
+    Raises ConflictError if another host has its address."""
     other = db.execute(
         select(col(Host.id)).where(col(Host.address) == spec.address, col(Host.id) != spec.name)
     ).scalar()
@@ -72,7 +77,7 @@ def put_spec(db: Connection, spec: HostSpec, origin: str, now: float) -> None:
 
 
 def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
-    """Notes which engine answers for a host. Raises ConflictError if it answers for another host already."""
+    """Record the id of a host's engine. Raises ConflictError if another host has it."""
     other = db.execute(select(col(Host.id)).where(col(Host.engine_id) == engine_id, col(Host.id) != host_id)).scalar()
     if other is not None:
         raise ConflictError(
@@ -84,8 +89,10 @@ def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
 
 
 def set_state(db: Connection, host_id: str, state: str, now: float, drain_until: float | None = None) -> HostRow:
-    """`cordoned`: its jobs go on, no others come; with `drain_until` they leave by then. `active`: back to service, for
-    jobs with GPUs too."""
+    """Set the state of a host.
+
+    `cordoned`: its jobs keep running, no others start there; with `drain_until` they leave by then. `active`: back in
+    service, also for jobs with GPUs."""
     host = get_host(db, host_id)
     changes = {"state": state, "drain_until": drain_until, "parking": ""}
     if (host.state, host.drain_until, host.parking) != (state, drain_until, ""):
@@ -108,7 +115,9 @@ _PARKING = {
 
 
 def set_parking(db: Connection, host_id: str, step: str, now: float) -> None:
-    """Notes a step of `parking.steps`. A host that was removed, or that an operator closed meanwhile, is left alone."""
+    """Record a step of `parking.steps`.
+
+    A host that was removed, or that an operator cordoned meanwhile, is left alone."""
     state, parking, kind, what = _PARKING[step]
     before = {"close": ("active", ""), "wake": ("cordoned", "parked")}.get(step, ("cordoned", "emptying"))
     which = (col(Host.id) == host_id, col(Host.state) == before[0], col(Host.parking) == before[1])
@@ -117,7 +126,7 @@ def set_parking(db: Connection, host_id: str, step: str, now: float) -> None:
 
 
 def set_liveness(db: Connection, changes: Sequence[LivenessChange], now: float) -> None:
-    """Notes hosts that are lost or back; those that were removed meanwhile are left out."""
+    """Record hosts that are lost or back, except those removed meanwhile."""
     for change in changes:
         found = db.execute(update(Host).where(col(Host.id) == change.host_id).values(lost_at=change.lost_at))
         if found.rowcount and change.message:
@@ -126,7 +135,7 @@ def set_liveness(db: Connection, changes: Sequence[LivenessChange], now: float) 
 
 
 def delete_host(db: Connection, host_id: str, now: float) -> None:
-    """Forgets a host on which nothing lives; its tasks stay in the history of their jobs."""
+    """Delete a host without live tasks; its tasks stay in the history of their jobs."""
     gone = select(col(Gpu.uuid)).where(col(Gpu.host_id) == host_id)
     db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid).in_(gone)))
     minutes.forget_host(db, host_id)

@@ -1,4 +1,7 @@
-"""Whose a database is. Engines tell our containers from others' by this id."""
+"""Cluster id stored in the database.
+
+The service tells its containers on an engine from others' by this id.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,11 @@ from schedulearn.scheduler.store.models import Meta
 
 
 def new_id(data_dir: Path, url: str | None) -> str:
-    """For a database that has none yet. A server's has that of the data folder of its services, which holds the code,
-    the key of secrets and the logs of their jobs, and the local tasks: without them jobs would fail, or run twice.
-    Raises InvalidError for a database with another data folder."""
+    """Return a cluster id for a database that has none yet.
+
+    On a database server, the id belongs to the data folder of the services. That folder holds the code, the key of
+    secrets, the logs of their jobs and the local tasks. Without it jobs would fail, or run twice. Raises InvalidError
+    for a database with another data folder."""
     if url is None or url.startswith("sqlite"):
         return uuid.uuid4().hex
     marker = data_dir / "cluster-id"

@@ -1,4 +1,4 @@
-"""Which jobs a list holds, and in which order."""
+"""Filters and sort orders of job lists."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Sort = Literal[
     "submitted", "-submitted", "name", "-name", "user", "-user", "state", "-state", "gpus", "-gpus",
     "started", "-started", "finished", "-finished", "duration", "-duration",
 ]  # fmt: skip
-"""What a list is sorted by; with a minus the greatest comes first."""
+"""Sort keys of a list; a minus means descending order."""
 FAILED = (JobStatus.FAILED, JobStatus.TIMEOUT)
 
 
 def on_host(host: str) -> ColumnElement[bool]:
-    """Jobs of which a container is or was on this host."""
+    """Match jobs of which a container is or was on this host."""
     return exists().where(col(Task.job_id) == col(Job.id), col(Task.host_id) == host)
 
 
 def ended_between(since: float | None, until: float | None) -> ColumnElement[bool]:
-    """Jobs that ended in this time; without `until` also those that have not ended."""
+    """Match jobs that ended in this time; without `until` also unfinished ones."""
     ended = col(Job.finished_at)
     after = or_(ended.is_(None), ended >= since) if since is not None else ended == ended
     if until is None:
@@ -39,7 +39,9 @@ def ended_between(since: float | None, until: float | None) -> ColumnElement[boo
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Conditions that all jobs of a list meet; None and empty ones are not asked for. States are not among them."""
+    """Conditions that all jobs of a list meet, except their states.
+
+    None and empty values are no condition."""
 
     user: str | None = None
     text: str | None = None
@@ -77,11 +79,11 @@ _KEYS: Mapping[str, SQLColumnExpression[Any]] = {
     "started": func.coalesce(col(Job.started_at), 0.0),
     "finished": func.coalesce(col(Job.finished_at), 0.0),
 }
-"""What has not begun or ended counts as 0."""
+"""Sort keys. A missing start or end counts as 0."""
 
 
 def _key(sort: Sort) -> tuple[SQLColumnExpression[Any], bool]:
-    """By what to sort, and whether the greatest comes first."""
+    """Return the expression to sort by, and whether the greatest comes first."""
     name, greatest_first = sort.removeprefix("-"), sort.startswith("-")
     if name == "duration":
         ended = func.coalesce(col(Job.finished_at), bindparam("now"))
@@ -89,9 +91,11 @@ def _key(sort: Sort) -> tuple[SQLColumnExpression[Any], bool]:
     return _KEYS[name], greatest_first
 
 
-@cache  # the first page is asked for again and again, and to build and compile a query takes a fifth of its time
+@cache  # the first page is requested often, and building and compiling the query takes a fifth of its time
 def jobs_by(sort: Sort) -> Select[Any]:
-    """All jobs in this order, ties by id: at most `most`, and durations go up to `now`."""
+    """Return a query of all jobs in this order, ties by id.
+
+    Parameters: `most` is the maximum number of jobs. Durations of unfinished jobs extend to `now`."""
     key, greatest_first = _key(sort)
     ident = col(Job.id)
     order = (key.desc(), ident.desc()) if greatest_first else (key, ident)
@@ -99,7 +103,7 @@ def jobs_by(sort: Sort) -> Select[Any]:
 
 
 def behind(query: Select[Any], db: Connection, sort: Sort, after: str, now: float) -> Select[Any]:
-    """Those of `query`, which is in this order, that come behind the job `after`."""
+    """Restrict `query`, which is in this order, to the jobs behind the job `after`."""
     key, greatest_first = _key(sort)
     ident = col(Job.id)
     last = db.execute(select(key).where(ident == after), {"now": now}).scalar_one()
@@ -108,7 +112,7 @@ def behind(query: Select[Any], db: Connection, sort: Sort, after: str, now: floa
 
 
 def failed_since(db: Connection, since: float) -> int:
-    """How many jobs have failed, or run out of their time, since then."""
+    """Return the number of jobs that failed or timed out since then."""
     query = select(func.count()).where(col(Job.status).in_(FAILED), col(Job.finished_at) >= since)
     return int(db.execute(query).scalar() or 0)
 
@@ -119,7 +123,7 @@ _PROGRESS = select(
 
 
 def progress_of(db: Connection, job_ids: list[str]) -> dict[str, float]:
-    """How far jobs are, from 0 to 1; those that don't say are missing."""
+    """Return the progress of jobs, from 0 to 1; jobs that don't report it are missing."""
     return {
         job_id: max(0.0, min(1.0, (epoch + (position / samples if samples > 0 else 0.0)) / epochs))
         for job_id, epoch, epochs, position, samples in db.execute(_PROGRESS, {"job_ids": job_ids})

@@ -1,4 +1,4 @@
-"""Row of a job, made of what its user wrote, and that again from the row."""
+"""Conversion of a job's keys to its row, and back."""
 
 from __future__ import annotations
 
@@ -66,14 +66,17 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
 
 
 def with_keys(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a job, and each key of `JobFields` by its name. `deadline` is in seconds."""
+    """Return the columns of a job, and each key of `JobFields` by its name.
+
+    `deadline` is in seconds since the epoch."""
     keys = {name: row[column] for name, column in _NAMED_OTHERWISE.items()}
     return {**row, **keys, **_DEFAULTS, **row["spec"]}
 
 
 def keys_of(document: Mapping[str, Any]) -> JobFields:
-    """Return the keys of the column `spec`, unchecked: an older version may have accepted other values. Keys that have
-    columns are missing."""
+    """Return the keys of the column `spec`, without validation.
+
+    An older version may have accepted other values. Keys that have columns are missing."""
     keys = JobFields.model_construct(**document)
     if (code := document.get("code")) is not None:
         keys.code = CodeSpec.model_construct(**code)

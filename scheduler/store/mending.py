@@ -1,4 +1,7 @@
-"""Mends what an older version stored and no present one may: run once, before anything reads."""
+"""Fix-up of invalid values that an older version stored.
+
+It runs once per start of the service, before anything reads the database.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from schedulearn.scheduler.store.models import METADATA
 
 
 def mend_instants(db: Connection) -> None:
-    """Moves each time that is out of bounds to the nearest bound: it may be a request's, and policies reckon with it.
-    Events are left out: they have the service's own times, and there are so many that each start would be longer."""
+    """Move each time that is out of bounds to the nearest bound.
+
+    Such a time may come from a request, and policies compute with it. Events are skipped: their times are the service's
+    own, and because of their number each start would take longer."""
     for statement in _mending():
         db.exec_driver_sql(statement)
     db.commit()
@@ -21,7 +26,9 @@ def mend_instants(db: Connection) -> None:
 
 @cache
 def _mending() -> list[str]:
-    """As text: to write these, SQLAlchemy takes as long as the rest of a service's start."""
+    """Return the statements as text.
+
+    SQLAlchemy would take as long to build them as the rest of the service's start."""
     low, high = repr(EARLIEST), repr(LATEST)
     found = []
     for table in METADATA.sorted_tables:

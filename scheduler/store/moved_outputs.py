@@ -1,4 +1,7 @@
-"""Which hosts have outputs of a job: all on which it ran, but for those that it moved from with its outputs."""
+"""Hosts that have outputs of a job.
+
+These are all hosts on which it ran, except those from which it moved away together with its outputs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from schedulearn.scheduler.store.models import Job, Task
 
 
 class MovedOutputs(SQLModel, table=True):
-    """A host whose outputs of a job are elsewhere, too. Those there are left over once the job runs on elsewhere."""
+    """Host whose outputs of a job were copied to another host.
+
+    The outputs on this host are obsolete once the job runs on another host."""
 
     __tablename__ = "moved_outputs"
 
@@ -21,18 +26,20 @@ class MovedOutputs(SQLModel, table=True):
 
 
 def note_moved(conn: Connection, job_id: str, host_id: str) -> None:
-    """The outputs that a job has on this host were brought to where it is about to go on."""
+    """Record that a job's outputs on this host were brought to its next host."""
     forget_moved(conn, job_id, host_id)
     conn.execute(_TABLE.insert().values(job_id=job_id, host_id=host_id))
 
 
 def forget_moved(conn: Connection, job_id: str, host_id: str) -> None:
-    """A task of the job runs there: from now on its outputs there count again."""
+    """Record that a task of the job runs there: its outputs there are valid again."""
     conn.execute(_FORGET, {"of_job": job_id, "on_host": host_id})
 
 
 def hosts_with_outputs(conn: Connection, job_id: str) -> list[str]:
-    """Where they may be. The host on which its first task ran last comes first."""
+    """Return the hosts that may have outputs of a job.
+
+    The host on which its first task ran last comes first."""
     home = _home(conn, job_id)
     tasks = select(col(Task.host_id)).where(col(Task.job_id) == job_id).distinct()
     hosts = set(conn.execute(tasks).scalars()) - (_moved(conn, job_id) - {home})
@@ -40,7 +47,7 @@ def hosts_with_outputs(conn: Connection, job_id: str) -> list[str]:
 
 
 def are_left_over(conn: Connection, job_id: str, host_id: str) -> bool:
-    """Whether the outputs there are elsewhere too, where the job went on."""
+    """Return whether a host's outputs are obsolete: the job took them to another host."""
     return host_id in _moved(conn, job_id) and host_id != _home(conn, job_id)
 
 

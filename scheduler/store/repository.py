@@ -1,4 +1,7 @@
-"""Reading and changing the tables. Every function takes the connection of its caller's transaction."""
+"""Queries and changes of the tables.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from schedulearn.scheduler.store.people.acting import ACTOR
 
 
 class Versioned(Protocol):
-    """A job as it was read: a change that was decided on another version of it is dropped."""
+    """Job as it was read. A change decided on an outdated version is dropped."""
 
     @property
     def id(self) -> str: ...
@@ -54,11 +57,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Hosts:
-    """Hosts in their order, their GPUs, and who holds them."""
+    """Hosts in their order, their GPUs, and the jobs that hold them."""
 
     hosts: Sequence[Row[Any]]
     gpus: Sequence[Row[Any]]  # present ones
-    holders: Mapping[str, list[str]]  # gpu uuid -> job ids; "": of a job that whoever asks may not see
+    holders: Mapping[str, list[str]]  # gpu uuid -> job ids; "": a job that the requesting user may not see
 
 
 def load_hosts(db: Connection) -> Hosts:
@@ -74,7 +77,7 @@ def load_hosts(db: Connection) -> Hosts:
 
 
 def get_job(db: Connection, job_id: str) -> JobRow:
-    """Raises NotFoundError."""
+    """Return a job's row. Raises NotFoundError."""
     row = db.execute(select(Job).where(col(Job.id) == job_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no job {job_id!r}")
@@ -82,7 +85,7 @@ def get_job(db: Connection, job_id: str) -> JobRow:
 
 
 def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
-    """Of the jobs that share this layer."""
+    """Return the requirements of the jobs that share this layer. Raises NotFoundError."""
     spec = conn.execute(select(col(Job.spec)).where(col(Job.layer) == layer).limit(1)).scalar()
     if spec is None:
         raise NotFoundError(f"no job has the requirements {layer}")
@@ -91,12 +94,12 @@ def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
 
 
 def job_states(db: Connection, job_ids: Iterable[str]) -> dict[str, JobStatus]:
-    """Of those of these jobs that there are."""
+    """Return the states of those of these jobs that exist."""
     return _of_jobs(db, col(Job.status), job_ids)
 
 
 def job_names(db: Connection, job_ids: Iterable[str]) -> dict[str, str]:
-    """Of those of these jobs that there are."""
+    """Return the names of those of these jobs that exist."""
     return _of_jobs(db, col(Job.name), job_ids)
 
 
@@ -120,15 +123,17 @@ def list_jobs(
     limit: int = 50,
     oldest_first: bool = False,
 ) -> list[JobRow]:
-    """By time of submission, or by `sort`, for which durations go up to `now`; `after` is the id that the page before
-    ended with."""
+    """Return a page of jobs, ordered by `sort`, or by time of submission.
+
+    Durations of unfinished jobs extend to `now`. `after` is the last id of the previous page. Raises NotFoundError if
+    that job does not exist."""
     by: Sort = sort or ("submitted" if oldest_first else "-submitted")
     query = jobs_by(by)
     if states:
         query = query.where(col(Job.status).in_(states))
     query = among.narrow(db, query)
     if after is not None:
-        get_job(db, after)  # of an unknown one it says so
+        get_job(db, after)  # raises NotFoundError for an unknown job
         query = behind(query, db, by, after, now)
     return list(db.execute(query, {"most": limit, "now": now}))
 
@@ -137,13 +142,15 @@ _COUNTS = cast(Select[Any], select(col(Job.status), func.count()).group_by(col(J
 
 
 def count_jobs(db: Connection, among: JobFilter = ALL_JOBS) -> dict[str, int]:
-    """Jobs in each state; states without jobs are there with 0."""
+    """Return the number of jobs in each state, including states without jobs."""
     found: dict[JobStatus, int] = {row[0]: row[1] for row in db.execute(among.narrow(db, _COUNTS))}
     return {status.value: found.get(status, 0) for status in JobStatus}
 
 
 def gpus_wanted(db: Connection) -> int:
-    """GPUs that the waiting jobs require, together. Those that wait for the end of others could use none yet."""
+    """Return the total number of GPUs that waiting jobs require.
+
+    Jobs that wait for the end of other jobs don't count: they could not use any GPU yet."""
     waits = col(Job.status).in_([*WAITS])
     may_depend = and_(col(Job.after).is_not(None), col(Job.attempt) == 0)
     wanted = int(db.execute(select(func.sum(col(Job.required_gpus))).where(waits, not_(may_depend))).scalar() or 0)
@@ -158,7 +165,8 @@ def _table(model: type) -> Table:
     return cast(Table, inspect(model).local_table)
 
 
-# Statements that a turn executes for each job that it starts, hundreds at times: to build one costs more than SQLite.
+# A scheduling cycle executes these for each job that it starts, sometimes hundreds. Building one takes longer than
+# SQLite needs to execute it.
 _JOB = _table(Job)
 _MOVE_JOB = update(_JOB).where(_JOB.c.id == bindparam("moved_id"), _JOB.c.version == bindparam("moved_version"))
 _AT_HOME = update(_JOB).where(_JOB.c.id == bindparam("home_of")).values(checkpoint_host=bindparam("checkpoint_host"))
@@ -181,9 +189,10 @@ def move_job(
     data: Mapping[str, Any] | None = None,
     **changes: Unpack[JobChanges],
 ) -> bool:
-    """Takes `job` to the state of `reason`, with these `changes`, and records the event with `data`. False, and
-    nothing done, if the job has changed since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does
-    not know."""
+    """Move `job` to the state of `reason`, with these `changes`, and record an event with `data`.
+
+    Returns False, without any change, if the job has changed since it was read. Raises IllegalTransitionError for a
+    transition that is not in TRANSITIONS."""
     message = hide_in_text(message)
     status = reason.to_status()
     check_transition(job.status, status)
@@ -215,8 +224,9 @@ def end_task(
     finished_at: float | None = None,
     image: str | None = None,
 ) -> bool:
-    """Records that a task is gone and gives its leases back, with the service it had added to its job.
-    False if it had ended already."""
+    """Record the end of a task and release its leases.
+
+    The task's service is added to its job. Returns False if the task had ended already."""
     started = started_at or task.started_at
     finished = finished_at or now
     changed = db.execute(
@@ -250,7 +260,7 @@ def end_task(
 
 
 def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) -> None:
-    """Asks for the end of a job's live tasks, all or those of `ids`; the loop does it."""
+    """Request the end of a job's live tasks, all or those in `ids`; the loop stops them."""
     query = update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended")
     db.execute((query if ids is None else query.where(col(Task.id).in_(ids))).values(stop=True))
 
@@ -259,22 +269,25 @@ _SEEMS_FAILED = (Reason.COMMAND_FAILED.value, Reason.LOST.value)
 
 
 def name_stopped(db: Connection, job: records.Job, outcome: Reason) -> None:
-    """Tasks of the job's attempt that seem to have failed, and only did what they were told, ended as `outcome`."""
+    """Set the outcome of tasks that seem to have failed, but were stopped on request.
+
+    Only tasks of the job's current attempt are changed."""
     attempt = (col(Task.job_id) == job.id, col(Task.attempt) == job.attempt, col(Task.outcome).in_(_SEEMS_FAILED))
     told = col(Task.exit_code) == PREEMPTED if outcome is Reason.PREEMPTED else col(Task.stop)
     db.execute(update(Task).where(*attempt, told).values(outcome=outcome.value))
 
 
 def next_rank(db: Connection, job_id: str, attempt: int) -> int:
-    """One that no task of the attempt has had."""
+    """Return a rank that no task of the attempt has had."""
     query = select(func.max(col(Task.rank))).where(col(Task.job_id) == job_id, col(Task.attempt) == attempt)
     last = db.execute(query).scalar()
     return 0 if last is None else int(last) + 1
 
 
 def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fields: Any) -> None:
-    """A task and its leases, given as (gpu uuid, slot). Raises IntegrityError if a slot is taken or the job has a live
-    task of this rank."""
+    """Add a task and its leases, given as (gpu uuid, slot).
+
+    Raises IntegrityError if a slot is taken or the job has a live task of this rank."""
     claims = list(claims)
     values = {
         "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0,
@@ -289,7 +302,9 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
 
 
 def lease_port(db: Connection, host_id: str, task_id: str, attempt: int) -> None:
-    """A port of the host for the gang whose first task this is. Raises IntegrityError if it is taken meanwhile."""
+    """Lease a port of the host for the gang whose first task this is.
+
+    Raises IntegrityError if the port is taken meanwhile."""
     taken = set(db.execute(select(col(PortLease.port)).where(col(PortLease.host_id) == host_id)).scalars())
     db.execute(insert(PortLease).values(host_id=host_id, port=free_port(taken, attempt), task_id=task_id))
 
@@ -313,7 +328,9 @@ def add_event(
 def list_events(
     db: Connection, *, after: int = 0, job_id: str | None = None, limit: int = 500, newest: bool = False
 ) -> list[Row[Any]]:
-    """Events with an id above `after`, oldest first; with `newest` the last `limit` of them."""
+    """Return events with an id above `after`, oldest first.
+
+    Returns the first `limit` of them, or with `newest` the last `limit`."""
     query = select(Event).where(col(Event.id) > after).limit(limit)
     if job_id is not None:
         query = query.where(col(Event.job_id) == job_id)
@@ -326,7 +343,7 @@ def last_event_id(db: Connection) -> int:
 
 
 def count_resizes(db: Connection) -> int:
-    """By restart and in place."""
+    """Return the number of resizes, by restart and in place."""
     either = or_(col(Event.kind) == "job.resizing", col(Event.code) == Reason.RESIZING_IN_PLACE.value)
     return db.execute(select(func.count()).select_from(Event).where(either)).scalar() or 0
 
@@ -340,8 +357,9 @@ def meta(db: Connection, key: str) -> str | None:
 
 
 def sync_gpus(db: Connection, host_id: str, gpus: Sequence[FoundGpu]) -> None:
-    """Makes the GPUs of a host those given. Others of the host are kept as not present, since leases and history name
-    them."""
+    """Replace the GPUs of a host by those given.
+
+    Its other GPUs stay in the table as not present, because leases and history name them."""
     db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(present=False))
     known = set(db.execute(select(col(Gpu.uuid))).scalars())
     for gpu in gpus:
@@ -353,7 +371,9 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[FoundGpu]) -> None:
 
 
 def mark_running(db: Connection, task: records.Task, started_at: float, image: str = "") -> None:
-    """From now on the checkpoints of the job are where its first task runs, and its outputs there count."""
+    """Record that a task runs on its host.
+
+    The job's outputs there are valid again. For the first task, the host becomes the job's `checkpoint_host`."""
     forget_moved(db, task.job_id, task.host_id)
     if task.rank == 0:
         db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
@@ -373,7 +393,9 @@ def mark_resumed(db: Connection, task: records.Task, at: float) -> None:
 
 
 def held_gpus(db: Connection) -> dict[str, int]:
-    """GPUs that each user holds now; one that several of their jobs share counts for each."""
+    """Return the number of GPUs that each user holds now.
+
+    A GPU that several of their jobs share counts once per job."""
     query = select(col(Job.user), func.count()).join(Task, col(Task.job_id) == col(Job.id))
     query = query.join(Lease, col(Lease.task_id) == col(Task.id)).group_by(col(Job.user))
     return {str(user): int(gpus) for user, gpus in db.execute(query)}

@@ -109,7 +109,7 @@ def live_tasks(conn: Connection, host_id: str) -> list[records.Task]:
 
 
 def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, list[records.Task]]:
-    """Return the ended tasks of the current attempt of each job in `state` that holds GPUs."""
+    """Return the ended tasks of the current attempt, by job that holds GPUs."""
     holders = [job.id for job in state.jobs.values() if job.status in HOLDS_GPUS]
     ended: dict[str, list[records.Task]] = {}
     if holders:

@@ -1,4 +1,4 @@
-"""GPUs as probes find them: which there are, which are unhealthy or used by others, and their averages by the minute.
+"""GPUs as probes find them: presence, health, use, averages by minute.
 
 Every function takes the connection of its caller's transaction.
 """
@@ -24,7 +24,7 @@ from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Task
 
 
 class MinuteAverages(NamedTuple):
-    """A row of GpuMinute; None: the GPU does not tell."""
+    """Row of GpuMinute; None: the GPU does not report the value."""
 
     gpu_uuid: str
     minute: int
@@ -36,25 +36,25 @@ class MinuteAverages(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuAsSeen:
-    """What a host shows of one GPU."""
+    """Latest report of a host about one GPU."""
 
     shown: bool = True
     at: float | None = None
-    """Of the last sample or Xid, by the host's clock; None: there was none."""
+    """Time of the last sample or Xid, by the host's clock; None: there was none."""
     ecc_errors: int = 0
 
 
 @dataclass(frozen=True)
 class LiveTasks:
-    """The tasks that had not ended at one time, and the number of the last task that there was."""
+    """Tasks that had not ended at one time, and the last task's number."""
 
     ids: Sequence[str] = ()
     last_seq: int = 0
 
 
 SOUGHT = "its driver did not list it when it was last asked"
-"""Why a GPU is unwatched that is missing since a moment only."""
-MAX_POINTS = 600  # of one GPU in one answer
+"""Reason why a GPU is unwatched that has been missing only briefly."""
+MAX_POINTS = 600  # of one GPU in one response
 
 
 def found_gpus(
@@ -66,11 +66,15 @@ def found_gpus(
     problem: str = "",
     sought: Collection[str] = (),
 ) -> set[str]:
-    """Notes the real GPUs that a host shows, and their driver; the UUIDs of those that are new. One that it showed
-    before and does not now is unhealthy until it is shown again, unless it is split into MIG devices, or was one, and
-    nobody holds it. `problem`: why `gpus` may lack some: those that are missing are then unwatched, and else as before.
-    `sought`: GPUs that are not taken for gone yet, but are unwatched if they are missing.
-    Raises ConflictError for a GPU of another host: it would be given twice."""
+    """Record a host's real GPUs and their driver; return the UUIDs of new ones.
+
+    A GPU that the host no longer reports is unhealthy until it is reported again. A GPU that no job holds may also have
+    been replaced. This is the case if it was simulated, was a MIG device, or is split into MIG devices.
+
+    `problem`: the reason why `gpus` may be incomplete. Missing GPUs are then unwatched, and otherwise unchanged.
+    `sought`: GPUs that do not count as gone yet, but are unwatched if they are missing.
+
+    Raises ConflictError for a GPU of another host: it would be leased twice."""
     db.execute(update(Host).where(col(Host.id) == host_id).values(driver=driver))
     before = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).where(col(Gpu.host_id) == host_id))}
     names = [gpu.uuid for gpu in gpus]
@@ -114,20 +118,22 @@ def found_gpus(
 
 
 def note_topology(db: Connection, host_id: str, topology: str) -> None:
-    """Notes how the GPUs of a host reach each other, as `core.topology.to_text` writes it."""
+    """Store the topology of a host's GPUs, as written by `core.topology.to_text`."""
     db.execute(update(Host).where(col(Host.id) == host_id, col(Host.topology) != topology).values(topology=topology))
 
 
 def _take_back(db: Connection, row: Row[Any], now: float) -> None:
-    """Of one that was only not listed."""
+    """Return a GPU to service whose only fault was that it was not listed."""
     db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(fault="", fault_kind=""))
     message = f"GPU {row.ordinal} of {row.host_id} is there again, and back in service."
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
 
 
 def unwatch(db: Connection, host_id: str, why: str, now: float) -> bool:
-    """Nobody watches the GPUs of a host: its jobs go on, no others start, until they are found again. The latest reason
-    is stored. True if a GPU was watched until now."""
+    """Mark the GPUs of a host as unwatched, with the latest reason.
+
+    Until they are found again, their jobs keep running and no others start. Returns True if a GPU was watched until
+    now."""
     why = why[:500]
     before = [gpu for gpu in of_host(db, host_id) if not gpu.simulated and gpu.unwatched != why]
     if before:
@@ -138,7 +144,7 @@ def unwatch(db: Connection, host_id: str, why: str, now: float) -> bool:
 
 
 def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], now: float) -> None:
-    """One event for all GPUs of a host that can't be asked since now, and one for those that can again."""
+    """Record one event for a host's newly unwatched GPUs, one for those watched again."""
     after = {gpu.uuid: gpu for gpu in of_host(db, host_id)}
     lost = [gpu for gpu in before if not gpu.unwatched and gpu.uuid in after and after[gpu.uuid].unwatched]
     if lost:
@@ -158,30 +164,33 @@ def _named(gpus: Sequence[Row[Any]]) -> str:
 
 
 def driver_of(db: Connection, host_id: str) -> str:
-    """The version of the driver that a host's GPUs were last found with; empty: none was."""
+    """Return the driver version last found with a host's GPUs; empty: none."""
     return str(db.execute(select(col(Host.driver)).where(col(Host.id) == host_id)).scalar() or "")
 
 
 def for_images(db: Connection, host_id: str) -> HostGpus:
-    """What decides which images run on the real GPUs of a host."""
+    """Return the facts that determine which images run on a host's real GPUs."""
     compute = {gpu.compute for gpu in of_host(db, host_id) if not gpu.simulated}
     return HostGpus(bool(compute), driver_of(db, host_id), tuple(sorted(compute)))
 
 
 def has_real(db: Connection, host_id: str) -> bool:
-    """Whether GPUs of a host are known that are not simulated."""
+    """Return whether a host has present GPUs that are not simulated."""
     query = select(col(Gpu.uuid)).where(col(Gpu.host_id) == host_id, col(Gpu.present), ~col(Gpu.simulated))
     return db.execute(query.limit(1)).first() is not None
 
 
 def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
-    """Present ones, by index."""
+    """Return the present GPUs of a host, by index."""
     query = select(Gpu).where(col(Gpu.host_id) == host_id, col(Gpu.present))
     return db.execute(query.order_by(col(Gpu.ordinal), col(Gpu.uuid))).all()
 
 
 def set_fault(db: Connection, uuid: str, fault: str, now: float, kind: FaultKind = FaultKind.LEAVE) -> None:
-    """Makes a GPU unhealthy; one that is already keeps its fault, unless the new one weighs more."""
+    """Mark a GPU as unhealthy.
+
+    An earlier fault stays, unless the new one has more weight. A fault of the kind `STATE` also replaces another of
+    that kind."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
     if row is None or row.fault == fault:
         return
@@ -197,8 +206,10 @@ def set_fault(db: Connection, uuid: str, fault: str, now: float, kind: FaultKind
 def clear_fault(
     db: Connection, uuid: str, now: float, kind: str, *, cleared_at: float | None = None, ecc_errors: int | None = None
 ) -> None:
-    """Takes a GPU back into service by itself, if its fault still is of this kind. `cleared_at`, `ecc_errors`: what
-    its host had shown until then, which is forgiven."""
+    """Return a GPU to service without an operator.
+
+    Does nothing unless its fault still is of this kind. `cleared_at`, `ecc_errors`: Xids until this time, and this
+    number of ECC errors, are ignored from now on."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
     if row is None or not row.fault or row.fault_kind != kind:
         return
@@ -212,7 +223,7 @@ def clear_fault(
 
 
 def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
-    """`who` uses the GPU beside us; empty: nobody does any more."""
+    """Record that `who` uses the GPU outside this service; empty: nobody does any more."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
     if row is None or row.occupied == who:
         return
@@ -230,12 +241,14 @@ def find_gpu(db: Connection, host_id: str, name: str) -> Row[Any]:
     matches = [gpu for gpu in of_host(db, host_id) if name in (gpu.uuid, str(gpu.ordinal))]
     if not matches:
         raise NotFoundError(f"{host_id} has no GPU {name!r}: give its index or its UUID")
-    # After a card has gone two may have the same index for a while.
+    # After a GPU has gone, two may have the same index for a while.
     return next((gpu for gpu in matches if gpu.fault), matches[0])
 
 
 def close_gpu(db: Connection, host_id: str, name: str, now: float, drain_until: float | None = None) -> str:
-    """Cordon a GPU, or drain it until then: no other job starts on it. Returns its UUID. Raises NotFoundError."""
+    """Cordon a GPU, or drain it until a deadline; return its UUID. Raises NotFoundError.
+
+    No other job starts on it."""
     row = find_gpu(db, host_id, name)
     if (row.cordoned, row.drain_until) != (True, drain_until):
         values = {"cordoned": True, "drain_until": drain_until}
@@ -248,9 +261,11 @@ def close_gpu(db: Connection, host_id: str, name: str, now: float, drain_until: 
 
 
 def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str], GpuAsSeen], now: float) -> str:
-    """Open a cordoned GPU, and take an operator's word that an unhealthy one is well; its UUID. `as_seen`: what the
-    host shows of a GPU now; errors up to then are forgiven. One that is not shown is forgotten until it is. Raises
-    NotFoundError, or ConflictError for one that is in service, or unhealthy and still held."""
+    """Uncordon a GPU or clear its fault, as an operator requests; return its UUID.
+
+    `as_seen` returns the host's latest report about a GPU; errors until then are ignored. A GPU that the host does not
+    report is marked as not present until it is reported again. Raises NotFoundError. Raises ConflictError for a GPU in
+    service, and for an unhealthy one that a job has yet to leave."""
     row = find_gpu(db, host_id, name)
     if row.cordoned:
         db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(cordoned=False, drain_until=None))
@@ -284,26 +299,28 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
 
 
 def add_minutes(db: Connection, averages: Sequence[MinuteAverages]) -> None:
-    """Those of a minute that is there already are left out."""
+    """Store averages by minute, except those of minutes that exist already."""
     if averages:
         insert_missing(db, GpuMinute, [average._asdict() for average in averages])
 
 
 def drop_minutes(db: Connection, before: int) -> None:
-    """Forgets averages of minutes before this one."""
-    # By GPU, since that is what the table is sorted by: no scan of all of it.
+    """Delete the averages of minutes before this one."""
+    # By GPU, because the table is sorted by it: this avoids a full scan.
     for uuid in db.execute(select(col(Gpu.uuid))).scalars().all():
         db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid) == uuid, col(GpuMinute.minute) < before))
 
 
 def whole_minutes(minute: Any, since: float, until: float) -> ColumnElement[bool]:
-    """Whether the minute of a row lies wholly in this time, in seconds since the epoch."""
+    """Match rows whose minute lies wholly in this time, in seconds since the epoch."""
     return and_(minute >= int(since // 60) + 1, minute < int(until // 60))
 
 
 def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
-    """(minutes a row stands for, the rows of minutes in [since, until)): at most about MAX_POINTS, so that long spans
-    come in longer steps. A row has the first minute of its step and the columns of GpuMinute."""
+    """Return the minutes per row, and the rows of means for minutes in [since, until).
+
+    There are at most about MAX_POINTS rows, so that long spans have longer steps. A row has the first minute of its
+    step and the columns of GpuMinute."""
     step = max(1, -(-(until - since) // MAX_POINTS))
     group = func.min(GpuMinute.minute)
     means = [func.avg(col(getattr(GpuMinute, name))).label(name) for name in _AVERAGES]
@@ -317,7 +334,7 @@ def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, lis
 
 
 def live_tasks(db: Connection) -> LiveTasks:
-    """Where the first `add_energy` begins."""
+    """Return the start value for the first call of `add_energy`."""
     live = db.execute(select(col(Task.id)).where(col(Task.state).in_(("wanted", "running")))).scalars().all()
     return LiveTasks(live, db.execute(select(func.max(col(Task.seq)))).scalar() or 0)
 
@@ -329,9 +346,10 @@ def add_energy(
     until: float,
     before: LiveTasks,
 ) -> LiveTasks:
-    """Adds to each task what its GPUs drew from `since` to `until` while it ran; at each instant, those that run on one
-    share what it draws. `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that
-    have ended since."""
+    """Add to each task the energy that its GPUs drew while it ran.
+
+    Only the time from `since` to `until` counts. Tasks that run on the same GPU at an instant share its energy.
+    `before`: the result of `live_tasks` or of the last call, which identifies the tasks that have ended since."""
     query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > before.last_seq))
     found = {task.id: task for task in db.execute(query)}
     for begin in range(0, len(before.ids), 500):

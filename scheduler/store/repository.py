@@ -189,10 +189,10 @@ def move_job(
     data: Mapping[str, Any] | None = None,
     **changes: Unpack[JobChanges],
 ) -> bool:
-    """Move `job` to the state of `reason`, with these `changes`, and record an event with `data`.
+    """Move `job` to the state of `reason`, and record an event with `data`.
 
-    Returns False, without any change, if the job has changed since it was read. Raises IllegalTransitionError for a
-    transition that is not in TRANSITIONS."""
+    `changes`: further columns to set. Returns False, without any change, if the job has changed since it was read.
+    Raises IllegalTransitionError for a transition that is not in TRANSITIONS."""
     message = hide_in_text(message)
     status = reason.to_status()
     check_transition(job.status, status)
@@ -260,7 +260,7 @@ def end_task(
 
 
 def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) -> None:
-    """Request the end of a job's live tasks, all or those in `ids`; the loop stops them."""
+    """Mark a job's live tasks, all or those in `ids`, to be stopped by the loop."""
     query = update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended")
     db.execute((query if ids is None else query.where(col(Task.id).in_(ids))).values(stop=True))
 

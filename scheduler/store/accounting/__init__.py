@@ -1,1 +1,1 @@
-"""What was used of the GPUs, by whom, and how many there were."""
+"""Accounting of GPU usage by user, and of GPU capacity."""

@@ -1,4 +1,4 @@
-"""How many GPUs there were, and how much of them jobs held."""
+"""GPU capacity over time, and the share that jobs held."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOUR_S = 3600.0
 
 
 class Capacity(SQLModel, table=True):
-    """From `at` on there were so many GPUs, until the next row says otherwise."""
+    """Number of GPUs from `at` until the next row."""
 
     at: float = Field(primary_key=True, sa_type=InstantColumn, sa_column_kwargs={"autoincrement": False})
     gpus: int
@@ -28,14 +28,15 @@ class Capacity(SQLModel, table=True):
 class DayOfCapacity:
     day: str
     gpu_hours: float = 0.0
-    """Of all GPUs that jobs could have had."""
+    """GPU-hours of all GPUs available to jobs."""
     held_gpu_hours: float = 0.0
-    """Of those, what jobs held; a GPU that several share counts once, as their shares in `usage` add up to."""
+    """GPU-hours that jobs held. A shared GPU counts once, which equals the sum of the shares in `usage`."""
 
 
 def note_capacity(conn: Connection, at: float) -> None:
-    """Stores how many GPUs jobs can have, if that has changed: those of lost and parked hosts don't count, nor
-    unhealthy ones."""
+    """Store the number of GPUs available to jobs, if it has changed.
+
+    Unhealthy GPUs don't count, nor those of lost hosts and of hosts that are powered down."""
     gpus = conn.execute(
         select(func.count())
         .select_from(Gpu)
@@ -50,8 +51,10 @@ def note_capacity(conn: Connection, at: float) -> None:
 
 
 def capacity(db: Connection, since: float, until: float) -> tuple[float | None, list[DayOfCapacity]]:
-    """(from when on capacity is known, or None; its days between the two times, in UTC). `until` is not in the
-    future. What was held before capacity was known is left out: it is a share of nothing."""
+    """Return the time since which capacity is known, or None, and its days.
+
+    The days (UTC) are those from `since` to `until`, which is not in the future. GPUs held before capacity was known
+    are left out: there is no total to compare them with."""
     first = db.execute(select(func.min(Capacity.at))).scalar()
     if first is None:
         return None, []
@@ -70,7 +73,7 @@ def capacity(db: Connection, since: float, until: float) -> tuple[float | None, 
 
 
 def _levels(db: Connection, since: float, until: float) -> Iterator[tuple[float, float, int]]:
-    """(begin, end, GPUs) without gaps from `since` to `until`."""
+    """Yield (begin, end, GPUs) without gaps from `since` to `until`."""
     before = select(func.max(Capacity.at)).where(col(Capacity.at) <= since).scalar_subquery()
     query = select(col(Capacity.at), col(Capacity.gpus)).where(col(Capacity.at) >= before, col(Capacity.at) < until)
     rows = [(row.at, row.gpus) for row in db.execute(query.order_by(col(Capacity.at)))]
@@ -80,7 +83,7 @@ def _levels(db: Connection, since: float, until: float) -> Iterator[tuple[float,
 
 
 def _held(db: Connection, since: float, until: float) -> Iterator[tuple[float, float]]:
-    """The spans within which each GPU was held by any task: those of one GPU do not overlap."""
+    """Yield the spans in which a task held a GPU; those of one GPU do not overlap."""
     spans = union_all(*(
         select(col(task.created_at), col(task.finished_at), col(task.gpu_uuids))
         .where(col(task.created_at) < until)

@@ -1,5 +1,6 @@
-"""Who used how much: GPU-hours and energy by user, label and day, summed from the history of tasks. What the tasks of
-deleted jobs used stays counted."""
+"""GPU-hours and energy by user, label and day.
+
+They are summed from the history of tasks, including the tasks of deleted jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ DAY_S = 86_400
 
 
 class DeletedTask(SQLModel, table=True):
-    """What a task of a deleted job used: what was used stays in the reports."""
+    """Usage by a task of a deleted job, which stays in the reports."""
 
     __tablename__ = "deleted_task"
     __table_args__ = (Index("deleted_task_by_end", "finished_at"),)
@@ -41,7 +42,7 @@ class DeletedTask(SQLModel, table=True):
 
 @dataclass
 class Usage:
-    """One row of a report; parts that it is not grouped by are empty."""
+    """One row of a report; fields that it is not grouped by are empty."""
 
     day: str
     user: str
@@ -50,24 +51,28 @@ class Usage:
     energy_kwh: float = 0.0
     jobs: int = 0
     hours_of: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Type of GPU -> its share of `gpu_hours`; under "" what the types asked for do not name."""
+    """Type of GPU -> its share of `gpu_hours`; "": GPUs whose type is not given."""
 
     @property
     def energy(self) -> float | None:
-        """In kWh; None: GPUs were held, and none of them measures it, as MIG devices and simulated ones."""
+        """Energy in kWh; None: GPUs were held, and none of them measures it.
+
+        MIG devices and simulated GPUs don't measure it."""
         return None if self.gpu_hours and not self.energy_kwh else round(self.energy_kwh, 6)
 
 
 @dataclass(frozen=True)
 class Service:
-    """What a job has been given."""
+    """Service that a job has received."""
 
     run_seconds: float = 0.0
     gpu_seconds: float = 0.0
 
 
 def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
-    """Job id -> what its live `tasks` have taken up to `now`, which its row counts only once they have ended."""
+    """Return the service of live `tasks` until `now`, by job id.
+
+    A job's row counts the service of a task only once the task has ended."""
     found: dict[str, Service] = {}
     for task in tasks:
         before, seconds = found.get(task.job_id, Service()), run_seconds(task, now)
@@ -79,7 +84,7 @@ def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
 
 
 def gpu_types(db: Connection, uuids: Collection[str] | None = None) -> dict[str, str]:
-    """UUID -> type of these GPUs or of all, also of those that are gone."""
+    """Return UUID -> type of these GPUs or of all, including those that are gone."""
     query = select(col(Gpu.uuid), col(Gpu.type))
     return {row.uuid: row.type for row in db.execute(query if uuids is None else query.where(col(Gpu.uuid).in_(uuids)))}
 
@@ -94,10 +99,12 @@ def usage(
     label: str = "",
     types: Mapping[str, str] | None = None,
 ) -> list[Usage]:
-    """What was used from `since` to `until`, grouped by any of "day" (UTC), "user" and "label" (the value of the label
-    of that name). GPUs count from the time that a task was given them, also before its container runs, until it is gone
-    or up to `now`; a pause holds its GPUs, and counts. Tasks that hold a GPU at once share its time. Energy is laid
-    over a task's time evenly. `types`: of GPUs by UUID, where `hours_of` is wanted."""
+    """Return the usage from `since` to `until`, grouped by `by`.
+
+    Groups are any of "day" (UTC), "user" and "label" (the value of the label named `label`). GPUs count from their
+    lease, even before the container runs, until the task is gone or until `now`. A paused task still holds its GPUs, so
+    pauses count. Tasks that hold a GPU at the same time share its time. Energy is distributed evenly over a task's
+    time. `types`: GPU types by UUID, needed for `hours_of`."""
     found: dict[tuple[str, str, str], Usage] = {}
     jobs: dict[tuple[str, str, str], set[str]] = {}
     sharing = _sharing(db, since, until, now)
@@ -129,7 +136,7 @@ def usage(
 
 
 def usage_of_job(db: Connection, job_id: str, now: float) -> Usage:
-    """The same of one job, with its GPUs' types."""
+    """Return the usage of one job, with the types of its GPUs."""
     found = Usage("", "", "", jobs=1)
     columns = (
         col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids), col(Task.energy_joules), col(Task.host_id),
@@ -151,7 +158,7 @@ def usage_of_job(db: Connection, job_id: str, now: float) -> Usage:
 
 
 def _tasks_between(since: float, until: float) -> Iterator[Any]:
-    """Queries for those of the jobs that there are, and for those of deleted ones."""
+    """Yield the queries for tasks of existing jobs and for tasks of deleted jobs."""
     for task, job in ((Task, Job), (DeletedTask, DeletedTask)):
         query = select(
             col(task.job_id), col(task.created_at), col(task.finished_at), col(task.gpu_uuids),
@@ -164,8 +171,10 @@ def _tasks_between(since: float, until: float) -> Iterator[Any]:
 
 
 def _sharing(db: Connection, since: float, until: float, now: float, hosts: Collection[str] | None = None) -> Sharing:
-    """Who held which GPUs then, also tasks that whoever asks may not see. `hosts`: of these only, where a task's host
-    is known."""
+    """Return the sharing of GPUs in a time, among the tasks of all users.
+
+    Tasks that the requesting user may not see are included. `hosts`: tasks of other hosts are left out. Tasks of
+    deleted jobs have no host, and are included."""
     schema = {None: "main" if db.dialect.name == "sqlite" else "public"}  # the tables, not the views of one user
     found: list[Holding] = []
     for task in (Task, DeletedTask):
@@ -179,12 +188,12 @@ def _sharing(db: Connection, since: float, until: float, now: float, hosts: Coll
 
 
 def day_of(at: float) -> str:
-    """The day in UTC: "2026-11-23"."""
+    """Return the day in UTC: "2026-11-23"."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def days_between(begin: float, end: float) -> list[tuple[float, float]]:
-    """The parts of a span by day (UTC)."""
+    """Split a span by days (UTC)."""
     parts = []
     while begin < end:
         midnight = (begin // DAY_S + 1) * DAY_S
@@ -194,8 +203,9 @@ def days_between(begin: float, end: float) -> list[tuple[float, float]]:
 
 
 def delete_job(conn: Connection, job: repository.JobRow, now: float) -> list[str]:
-    """Deletes an ended job with its tasks, and all that it reported; ids of the tasks. Its events stay, with one that
-    tells of this."""
+    """Delete an ended job with its tasks and reports; return the ids of the tasks.
+
+    Its events stay, and an event about the deletion is added."""
     columns = [Task.id, Task.job_id, Task.created_at, Task.finished_at, Task.gpu_uuids, Task.energy_joules]
     used = select(*map(col, columns), col(Job.user), col(Job.labels)).join(Job, col(Job.id) == col(Task.job_id))
     tasks = [row._asdict() for row in conn.execute(used.where(col(Task.job_id) == job.id))]
@@ -209,5 +219,5 @@ def delete_job(conn: Connection, job: repository.JobRow, now: float) -> list[str
 
 
 def unknown_tasks(conn: Connection, names: set[str]) -> set[str]:
-    """Those of `names` that are no task's id."""
+    """Return those of `names` that are no task's id."""
     return names - set(conn.execute(select(col(Task.id))).scalars()) if names else set()

@@ -1,1 +1,1 @@
-"""Accounts, tokens, sessions, quotas: who may use the service, and how much."""
+"""Accounts, tokens, sessions and quotas in the database."""

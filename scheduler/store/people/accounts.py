@@ -1,4 +1,7 @@
-"""Accounts in the database. Every function takes the connection of its caller's transaction."""
+"""Queries and changes of accounts.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ from schedulearn.scheduler.store.predictions.metric_predictions import Predicted
 from schedulearn.scheduler.store.predictions.versions import ModelVersion
 
 _RETIRED = "~"
-"""Before the id of a removed account, after its name: no account has it in its name."""
+"""Separator between the name and the id of a removed account. No account has it in its name."""
 _SHOWN = 80
-"""Characters of the name that stay."""
+"""Maximum characters of the name that stay."""
 
 
 class Account(NamedTuple):
@@ -52,7 +55,7 @@ _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     (Quota, "user", False),
     (GroupMember, "user", False),
 )
-"""Table, column with the name of whose a row is, and whether that may be one without an account, as a job's may."""
+"""Table, column with the owner's name, and whether that owner may have no account (as a job's owner)."""
 
 
 def list_accounts(db: Connection) -> list[Account]:
@@ -60,12 +63,12 @@ def list_accounts(db: Connection) -> list[Account]:
 
 
 def has_accounts(db: Connection) -> bool:
-    """Whether others than the service's own account may send jobs."""
+    """Return whether accounts besides the service's own exist and may submit jobs."""
     return db.execute(_ACCOUNTS.limit(1)).first() is not None
 
 
 def get_account(db: Connection, name: str) -> Account:
-    """Raises NotFoundError."""
+    """Return an account. Raises NotFoundError."""
     row = db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no user {name!r}: `schedulearn users ls` shows them")
@@ -73,7 +76,7 @@ def get_account(db: Connection, name: str) -> Account:
 
 
 def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
-    """Raises ConflictError if there is one of this name."""
+    """Add an account. Raises ConflictError if one of this name exists."""
     if db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).first() is not None:
         raise ConflictError(f"there is a user {name!r} already", field="name")
     _take_from_namesake(db, name)
@@ -84,7 +87,7 @@ def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
 
 
 def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
-    """Raises NotFoundError."""
+    """Set the role of an account. Raises NotFoundError."""
     before = get_account(db, name)
     if before.role is not role:
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(role=role))
@@ -94,7 +97,9 @@ def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
 
 
 def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account:
-    """As whom their jobs write folders of the hosts; None: they write none. Raises NotFoundError."""
+    """Set the ids with which a user's jobs write to folders of the hosts.
+
+    None: they can't write there. Raises NotFoundError."""
     before = get_account(db, name)
     values = {"uid": ids.uid, "gid": ids.gid, "gids": list(ids.gids)} if ids else {"uid": None, "gid": None, "gids": []}
     if any(getattr(before, key) != value for key, value in values.items()):
@@ -106,8 +111,10 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
 
 
 def remove_account(db: Connection, name: str, now: float) -> str:
-    """With their tokens and sessions. What is theirs stays under a name that no account can have, which is returned:
-    whoever gets the old name next gets nothing of it. Raises NotFoundError."""
+    """Remove an account with its tokens and sessions, and return its retired name.
+
+    The user's other rows stay, under the retired name, which no account can have. A later account of the old name gets
+    none of them. Raises NotFoundError."""
     get_account(db, name)
     remove_tokens_of(db, name, now)
     row = col(AccountTable.name) == name
@@ -121,8 +128,10 @@ def remove_account(db: Connection, name: str, now: float) -> str:
 
 
 def _take_from_namesake(db: Connection, name: str) -> None:
-    """What came for an account of this name after it was removed: a request was under way. No secret is anybody's who
-    has no account."""
+    """Move late rows of a removed account of this name to its retired name.
+
+    A request that was under way during the removal may have added such rows. Secrets of this name are deleted, because
+    secrets need an account."""
     db.execute(delete(Secret).where(col(Secret.owner) == name))
     before = select(col(AccountTable.name)).where(
         col(AccountTable.removed_at).is_not(None),

@@ -1,9 +1,10 @@
-"""For whom a change is made: each event says it."""
+"""Actor of a change, which each event records."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
-"""The name of who asks, as long as their request is answered; empty: the service itself acts. `Database.submit` hands
-it to the thread that writes."""
+"""Name of the user whose request is processed; empty: the service itself acts.
+
+`Database.submit` passes it to the writer thread."""

@@ -1,5 +1,7 @@
-"""Groups of users in the database, with their quotas. Every function takes the connection of its caller's
-transaction."""
+"""Queries and changes of user groups and their quotas.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ _COLUMNS = [col(getattr(UserGroup, each.name)) for each in fields(Bounds)]
 
 
 class Groups(NamedTuple):
-    """All of them."""
+    """All groups."""
 
     bounds: Mapping[str, Bounds]
-    """By name, in their order."""
+    """Bounds by group name, in the order of names."""
     group_of: Mapping[str, str]
-    """Of each user who is in one."""
+    """User -> group, for each user who is in one."""
 
     def members(self, name: str) -> list[str]:
         return [user for user, group in self.group_of.items() if group == name]
@@ -43,7 +45,7 @@ def load_groups(db: Connection) -> Groups:
 
 
 def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
-    """Makes the group if there is none of this name; who is in it stays."""
+    """Create a group, or change its bounds and keep its members."""
     is_new = db.execute(select(col(UserGroup.name)).where(col(UserGroup.name) == name)).first() is None
     values = asdict(bounds)
     if is_new:
@@ -57,8 +59,9 @@ def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
 
 
 def remove_group(db: Connection, name: str, now: float) -> None:
-    """Its users are in none then, and a later group of the name learns from none of its predictions. Raises
-    NotFoundError."""
+    """Remove a group; its users are in no group then. Raises NotFoundError.
+
+    A later group of the same name learns nothing from the predictions of this one."""
     _check(db, name)
     owner = f"{GROUP}{name}"
     db.execute(delete(ModelVersion).where(col(ModelVersion.owner) == owner))
@@ -70,7 +73,9 @@ def remove_group(db: Connection, name: str, now: float) -> None:
 
 
 def add_member(db: Connection, name: str, user: str, now: float) -> None:
-    """Takes them out of the group that they were in. Raises NotFoundError if there is no such group."""
+    """Move a user into a group, from their former group if any.
+
+    Raises NotFoundError if there is no such group."""
     _check(db, name)
     before = db.execute(select(col(GroupMember.group)).where(col(GroupMember.user) == user)).scalar()
     if before == name:
@@ -82,7 +87,9 @@ def add_member(db: Connection, name: str, user: str, now: float) -> None:
 
 
 def remove_member(db: Connection, name: str, user: str, now: float) -> None:
-    """Raises NotFoundError."""
+    """Remove a user from a group.
+
+    Raises NotFoundError if there is no such group, or the user is not in it."""
     _check(db, name)
     wanted = (col(GroupMember.user) == user, col(GroupMember.group) == name)
     if not db.execute(delete(GroupMember).where(*wanted)).rowcount:

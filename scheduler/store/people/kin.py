@@ -1,7 +1,7 @@
-"""Whose jobs share what is learned of a family: those of one user, or of all users of one group.
+"""Jobs that share predictions: one family of one user or group.
 
-Anybody may give a job the family of somebody else's, so what others' jobs reported counts as a hint at most. Every
-function takes the connection of its caller's transaction.
+Any user may give a job the family of another user's jobs. Therefore reports of other users' jobs count at most as a
+hint. Every function takes the connection of its caller's transaction.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from schedulearn.scheduler.store.people.tables import GroupMember
 
 
 class Kin(NamedTuple):
-    """The jobs that share what is learned: one family, of one owner."""
+    """Jobs that share predictions: one family, of one owner."""
 
     family: str
     owner: str
-    """A user, or a group with all its users, which begins with a slash."""
+    """User, or group with all its users; a group's name begins with a slash here."""
 
 
 def owner_of(conn: Connection, user: str) -> str:
@@ -31,20 +31,20 @@ def owner_of(conn: Connection, user: str) -> str:
 
 
 def owners_of(conn: Connection, users: Collection[str]) -> dict[str, str]:
-    """User -> owner."""
+    """Return user -> owner."""
     rows = conn.execute(select(col(GroupMember.user), col(GroupMember.group)))
     group_of = {row.user: row.group for row in rows}
     return {user: f"{GROUP}{group_of[user]}" if user in group_of else user for user in users}
 
 
 def owner_column() -> ColumnElement[str]:
-    """The owner of each job of a query."""
+    """Return a column with the owner of each job of a query."""
     group: Any = select(literal(GROUP) + col(GroupMember.group)).where(col(GroupMember.user) == col(Job.user))
     return func.coalesce(group.scalar_subquery(), col(Job.user))
 
 
 def owned_by(owner: str) -> ColumnElement[bool]:
-    """That a job belongs to this owner."""
+    """Match jobs of this owner."""
     if owner.startswith(GROUP):
         members = select(col(GroupMember.user)).where(col(GroupMember.group) == owner.removeprefix(GROUP))
         return col(Job.user).in_(members)
@@ -52,8 +52,10 @@ def owned_by(owner: str) -> ColumnElement[bool]:
 
 
 def of_family(family: str) -> ColumnElement[bool]:
-    """That a job is of this family, whoever has it, and has started: of others nothing is known, and the index has only
-    those, so that a batch of 10,000 families is stored in half the time."""
+    """Match started jobs of this family, of any owner.
+
+    Nothing is known of jobs that have not started. The index has only started jobs, which halves the time to store a
+    batch of 10,000 families."""
     return (col(Job.family) == family) & (col(Job.attempt) > literal_column("0"))
 
 

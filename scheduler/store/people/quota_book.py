@@ -1,4 +1,4 @@
-"""The quotas in force: in memory for each submission, with what was used for each decision."""
+"""Current quotas in memory, and the usage for each decision."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from schedulearn.scheduler.store.people.groups import load_groups
 T = TypeVar("T")
 
 _FRESH_S = 30.0
-"""What was used is summed up again after so long: it is a week of history."""
+"""Minimum interval between summations of usage, each over at least a week of history."""
 _MINUTE_S = 60.0
 _HALF_LIFE_S = WEEK_S
 _REMEMBERED_S = 4 * _HALF_LIFE_S
 
 
 class QuotaBook:
-    """`fair_share`: whether plans share the cluster fairly between users."""
+    """Quotas in effect, and checks against them.
+
+    `fair_share`: whether plans share the cluster fairly between users."""
 
     def __init__(self, db: Database, *, fair_share: bool = False, timing: Timing = MACHINE) -> None:
         self._db = db
@@ -37,7 +39,7 @@ class QuotaBook:
         self._monotonic = timing.monotonic
         self._lock = threading.Lock()
         self._sent: dict[Holder, deque[float]] = {}
-        """When each user and each group with a bound has submitted jobs, within the last minute."""
+        """Times of the submissions of each user and group with a bound, within the last minute."""
         self._summed_at = float("-inf")
         self._used: Mapping[str, float] = {}
         self._decayed: Mapping[str, float] = {}
@@ -50,20 +52,22 @@ class QuotaBook:
 
     @property
     def in_force(self) -> Quotas:
-        """Without what was used."""
+        """Quotas in effect, without usage."""
         return self._set
 
     def of(self, user: str) -> Quota:
         return self._set.of(user)
 
     def change(self, change: Callable[[Connection], T]) -> T:
-        """A change of quotas or groups: in force once it is durable."""
+        """Change quotas or groups; the change takes effect once it is durable."""
         changed = self._db.write(change)
         self._set = self._load()
         return changed
 
     def now(self) -> Quotas:
-        """For a decision. Sums up what was used only if somebody's bound depends on it."""
+        """Return the quotas with usage, for a decision.
+
+        Usage is summed up only if a bound or the fair share depends on it."""
         quotas = self._set
         if not self._fair_share and all(bounds.gpu_hours is None for bounds in quotas.all_bounds):
             return quotas
@@ -78,8 +82,9 @@ class QuotaBook:
         self._summed_at = self._monotonic()
 
     def note_submission(self, by_user: Mapping[str, int]) -> None:
-        """Counts jobs that are about to be stored, all or none. Raises QuotaError if they are too many for this minute:
-        for a user, or for a group."""
+        """Count jobs that are about to be stored, all or none.
+
+        Raises QuotaError if they exceed the submissions per minute of a user or a group."""
         bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
         if not bounds:
             return
@@ -108,11 +113,11 @@ class QuotaBook:
         return now
 
     def bounds_waiting(self, users: Iterable[str]) -> bool:
-        """Whether one of them, or a group of theirs, may have so many jobs waiting only."""
+        """Return whether the number of waiting jobs is bounded for a user or their group."""
         return bool(self._bounds(dict.fromkeys(users, 0), lambda bounds: bounds.waiting))
 
     def check_waiting(self, conn: Connection, by_user: Mapping[str, int]) -> None:
-        """Raises QuotaError if with these jobs too many would wait: of a user, or of a group."""
+        """Raise QuotaError if these jobs exceed the waiting jobs of a user or a group."""
         for holder, jobs, most in self._bounds(by_user, lambda bounds: bounds.waiting):
             if (now := store.count_waiting(conn, holder)) + jobs > most:
                 detail = f"{holder} may have {most} jobs waiting, and has {now}"
@@ -121,19 +126,21 @@ class QuotaBook:
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]
     ) -> list[tuple[Holder, int, int]]:
-        """Who of those that submit is bounded: how many jobs count for them, and how many may."""
+        """Return the bounded users and groups, with their number of jobs and maximum."""
         quotas = self._set
         found = [(holder, jobs, bound(quotas.bounds_of(holder))) for holder, jobs in quotas.by_holder(by_user).items()]
         return [(holder, jobs, most) for holder, jobs, most in found if most is not None]
 
 
 def used_hours(conn: Connection, now: float) -> dict[str, float]:
-    """GPU-hours of each user within seven days."""
+    """Return the GPU-hours of each user within seven days."""
     return {row.user: row.gpu_hours for row in usage(conn, now - WEEK_S, now, now)}
 
 
 def decayed_hours(conn: Connection, now: float) -> dict[str, float]:
-    """GPU-hours of each user, half as much for each week that they are old, by the day."""
+    """Return decayed GPU-hours of each user, with a half-life of a week.
+
+    The decay is by whole days."""
     found: dict[str, float] = {}
     for age in range(int(_REMEMBERED_S // 86_400)):
         until = now - age * 86_400

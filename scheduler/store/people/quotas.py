@@ -1,4 +1,7 @@
-"""Quotas in the database. Every function takes the connection of its caller's transaction."""
+"""Queries and changes of quotas.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _COLUMNS = [col(getattr(QuotaTable, each.name)) for each in fields(Quota)]
 
 
 def load_quotas(db: Connection) -> dict[str, Quota]:
-    """By user, in their order."""
+    """Return the quotas by user, in the order of names."""
     rows = db.execute(select(col(QuotaTable.user), *_COLUMNS).order_by(col(QuotaTable.user)))
     return {user: Quota(*values) for user, *values in rows}
 
@@ -37,7 +40,7 @@ def set_quota(db: Connection, user: str, quota: Quota, now: float) -> None:
 
 
 def remove_quota(db: Connection, user: str, now: float) -> None:
-    """Raises NotFoundError."""
+    """Remove a user's quota. Raises NotFoundError."""
     if not db.execute(delete(QuotaTable).where(col(QuotaTable.user) == user)).rowcount:
         raise NotFoundError(f"there is no quota for {user!r}")
     repository.add_event(db, now, "quota.removed", message=f"{_whom(user)} has no quota any more.")
@@ -48,7 +51,7 @@ def _whom(user: str) -> str:
 
 
 def count_waiting(db: Connection, holder: Holder) -> int:
-    """Jobs that have not started: of a user, or of all users of a group."""
+    """Return the number of waiting jobs of a user, or of all users of a group."""
     members = select(col(GroupMember.user)).where(col(GroupMember.group) == holder.name)
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
     query = select(func.count()).where(whose, col(Job.status).in_([*WAITS]))
@@ -56,7 +59,7 @@ def count_waiting(db: Connection, holder: Holder) -> int:
 
 
 def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
-    """What the running jobs without GPUs of each user and group take."""
+    """Return the resources that live jobs without GPUs take, by user and group."""
     query = (
         select(col(Job.user), col(Job.cpus), col(Job.memory_bytes), col(Job.shm_bytes))
         .join(Task, col(Task.job_id) == col(Job.id))
@@ -71,6 +74,8 @@ def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
 
 
 def room_to_wait(db: Connection, quotas: Quotas, user: str) -> int | None:
-    """How many more jobs of a user may wait, by their quota and by their group's; None: there is no bound."""
+    """Return the number of further jobs of a user that may wait; None: no bound.
+
+    Both the user's quota and their group's apply."""
     bounds = [(quotas.bounds_of(holder).waiting, holder) for holder in quotas.holders_of(user)]
     return min((most - count_waiting(db, holder) for most, holder in bounds if most is not None), default=None)

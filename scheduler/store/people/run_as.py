@@ -1,4 +1,4 @@
-"""As whom on the hosts the jobs of users write folders there."""
+"""User and group ids with which jobs write to folders of hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDS = select(col(Account.name), col(Account.uid), col(Account.gid), col(Account
 
 
 def own_account() -> str:
-    """The name of the account that runs the service: its first administrator."""
+    """Return the name of the account that runs the service, its first administrator."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -25,7 +25,9 @@ def own_account() -> str:
 
 
 def load_run_as(conn: Connection, users: Collection[str]) -> dict[str, RunAs]:
-    """Those of the users who have a uid. The account that runs the service has its own, unless that is root's."""
+    """Return the ids of those users who have a uid.
+
+    The account that runs the service uses its own ids, unless they are root's."""
     found = {}
     if (own := own_account()) in users and os.geteuid() and os.getegid():
         found[own] = RunAs(own, os.geteuid(), os.getegid())
@@ -36,7 +38,7 @@ def load_run_as(conn: Connection, users: Collection[str]) -> dict[str, RunAs]:
 
 
 def why_none(user: str) -> str:
-    """What a user does who has no uid."""
+    """Return why a user has no uid, and what to do about it."""
     if user == own_account():
         return (
             f"{user} runs this service as root, as whom no job writes there: submit it for a user who has a uid "

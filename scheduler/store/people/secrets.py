@@ -1,6 +1,7 @@
-"""Secrets by name: encrypted in the database, with a key that is kept beside it; given to jobs, and never shown.
+"""Secrets by name, encrypted in the database, for jobs only.
 
-The key protects copies of the database. Whoever can read the data folder has both.
+They are never shown. The key is a file in the data folder. It protects copies of the database; anyone who can read the
+data folder has both.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 KEY_FILE = "secrets.key"
 SHARED = ""
-"""The owner of what all jobs may use."""
+"""Owner of secrets that all jobs may use."""
 
 
 class Secret(NamedTuple):
@@ -40,7 +41,7 @@ _COLUMNS = [col(getattr(SecretTable, name)) for name in Secret._fields]
 
 
 class Secrets:
-    """Those of one database. The key is made with the first secret."""
+    """Secrets of one database. The key is created with the first secret."""
 
     def __init__(self, db: Database, data_dir: Path) -> None:
         self._db = db
@@ -64,7 +65,7 @@ class Secrets:
         self._db.write(change)
 
     def remove(self, owner: str, name: str, now: float) -> None:
-        """Raises NotFoundError."""
+        """Remove a secret. Raises NotFoundError."""
 
         def change(conn: Connection) -> None:
             if not conn.execute(delete(SecretTable).where(*_is(owner, name))).rowcount:
@@ -75,7 +76,7 @@ class Secrets:
         self._db.write(change)
 
     def list_for(self, user: str | None) -> list[Secret]:
-        """Those that jobs of `user` may use; None: all."""
+        """Return the secrets that jobs of `user` may use; None: all."""
         query = select(*_COLUMNS).order_by(col(SecretTable.owner), col(SecretTable.name))
         if user is not None:
             query = query.where(col(SecretTable.owner).in_([user, SHARED]))
@@ -83,7 +84,7 @@ class Secrets:
             return [Secret._make(row) for row in conn.execute(query)]
 
     def check(self, user: str, wanted: Mapping[str, str]) -> None:
-        """Raises InvalidError for a name that the user has no secret of."""
+        """Raise InvalidError for a name that is not one of the user's secrets."""
         if not wanted:
             return
         known = {secret.name for secret in self.list_for(user)}
@@ -95,7 +96,9 @@ class Secrets:
                 )
 
     def env_of(self, job_id: str) -> dict[str, str]:
-        """Variable -> value, of a job. One whose secret was removed meanwhile is left out. Raises StoreError."""
+        """Return a job's variables with the values of its secrets. Raises StoreError.
+
+        A variable whose secret was removed meanwhile is left out."""
         with self._db.read() as conn:
             row = conn.execute(select(col(Job.user), col(Job.spec)).where(col(Job.id) == job_id)).first()
             wanted = row.spec.get("secrets") if row is not None else None
@@ -104,7 +107,7 @@ class Secrets:
             query = select(col(SecretTable.owner), col(SecretTable.name), col(SecretTable.value))
             query = query.where(col(SecretTable.owner).in_([row.user, SHARED]))
             mine = query.where(col(SecretTable.name).in_(list(wanted.values())))
-            ordered = conn.execute(mine.order_by(col(SecretTable.owner)))  # one's own after those of everybody
+            ordered = conn.execute(mine.order_by(col(SecretTable.owner)))  # the user's own override shared ones
             found = {name: value for _, name, value in ordered}
         return {variable: self._decrypt(found[name]) for variable, name in wanted.items() if name in found}
 
@@ -117,7 +120,9 @@ class Secrets:
             raise StoreError(f"a secret was encrypted with another key than that in {self._key_path}") from error
 
     def _cipher_for(self, *, new: bool) -> Fernet:
-        """Raises StoreError where the key is gone, or is none. `new`: it may be made."""
+        """Return the cipher. Raises StoreError if the key is missing or invalid.
+
+        `new`: create the key if it is missing."""
         from cryptography.fernet import Fernet  # not free at start, and most clusters have no secrets
 
         with self._lock:

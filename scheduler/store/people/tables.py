@@ -1,4 +1,7 @@
-"""The tables of people. A change of this file needs a migration, as one of `store/models.py` does."""
+"""Tables of accounts, tokens, sessions, quotas, groups and secrets.
+
+A change of this file needs a migration, as one of `store/models.py` does.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,28 @@ from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn
 
 
 class Account(SQLModel, table=True):
-    """A person or program with a role. The service's own account is none of these: it is always an admin."""
+    """Person or program with a role.
+
+    The service's own account has no row here: it is always an admin."""
 
     __table_args__ = (Index("account_by_id", "id", unique=True),)
 
     name: str = Field(primary_key=True)
-    """Of one that was removed: no name that an account can have, see `accounts.retire`."""
+    """Name; after removal a retired name, which no account can have, see `accounts.remove_account`."""
     id: int
-    """Never given again."""
+    """Id, which is never reused."""
     removed_at: float | None = Field(default=None, sa_type=InstantColumn)
     role: Role = Field(sa_column=Column(EnumColumn(Role), nullable=False))
     created_at: float = Field(sa_type=InstantColumn)
     uid: int | None = None
-    """As whom their jobs write folders of the hosts; None: they write none."""
+    """User id with which their jobs write to folders of the hosts; None: they can't."""
     gid: int | None = None
     gids: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
-    """Their further groups on the hosts."""
+    """Ids of their supplementary groups on the hosts."""
 
 
 class ApiToken(SQLModel, table=True):
-    """A named token of a person or program. Only its hash is kept."""
+    """Named token of a person or program. Only its hash is stored."""
 
     __tablename__ = "api_token"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -41,18 +46,18 @@ class ApiToken(SQLModel, table=True):
     created_at: float = Field(sa_type=InstantColumn)
     last_used_at: float | None = Field(default=None, sa_type=InstantColumn)
     owner: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    """An account; empty: the service's own."""
+    """Account that owns the token; empty: the service's own."""
     role: Role = Field(
         default=Role.ADMIN, sa_column=Column(EnumColumn(Role), nullable=False, server_default=Role.ADMIN.value)
     )
-    """What it may do at most; less where its owner may do less."""
+    """Maximum role of the token. It never has more rights than its owner."""
     expires_at: float | None = Field(default=None, sa_type=InstantColumn)
     parent_id: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
-    """The token with which it was made: it is revoked with that one. None: the service's own account made it."""
+    """Token that created this one, which is revoked with it. None: the service's own account created it."""
 
 
 class LoginSession(SQLModel, table=True):
-    """A browser that has logged in. Its cookie is kept as a hash only."""
+    """Browser that has logged in. Only a hash of its cookie is stored."""
 
     __tablename__ = "login_session"
 
@@ -60,35 +65,39 @@ class LoginSession(SQLModel, table=True):
     token_id: int | None = Field(
         default=None, sa_column=Column(Integer, ForeignKey("api_token.id", ondelete="CASCADE"), nullable=True)
     )
-    """The token that began it, and with which it ends; None: the service's own, or its link for the first login."""
+    """Token that began the session, and with which it ends.
+
+    None: it began with the service's own token, or with its link for the first login."""
     began_by: str = Field(default="")
-    """Hash of the service's own token that began it: with another one the session is over."""
+    """Hash of the service's own token that began the session. It ends when that token is replaced."""
     created_at: float = Field(sa_type=InstantColumn)
     expires_at: float = Field(sa_type=InstantColumn)
 
 
 class Quota(SQLModel, table=True):
-    """How much one user may have; None: no bound. The row `*` is for all that have none of their own."""
+    """Limits of one user; None: no bound.
+
+    The row `*` is the default for users without a row."""
 
     user: str = Field(primary_key=True)
     gpus: int | None = None
-    """At once."""
+    """Maximum GPUs at the same time."""
     gpu_hours: float | None = None
-    """Within seven days."""
+    """Maximum GPU-hours within seven days."""
     waiting: int | None = None
-    """Jobs that have not started."""
+    """Maximum waiting jobs."""
     submissions: int | None = None
-    """Within a minute."""
+    """Maximum submissions per minute."""
     cpu_jobs: int | None = None
-    """Jobs without GPUs at once; the next two are what those ask for together."""
+    """Maximum jobs without GPUs at the same time. `cpus` and `memory_gib` bound their total requests."""
     cpus: float | None = None
     memory_gib: float | None = None
     weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
-    """Share of the cluster against other users, where shares are fair."""
+    """Weight of the user's share of the cluster against other users, with fair sharing."""
 
 
 class UserGroup(SQLModel, table=True):
-    """How much a group may have, all its users together; None: no bound."""
+    """Limits of all users of a group together; None: no bound."""
 
     __tablename__ = "user_group"
 
@@ -103,7 +112,7 @@ class UserGroup(SQLModel, table=True):
 
 
 class GroupMember(SQLModel, table=True):
-    """A user belongs to one group at most."""
+    """Membership of a user, in at most one group."""
 
     __tablename__ = "group_member"
 
@@ -112,10 +121,10 @@ class GroupMember(SQLModel, table=True):
 
 
 class Secret(SQLModel, table=True):
-    """A value that jobs get by its name, encrypted."""
+    """Encrypted value that jobs get by its name."""
 
     owner: str = Field(primary_key=True)
-    """Whose jobs may use it; empty: everybody's."""
+    """User whose jobs may use it; empty: all users."""
     name: str = Field(primary_key=True)
     value: str = Field(sa_type=Text)
     created_at: float = Field(sa_type=InstantColumn)

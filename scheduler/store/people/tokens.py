@@ -1,5 +1,7 @@
-"""Named tokens and sessions in the database, as hashes. Every function takes the connection of its caller's
-transaction."""
+"""Named tokens and sessions, stored as hashes.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people.tables import ApiToken, LoginSession
 
 MOST_SESSIONS = 1000
-"""At a time; the oldest are ended for new ones."""
+"""Maximum number of sessions; the oldest are ended for new ones."""
 
 
 class Token(NamedTuple):
@@ -58,7 +60,7 @@ def add_token(
     expires_at: float | None = None,
     parent_id: int | None = None,
 ) -> Token:
-    """Raises ConflictError if another token has the name."""
+    """Add a token. Raises ConflictError if another token has the name."""
     if db.execute(select(col(ApiToken.id)).where(col(ApiToken.name) == name)).first() is not None:
         raise ConflictError(f"there is a token named {name!r} already: revoke it, or take another name", field="name")
     values = {"name": name, "hash": digest, "owner": owner, "role": role, "expires_at": expires_at}
@@ -68,7 +70,9 @@ def add_token(
 
 
 def remove_token(db: Connection, token_id: int, now: float) -> None:
-    """With all that were made with it, and their sessions. Raises NotFoundError."""
+    """Remove a token, the tokens created with it, and their sessions.
+
+    Raises NotFoundError."""
     found = list_tokens(db)
     if not any(token.id == token_id for token in found):
         raise NotFoundError(f"there is no token {token_id}")
@@ -89,7 +93,9 @@ def remove_tokens(db: Connection, tokens: Sequence[Token], now: float) -> None:
 
 
 def _with_descendants(tokens: Sequence[Token], ids: set[int]) -> list[Token]:
-    """A token is older than those made with it, and `tokens` are in the order of their making."""
+    """Return the tokens of `ids` and their descendants.
+
+    `tokens` are in the order of their creation, so a token comes before those created with it."""
     found = []
     for token in tokens:
         if token.id in ids or token.parent_id in ids:
@@ -107,7 +113,7 @@ def list_sessions(db: Connection) -> list[Session]:
 
 
 def add_session(db: Connection, session: Session) -> None:
-    """Forgets those that are over, and the oldest of too many."""
+    """Add a session. Delete expired sessions, and the oldest above the maximum."""
     db.execute(delete(LoginSession).where(col(LoginSession.expires_at) <= session.created_at))
     newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc()).limit(MOST_SESSIONS - 1)
     db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest)))

@@ -1,8 +1,8 @@
-"""Whose jobs are read, where users see only their own.
+"""Row-level visibility for users who see only their own jobs.
 
-While a request of such a user is answered, its connection sees other relations in place of the tables: views of the
-same names, with the rows of the user's own jobs only. So no query can forget the condition, and one that is added later
-has it too. Writing goes by the tables themselves: who may change a job is checked before.
+While a request of such a user is processed, its connection sees views in place of the tables. The views have the names
+of the tables, and only the rows of the user's own jobs. Therefore no query can forget the condition, including queries
+that are added later. Changes use the tables themselves: the right to change a job is checked before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
 from schedulearn.scheduler.store.resources.xids import GpuXid
 
 SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
-"""Whose jobs alone are read, as long as their request is answered; None: all jobs."""
+"""User whose request is processed and who sees only their own jobs; None: all jobs are visible."""
 
 _ME = "(SELECT name FROM schedulearn_reader)"
 _MY_JOB = "job_id IN (SELECT id FROM job)"
@@ -58,7 +58,7 @@ _VIEWS: list[_View] = [
         },
     ),
 ]
-_ON_SQLITE = (  # of this program alone, as all below
+_ON_SQLITE = (  # has no input from users, as all statements below
     f"CASE WHEN message GLOB '{GLOB}' THEN without_jobs(message, (SELECT json_group_array(value)"  # noqa: S608
     ' FROM json_each(named_jobs(message)) WHERE value IN (SELECT id FROM {schema}.job WHERE "user" = {me})))'
     " ELSE message END"
@@ -67,12 +67,12 @@ _ON_POSTGRESQL = (
     f"regexp_replace(message, '{NAMED[0]}' || coalesce((SELECT string_agg(id, '|') FROM {{schema}}.job"  # noqa: S608
     f" WHERE \"user\" = {{me}} AND strpos({{table}}.message, id) > 0), '-') || '{NAMED[1]}', '{INSTEAD}', 'g')"
 )
-"""A sentence that names no job of others. Ids of one's own jobs stay."""
+"""SQL of a message without the parts that name other users' jobs. Ids of the user's own jobs stay."""
 
 
 @contextmanager
 def seeing_all() -> Iterator[None]:
-    """For what is decided or counted from all jobs, and tells of none of them."""
+    """Read all jobs, for decisions and counts that reveal none of them."""
     token = SEES_ONLY.set(None)
     try:
         yield
@@ -90,7 +90,7 @@ def views() -> list[_View]:
 
 
 def make_views(engine: Engine) -> Engine:
-    """Gives each connection of an engine the views, which show nothing before `show_only`."""
+    """Create the views on each connection of an engine. They are empty before `show_only`."""
     is_file = engine.dialect.name == "sqlite"
     schema, key = ("main", "json_extract(data, '$.{}')") if is_file else ("public", "(data::json ->> '{}')")
     owned = "".join(
@@ -107,7 +107,7 @@ def make_views(engine: Engine) -> Engine:
             )
             connection.create_function("without_jobs", 2, without_jobs, deterministic=True)
         cursor = connection.cursor()
-        collation = "" if is_file else ' COLLATE "C"'  # as that of the columns to which it is compared
+        collation = "" if is_file else ' COLLATE "C"'  # the same as of the columns with which it is compared
         cursor.execute(f"CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR{collation})")
         for model, condition, shown in views():
             told = {name: column.replace("{message}", message) for name, column in shown.items()}
@@ -130,13 +130,15 @@ def _view_of(schema: str, table: Table, condition: str, shown: dict[str, str]) -
 
 
 def show_only(connection: Connection, user: str) -> None:
-    """Until the end of the transaction."""
+    """Show only a user's rows until the end of the transaction."""
     connection.execute(text("DELETE FROM schedulearn_reader"))
     connection.execute(text("INSERT INTO schedulearn_reader VALUES (:name)"), {"name": user})
 
 
 def names_of_jobs(connection: Connection, ids: Collection[str]) -> dict[str, str]:
-    """The names of those of these jobs that whoever asks may see, also for an answer to a change."""
+    """Return the names of those jobs that the requesting user may see.
+
+    This also works on the writer's connection, for the response to a change."""
     if not ids:
         return {}
     query, user = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids)), SEES_ONLY.get()
@@ -145,12 +147,16 @@ def names_of_jobs(connection: Connection, ids: Collection[str]) -> dict[str, str
 
 
 def told(sentence: str, names: Collection[str]) -> str:
-    """A sentence for whoever asks. `names`: the jobs that they may see."""
+    """Return a message without the parts that name jobs hidden from the requesting user.
+
+    `names`: ids of the jobs that the user may see."""
     return sentence if SEES_ONLY.get() is None else without_jobs(sentence, names)
 
 
 def visible_jobs(connection: Connection, ids: Collection[str]) -> Collection[str]:
-    """Those of these jobs that whoever asks may see: for what is known of jobs beside the database."""
+    """Return those of these jobs that the requesting user may see.
+
+    It filters information about jobs that is not in the database."""
     if SEES_ONLY.get() is None:
         return ids
     mine = set(connection.execute(select(col(Job.id))).scalars())

@@ -1,1 +1,1 @@
-"""What tasks and hosts took, minute by minute."""
+"""Resource use of tasks and hosts, by minute."""

@@ -1,4 +1,4 @@
-"""How much memory of a GPU jobs took at their peak, and what is predicted from that for jobs of their family.
+"""Peak GPU memory of jobs, and predictions for their families.
 
 Every function takes the connection of its caller's transaction.
 """
@@ -21,7 +21,7 @@ _SOME = 500  # parameters of one statement
 
 
 class JobGpuMemory(SQLModel, table=True):
-    """The most memory of one GPU that a job was seen with."""
+    """Maximum memory of one GPU that was measured for a job."""
 
     __tablename__ = "job_gpu_memory"
     __table_args__ = (Index("job_gpu_memory_by_family", "family", "bytes"),)
@@ -32,7 +32,9 @@ class JobGpuMemory(SQLModel, table=True):
 
 
 def note_gpu_peaks(conn: Connection, peaks: Mapping[str, int]) -> None:
-    """Task -> bytes of one GPU. What is known of its job only grows; tasks that were deleted are left out."""
+    """Update the peaks of jobs. `peaks`: task -> bytes of one GPU.
+
+    A job's peak never decreases. Deleted tasks are skipped."""
     for task_id, size in peaks.items():
         found = conn.execute(
             select(col(JobRow.id), col(JobRow.family))
@@ -49,8 +51,10 @@ def note_gpu_peaks(conn: Connection, peaks: Mapping[str, int]) -> None:
 
 
 def predicted_needs(conn: Connection, jobs: Mapping[str, Job], *, hints: bool = True) -> dict[str, int]:
-    """Job -> bytes that it takes of each of its GPUs at its peak, of those of which that can be told. `hints`: what
-    others' jobs of the family took tells where nothing else does."""
+    """Predict the peak memory of each job on each of its GPUs, in bytes.
+
+    Jobs without a prediction are missing. `hints`: use the peaks of other owners' jobs of the family if nothing else
+    is known."""
     own = _own(conn, list(jobs))
     owners = owners_of(conn, {job.user for job in jobs.values()})
     by_kin = _by_kin(conn, sorted({job.family for job in jobs.values() if job.family}))
@@ -79,7 +83,7 @@ def _own(conn: Connection, job_ids: list[str]) -> dict[str, int]:
 
 
 def _by_kin(conn: Connection, families: list[str]) -> dict[Kin, int]:
-    """The most that any of their jobs was seen with."""
+    """Return the maximum over all jobs of each family and owner."""
     found: dict[Kin, int] = {}
     for begin in range(0, len(families), _SOME):
         query = (

@@ -1,7 +1,7 @@
-"""What tasks and hosts took of processors, memory, network and disk: averages by the minute, kept as long as those of
-GPUs, and the most memory that a task was seen with.
+"""Use of CPU, memory, network and disk by tasks and hosts.
 
-Every function takes the connection of its caller's transaction.
+It has averages by minute, kept as long as those of GPUs, and the peak memory of each task. Every function takes the
+connection of its caller's transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schedulearn.scheduler.store.models import Host, Task
 
 
 class TaskMinute(SQLModel, table=True):
-    """Averages of one task over one minute; None: its engine does not tell."""
+    """Averages of one task over one minute; None: the engine does not report it."""
 
     __tablename__ = "task_minute"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -30,10 +30,10 @@ class TaskMinute(SQLModel, table=True):
     minute: int = Field(primary_key=True)
     """Minutes since the epoch."""
     cpus: float | None = None
-    """Cores that were busy for it."""
+    """Number of cores that were busy for the task."""
     memory_bytes: float | None = None
     network_in: float | None = None
-    """This and what follows: bytes a second."""
+    """Bytes per second, as are the following fields."""
     network_out: float | None = None
     disk_read: float | None = None
     disk_written: float | None = None
@@ -48,11 +48,11 @@ class HostMinute(SQLModel, table=True):
     host_id: str = Field(primary_key=True)
     minute: int = Field(primary_key=True)
     cpus: float | None = None
-    """Cores that were busy."""
+    """Number of busy cores."""
     memory_bytes: float | None = None
     disk_bytes: float | None = None
     network_in: float | None = None
-    """This and what follows: bytes a second."""
+    """Bytes per second, as are the following fields."""
     network_out: float | None = None
     disk_read: float | None = None
     disk_written: float | None = None
@@ -61,13 +61,15 @@ class HostMinute(SQLModel, table=True):
 TASK_METRICS = ("cpus", "memory_bytes", "network_in", "network_out", "disk_read", "disk_written")
 HOST_METRICS = ("cpus", "memory_bytes", "disk_bytes", "network_in", "network_out", "disk_read", "disk_written")
 Averages = Mapping[str, Sequence[float | None]]
-"""Task or host -> its averages in the order of `TASK_METRICS` or `HOST_METRICS`."""
+"""Task or host -> averages in the order of `TASK_METRICS` or `HOST_METRICS`."""
 
 _SOME = 500  # parameters of one statement
 
 
 def add_minute(db: Connection, minute: int, tasks: Averages, hosts: Averages) -> None:
-    """What is there already stays; tasks and hosts that were deleted meanwhile are left out."""
+    """Store the averages of a minute.
+
+    Existing rows stay. Tasks and hosts that were deleted meanwhile are skipped."""
     seqs = _seqs(db, list(tasks))
     rows = [
         {"task_seq": seqs[task_id], "minute": minute, **dict(zip(TASK_METRICS, values, strict=True))}
@@ -86,7 +88,7 @@ def add_minute(db: Connection, minute: int, tasks: Averages, hosts: Averages) ->
 
 
 def note_peaks(db: Connection, peaks: Mapping[str, int]) -> None:
-    """Task -> the most memory that it was seen with."""
+    """Update the peak memory of tasks. `peaks`: task -> bytes."""
     if peaks:
         change = (
             update(Task)
@@ -98,8 +100,8 @@ def note_peaks(db: Connection, peaks: Mapping[str, int]) -> None:
 
 
 def drop_minutes(db: Connection, before: int) -> None:
-    """Forgets minutes before this one."""
-    # By task, since that is what the table is sorted by: no scan of all of it.
+    """Delete the minutes before this one."""
+    # By task, because the table is sorted by it: this avoids a full scan.
     for seq in db.execute(_TASKS_WITH_MINUTES).scalars().all():
         db.execute(delete(TaskMinute).where(col(TaskMinute.task_seq) == seq, col(TaskMinute.minute) < before))
     for host_id in db.execute(select(col(Host.id))).scalars().all():
@@ -107,24 +109,24 @@ def drop_minutes(db: Connection, before: int) -> None:
 
 
 def task_minutes(db: Connection, task_id: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
-    """As `gpus.minutes`, of one task."""
+    """Return the averages of one task, as `gpus.minutes` does for a GPU."""
     seq = select(col(Task.seq)).where(col(Task.id) == task_id).scalar_subquery()
     return _minutes(db, TaskMinute, col(TaskMinute.task_seq) == seq, TASK_METRICS, since, until)
 
 
 def host_minutes(db: Connection, host_id: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
-    """As `gpus.minutes`, of one host."""
+    """Return the averages of one host, as `gpus.minutes` does for a GPU."""
     return _minutes(db, HostMinute, col(HostMinute.host_id) == host_id, HOST_METRICS, since, until)
 
 
 def mean_task_cpus(db: Connection, task_id: str, since: float, until: float) -> float | None:
-    """Of the whole minutes of this time; None: it was not measured."""
+    """Return the mean over the whole minutes of a time; None: not measured."""
     seq = select(col(Task.seq)).where(col(Task.id) == task_id).scalar_subquery()
     return _mean_cpus(db, TaskMinute, col(TaskMinute.task_seq) == seq, since, until)
 
 
 def mean_host_cpus(db: Connection, host_id: str, since: float, until: float) -> float | None:
-    """As `mean_task_cpus`."""
+    """Return the same as `mean_task_cpus`, for a host."""
     return _mean_cpus(db, HostMinute, col(HostMinute.host_id) == host_id, since, until)
 
 
@@ -171,4 +173,4 @@ _TASKS_WITH_MINUTES = text(
          SELECT (SELECT min(task_seq) FROM task_minute WHERE task_seq > kept.seq) FROM kept WHERE kept.seq IS NOT NULL
        ) SELECT seq FROM kept WHERE seq IS NOT NULL"""
 )
-"""From one to the next along the key, past all minutes of each."""
+"""Query that jumps from one task to the next along the key, past all minutes of each."""

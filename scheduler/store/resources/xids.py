@@ -1,4 +1,4 @@
-"""Xid errors of GPUs by the jobs that ran there, and which GPUs they speak against.
+"""Xid errors of GPUs, by job, and the GPUs suspected of faults.
 
 Every function takes the connection of its caller's transaction.
 """
@@ -28,7 +28,9 @@ from schedulearn.scheduler.store.models import Gpu, Job, Lease, Task
 
 
 class GpuXid(SQLModel, table=True):
-    """That a GPU had an Xid while a job held it, within the last day; without a job: while none did."""
+    """Xid of a GPU within the last day, for each job that held it.
+
+    The job id is empty if no job held the GPU."""
 
     __tablename__ = "gpu_xid"
 
@@ -38,12 +40,14 @@ class GpuXid(SQLModel, table=True):
     program: str
     """The job's user and family."""
     seen_at: float = Field(sa_type=InstantColumn)
-    """When last, by the clock of its host."""
+    """Time of the last occurrence, by the clock of the GPU's host."""
     noted_at: float = Field(sa_type=InstantColumn)
 
 
 def last_seen(db: Connection, host_id: str) -> dict[str, dict[int, float]]:
-    """GPU of a host -> Xid -> when it was last noted, by the clock of the host."""
+    """Return when each Xid last occurred: GPU of a host -> Xid -> time.
+
+    Times are by the clock of the host."""
     query = (
         select(col(GpuXid.gpu_uuid), col(GpuXid.code), func.max(GpuXid.seen_at))
         .join(Gpu, col(Gpu.uuid) == col(GpuXid.gpu_uuid))
@@ -57,8 +61,10 @@ def last_seen(db: Connection, host_id: str) -> dict[str, dict[int, float]]:
 
 
 def note_xids(db: Connection, uuid: str, events: Sequence[Xid], now: float) -> None:
-    """Takes new Xids of a GPU down: an event for each job that has one for the first time. GPUs that repeats speak
-    against are out of service since then; those that they spoke against wrongly are back."""
+    """Store new Xids of a GPU, with an event for each job's first occurrence.
+
+    GPUs that repeated Xids make suspect are taken out of service. GPUs that were suspected wrongly are returned to
+    service."""
     gpu = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
     if gpu is None:
         return
@@ -89,7 +95,7 @@ def note_xids(db: Connection, uuid: str, events: Sequence[Xid], now: float) -> N
 
 
 def forget_xids(db: Connection, uuid: str) -> None:
-    """They speak against the GPU no more."""
+    """Delete the Xids of a GPU, so that they no longer make it suspect."""
     db.execute(delete(GpuXid).where(col(GpuXid.gpu_uuid) == uuid))
 
 

@@ -325,7 +325,7 @@ class HostAgent:
         with self._lock:
             key = action_key(action)
             done = isinstance(action, StartTask) and self._starts.has_succeeded(action.spec.task_id)
-            # A task removed while it is about to be started could start a second time, if it has run already.
+            # Removing a task whose start is under way would let it start a second time, if it has run already.
             too_soon = isinstance(action, RemoveTask) and self._starts.is_under_way(action.task_id)
             if done or too_soon or key in self._under_way or self._stopping:
                 return

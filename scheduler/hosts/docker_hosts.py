@@ -24,7 +24,7 @@ class DockerHosts:
     cluster_id: str
 
     def runtime(self, host: RemoteHost) -> Runtime:
-        from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime  # not free, and not always needed
+        from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime  # slow, and not always needed
 
         return DockerRuntime(host.id, host.address, self.data_dir, self.cluster_id, tls=host.tls)
 

@@ -137,7 +137,7 @@ class Parking:
             return ""
         try:
             if self._hook.startswith(("http://", "https://")):
-                import urllib.request  # not free at start, and seldom needed
+                import urllib.request  # slows the start, and seldom needed
 
                 body = json.dumps({"action": action, "host": host_id, "address": address}).encode()
                 request = urllib.request.Request(  # noqa: S310

@@ -95,7 +95,7 @@ def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, ob
     if conn.dialect.name == "sqlite":
         conn.execute(insert(model).prefix_with("OR IGNORE"), rows)
         return
-    from sqlalchemy.dialects import postgresql  # not free
+    from sqlalchemy.dialects import postgresql  # slow import
 
     conn.execute(postgresql.insert(model).on_conflict_do_nothing(), rows)
 

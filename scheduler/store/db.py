@@ -407,7 +407,7 @@ def _engine(url: str) -> Engine:
     if url.startswith("sqlite"):
         return sqlite.make_engine(url, options)
     try:
-        from schedulearn.scheduler.store.engines import postgresql  # an extra, and not free
+        from schedulearn.scheduler.store.engines import postgresql  # an extra, and slow to import
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs another package: pip install 'schedulearn[postgresql]'") from error
     return postgresql.make_engine(url, options)

@@ -1,6 +1,6 @@
 """Files of an SQLite database, watched while they are open.
 
-A file that is removed or replaced stays open. SQLite goes on writing to it, and all of that is lost with the process.
+A file that is removed or replaced stays open. SQLite keeps writing to it, and all of that is lost with the process.
 Therefore each commit is acknowledged only after a check that the files are in place. If they are not, the open database
 is copied to a new file.
 """

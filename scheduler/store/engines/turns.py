@@ -90,7 +90,7 @@ class LockedWriting:
     def claim(self, connection: Connection) -> None:
         """Sign the database as this service's, once the tables exist.
 
-        If the predecessor did not sign off, wait `GRACE_S`. It was killed, or is cut off and may not know yet."""
+        If the predecessor did not sign off, wait `GRACE_S`: it was killed, or is cut off and may not know yet."""
         last = connection.execute(_WRITER).scalar()
         self._sign(connection)
         if last is not None:
@@ -141,7 +141,7 @@ class LockedWriting:
         connection.commit()
 
     def _replace(self, connection: Connection) -> bool:
-        """Take the lock from a service that hangs, for example on a frozen machine.
+        """Take the lock from a service that hangs: stopped, or on a frozen machine.
 
         Its session is terminated, which fences it off: the server commits nothing more of it, even if it wakes up."""
         hangs = self._silent(connection)

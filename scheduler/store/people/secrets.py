@@ -123,7 +123,7 @@ class Secrets:
         """Return the cipher. Raises StoreError if the key is missing or invalid.
 
         `new`: create the key if it is missing."""
-        from cryptography.fernet import Fernet  # not free at start, and most clusters have no secrets
+        from cryptography.fernet import Fernet  # slows the start, and most clusters have no secrets
 
         with self._lock:
             if self._cipher is None:

@@ -90,7 +90,7 @@ def views() -> list[_View]:
 
 
 def make_views(engine: Engine) -> Engine:
-    """Create the views on each connection of an engine. They are empty before `show_only`."""
+    """Create the views on each connection of an engine. They show no jobs before `show_only`."""
     is_file = engine.dialect.name == "sqlite"
     schema, key = ("main", "json_extract(data, '$.{}')") if is_file else ("public", "(data::json ->> '{}')")
     owned = "".join(

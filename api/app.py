@@ -28,9 +28,6 @@ from schedulearn.api.edge.thread_futures import ThreadFutures
 from schedulearn.api.feature import Feature
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
-from schedulearn.api.ports import routes as ports
-from schedulearn.api.ports.proxy import PortProxy
-from schedulearn.api.ports.sessions import PortSessions
 from schedulearn.api.reach import find_report_url
 from schedulearn.api.routes import (
     disk,
@@ -51,8 +48,6 @@ from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
-from schedulearn.api.terminals import routes as terminals
-from schedulearn.api.terminals.kept import KeptShells
 from schedulearn.api.tls.fingerprints import fingerprint_for_workers
 from schedulearn.api.turns import Turns
 from schedulearn.scheduler.cluster import Cluster, MakeHost
@@ -106,8 +101,6 @@ def create_app(
             yield {"runtime": host.runtime_name, "simulated_gpus": host.simulated_gpus, "unknown": host.unknown}
         finally:
             pulse.close()
-            app.state.shells.end_all()
-            await proxy.pools.aclose()
             cluster.close()
 
     app = FastAPI(
@@ -122,17 +115,16 @@ def create_app(
         responses={"default": {"model": Problem}},
         telemetry={"tracing": False, "metrics": False, "logs": False},  # unused, and each request would check
     )
-    app.state.turns, app.state.comparisons, app.state.shells = Turns(), None, KeptShells()
+    app.state.turns, app.state.comparisons = Turns(), None
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
-    app.state.settings, app.state.port_sessions = settings, PortSessions()
+    app.state.settings = settings
     app.state.fingerprint = fingerprint_for_workers(report_certificate) if report_certificate else None
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others: it is requested most often
     routed = (
         jobs, code, files, data, data_sets, hosts, disk, policy,
-        reports, events, metrics, legacy, telemetry, resources, timeline, terminals, ports,
-        sessions, page,
+        reports, events, metrics, legacy, telemetry, resources, timeline, sessions, page,
     )  # fmt: skip
     routers = [module.router for module in routed]
     routers += [router for each in features for router in each.load_routers()]
@@ -165,8 +157,9 @@ def create_app(
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))
     if settings.page_origins:
         inner = CORSMiddleware(inner, settings.page_origins, allow_methods=["*"], allow_headers=["*"])
-    proxy = PortProxy(inner, settings, known, app.state.port_sessions, lambda: cast(Cluster, app.state.cluster))
-    return _AsOpened(LastResort(proxy)) if settings.public_url_has_tls else LastResort(proxy)
+    for each in features:
+        inner = each.wrap(inner, app.state)
+    return _AsOpened(LastResort(inner)) if settings.public_url_has_tls else LastResort(inner)
 
 
 @needs(Need.NOTHING)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.datastructures import State
+    from starlette.types import ASGIApp
 
     from schedulearn.scheduler.background import Worker
     from schedulearn.scheduler.cluster import Cluster
@@ -36,6 +38,8 @@ class Feature:
     routers: Sequence[str] = ()
     worker: str | None = None
     """Factory of its worker, which starts and closes with the service."""
+    middleware: str | None = None
+    """Wrapper of the whole application, called with it and its state. It sees startup and shutdown too."""
     commands: Mapping[str, Command] = field(default_factory=dict)
 
     @property
@@ -53,6 +57,11 @@ class Feature:
     def load_worker(self) -> Callable[[Cluster], Worker] | None:
         found: Callable[[Cluster], Worker] | None = load(self.package, self.worker) if self.worker is not None else None
         return found
+
+    def wrap(self, app: ASGIApp, state: State) -> ASGIApp:
+        """Return the application with the feature's middleware around it."""
+        wrapped: ASGIApp = load(self.package, self.middleware)(app, state) if self.middleware is not None else app
+        return wrapped
 
 
 def load(package: str, place: str) -> Any:

@@ -51,7 +51,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
         for task in live:
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
-        ends = idle_ends(rows, live, cluster.terminals.unused_since)
+        ends = idle_ends(rows, live, cluster.loop.unused_since)
     hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.spec.get("secrets")}
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])

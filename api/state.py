@@ -8,7 +8,6 @@ from starlette.requests import HTTPConnection
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.edge.thread_futures import ThreadFutures
-from schedulearn.api.ports.sessions import PortSessions
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
@@ -16,8 +15,8 @@ from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
 __all__ = [
-    "Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "grant_of", "port_sessions_of", "pulse_of",
-    "quotas_of", "settings_of",
+    "Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "grant_of", "pulse_of", "quotas_of",
+    "settings_of",
 ]  # fmt: skip
 
 
@@ -41,10 +40,6 @@ def actor_of(connection: HTTPConnection) -> Actor:
 def grant_of(connection: HTTPConnection) -> Grant | None:
     """Return the grant that identifies the sender; None: the connection does."""
     return cast("Grant | None", connection.state.grant)
-
-
-def port_sessions_of(connection: HTTPConnection) -> PortSessions:
-    return cast(PortSessions, connection.app.state.port_sessions)
 
 
 def settings_of(connection: HTTPConnection) -> Settings:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from schedulearn.features import accounts, admin, simulate, slurm, sweeps, usage, webhooks
+from schedulearn.features import accounts, admin, interactive, simulate, slurm, sweeps, usage, webhooks
 
 FEATURES = (
     accounts.FEATURE,
     admin.FEATURE,
+    interactive.FEATURE,
     simulate.FEATURE,
     slurm.FEATURE,
     sweeps.FEATURE,

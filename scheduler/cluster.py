@@ -40,7 +40,7 @@ from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.hosts.job_files import JobFiles
 from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
 from schedulearn.scheduler.hosts.parking import Parking
-from schedulearn.scheduler.hosts.terminals.job_terminals import JobTerminals
+from schedulearn.scheduler.hosts.running_tasks import RunningTasks
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -94,7 +94,7 @@ class Cluster:
         check_writable(settings.writable_data_sets, settings.data_sets)
         self.data_dir = data_dir
         self.settings = settings
-        self._timing = timing
+        self.timing = timing
         self._wake = threading.Event()
         self._directory = AgentDirectory()
         self.own_port = own_port
@@ -167,7 +167,7 @@ class Cluster:
             raise
         self.db.after_commit = self._committed
         self.cluster_id = self.db.write(partial(identity.cluster_id, new=new_id))
-        self.clock_watch = ClockWatch(self.db, self._timing)
+        self.clock_watch = ClockWatch(self.db, self.timing)
 
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
         chosen, wake, aged = self.settings, self._wake.set, self.clock_watch.aged
@@ -184,7 +184,7 @@ class Cluster:
             wake,
             keep_days=chosen.keep_telemetry,
             utility=self.utility,
-            timing=self._timing,
+            timing=self.timing,
             hear_machine=self.resources.hear_machine,
             aged=aged(chosen.keep_telemetry * DAY_S),
         )
@@ -192,12 +192,12 @@ class Cluster:
         every_s = min(COPY_S, chosen.checkpoint_interval)
         keep_s = chosen.keep_checkpoints
         self.checkpoints = Checkpoints(
-            self.db, self._directory.agents, copies, keep_s, every_s, self._timing.clock, aged(keep_s)
+            self.db, self._directory.agents, copies, keep_s, every_s, self.timing.clock, aged(keep_s)
         )
         keep_s = chosen.keep_outputs * DAY_S
-        self.outputs = Outputs(self.db, self._directory.agents, keep_s, self._timing.clock, aged(keep_s))
+        self.outputs = Outputs(self.db, self._directory.agents, keep_s, self.timing.clock, aged(keep_s))
         self.files = JobFiles(self.db, self._directory.agents)
-        self.terminals = JobTerminals(self.db, self._directory.agents, self._timing)
+        self.running_tasks = RunningTasks(self.db, self._directory.agents)
         self.kept_outputs = KeptOutputs(self.db, self.data.store, self.files)
         self.fleet = Fleet(
             self.db,
@@ -210,7 +210,7 @@ class Cluster:
             bring_checkpoints=self._bring,
             tell_stray_files=self.outputs.tell_stray_files,
             data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
-            timing=self._timing,
+            timing=self.timing,
         )
         self.fleet.open(self.host, chosen.hosts)
 
@@ -231,14 +231,14 @@ class Cluster:
         self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval, certificate)
         self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
         self.profiles = Profiles(
-            self.db, self._wake.set, self._timing.monotonic, self._timing.clock, hints=not chosen.hide_jobs
+            self.db, self._wake.set, self.timing.monotonic, self.timing.clock, hints=not chosen.hide_jobs
         )
 
     def _open_logs(self) -> None:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
-        self.hangs = HangWatch(self.db, self.logs, self.utilization, chosen, self._timing.monotonic)
+        self.hangs = HangWatch(self.db, self.logs, self.utilization, chosen, self.timing.monotonic)
         self.service.on_delete = self._deleted
         self.service.stop_now = self._stop_now
         self.housekeeping = Housekeeping(
@@ -262,11 +262,10 @@ class Cluster:
             hangs=self.hangs,
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
-            unused_since=self.terminals.unused_since,
             memory_of=self.resources.memory,
             said=self.logs.said,
             follow_clock=self.clock_watch.look,
-            timing=self._timing,
+            timing=self.timing,
         )
         self.forecaster = Forecaster(
             self.db,

@@ -34,6 +34,7 @@ from schedulearn.api.answers.job import (
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, json_bytes, values_of
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.process import ProcessesOut
 from schedulearn.api.job_standing import admitted, standing_of
 from schedulearn.api.large_bodies import MANY, check_keys, decoded, request_of
 from schedulearn.api.logs.stream import Piece, log_chunks
@@ -428,6 +429,18 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
         cost=None if cost is None else round(cost, 4),
         currency=cluster.settings.currency,
     )
+
+
+@router.get("/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
+@needs(Need.OWN)
+def processes(
+    request: Request,
+    job_id: str,
+    rank: Annotated[int | None, Query(ge=0, le=1_000_000, description="of which container; the first one")] = None,
+) -> ProcessesOut:
+    """What runs in a container of a job, and how much it takes; for its user and admins. It asks the host, which may
+    take some seconds."""
+    return ProcessesOut.of(*cluster_of(request).running_tasks.load(job_id, rank))
 
 
 def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor: Actor) -> list[JobOut]:

@@ -153,7 +153,6 @@ class SchedulerLoop:
         hangs: HangWatch,
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
-        unused_since: UnusedSince = always_used,
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         said: Callable[[str], bytes | None] = nothing_said,
         follow_clock: Callable[[], None] = lambda: None,
@@ -174,7 +173,6 @@ class SchedulerLoop:
         self.host_grace_s = settings.host_grace
         self.policy = policy
         self._quotas = quotas
-        self._unused_since = unused_since
         self._memory_of = memory_of
         self._said = said
         self._follow_clock = follow_clock
@@ -191,6 +189,8 @@ class SchedulerLoop:
         self.stats = LoopStats()
         self.advances: list[Advance] = []
         """What features do in each cycle, once what became of jobs is stored."""
+        self.unused_since: UnusedSince = always_used
+        """Set by a feature that knows who is connected to jobs."""
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
         self.utility: float | None = None
@@ -463,7 +463,7 @@ class SchedulerLoop:
             last_look_s=self._monitor.last_look_s,
             failed_s=self._failed_for,
             memory_of=self._memory_of,
-            unused_since=self._unused_since,
+            unused_since=self.unused_since,
             said=self._said,
             stranger=self._monitor.stranger,
             real_gpus={gpu.uuid for gpu in state.gpus if not gpu.simulated},
@@ -552,7 +552,7 @@ class SchedulerLoop:
         due = [self.interval_s, *time_left(state, now), *next_deadlines(state, now)]
         due += [
             max(0.05, end - now)
-            for end in idle_ends(state.jobs.values(), state.tasks, self._unused_since).values()
+            for end in idle_ends(state.jobs.values(), state.tasks, self.unused_since).values()
             if end is not None
         ]
         due += [max(0.05, at - self.clock()) for at in resting.values()]

@@ -9,6 +9,7 @@ from schedulearn.api.client import async_client, client
 from schedulearn.api.client.asked.base import J, L, N, T
 from schedulearn.api.client.transport import Json
 from schedulearn.features.accounts.client import AccountCalls
+from schedulearn.features.interactive.client import InteractiveCalls
 from schedulearn.features.sweeps.client import ExperimentCalls, SweepCalls
 from schedulearn.features.usage.client import UsageCalls
 from schedulearn.features.webhooks.client import WebhookCalls
@@ -19,6 +20,7 @@ __all__ = ["AsyncClient", "Client"]
 class FeatureCalls(
     AccountCalls[J, L, N, T],
     ExperimentCalls[J, L, N, T],
+    InteractiveCalls[J, L, N, T],
     SweepCalls[J, L, N, T],
     UsageCalls[J, L, N, T],
     WebhookCalls[J, L, N, T],

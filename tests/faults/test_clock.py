@@ -13,6 +13,7 @@ from sqlmodel import col
 from virtual.time import VirtualPool, VirtualTime
 
 from schedulearn.api.access.credentials import Credentials
+from schedulearn.features.interactive.worker import Interactive
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.host_facts import FoundGpu
@@ -48,6 +49,7 @@ class Lab:
             make_host=lambda *_: EmbeddedHost(
                 "local", "fake", "fake", self.runtime, [FoundGpu("GPU-0", 0, "simulated", 1 << 34, simulated=True)]
             ),
+            features=[Interactive.of],
             timing=Timing(time.clock, time.monotonic, pool, time.after),
         )
         yield

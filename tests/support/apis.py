@@ -26,8 +26,8 @@ from schedulearn.api.app import create_app
 from schedulearn.api.edge.connections import Connections, bounded, limits_for
 from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
-from schedulearn.api.terminals import routes as terminals
 from schedulearn.features import FEATURES
+from schedulearn.features.interactive.terminals import routes as terminals
 from schedulearn.features.sweeps import advisor, searcher
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost

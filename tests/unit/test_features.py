@@ -21,6 +21,7 @@ def test_what_a_feature_names_is_there(feature: Feature) -> None:
         assert found.name == name
     worker = feature.load_worker()
     assert worker is None or callable(worker)
+    assert feature.middleware is None or callable(load(feature.package, feature.middleware))
 
 
 def test_all_tables_are_known_once_those_of_features_are_loaded() -> None:

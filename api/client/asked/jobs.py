@@ -22,10 +22,6 @@ class JobCalls(Asked[J, L, N, T]):
         """Return the processes in a container of a job; without a rank, in the first container."""
         return self._object("GET", f"jobs/{part(job_id)}/processes", params={} if rank is None else {"rank": rank})
 
-    def port_link(self, job_id: str, name: str) -> J:
-        """Return a link that opens a port of a job in a browser, once."""
-        return self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")
-
     def code_limits(self) -> J:
         """Return the limits of code that may be sent, and the image for jobs that name none."""
         return self._object("GET", "code")

@@ -18,9 +18,9 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from schedulearn.api.edge.sockets import until_one_ends
-from schedulearn.api.ports.headers import Origin, to_browser
-from schedulearn.api.ports.http import JobGone
-from schedulearn.api.ports.relay import JobStream
+from schedulearn.features.interactive.ports.headers import Origin, to_browser
+from schedulearn.features.interactive.ports.http import JobGone
+from schedulearn.features.interactive.ports.relay import JobStream
 
 LARGEST = 64 << 20
 """Maximum bytes of one message from a job."""

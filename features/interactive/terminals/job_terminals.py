@@ -1,4 +1,4 @@
-"""Terminals in running jobs: where a job runs, how many terminals there may be, and who opened one."""
+"""Terminals in running jobs and connections to their ports, counted and bounded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
+from schedulearn.features.interactive.terminals.relay import relay_to
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.cluster_state import Task
-from schedulearn.scheduler.core.states import TaskStatus
-from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFault
+from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.hosts.agent import HostAgent
-from schedulearn.scheduler.hosts.terminals.relay import relay_to
-from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError, Size, TaskLoad, Terminal
+from schedulearn.scheduler.hosts.running_tasks import RunningTasks
+from schedulearn.scheduler.runtimes.terminals.contract import Size, Terminal
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people.acting import ACTOR
 
@@ -55,11 +54,11 @@ class JobTerminals:
     def __init__(
         self,
         db: Database,
-        agents: Callable[[], Mapping[str, HostAgent]],
+        tasks: RunningTasks,
         timing: Timing = MACHINE,
     ) -> None:
         self._db = db
-        self._agents = agents
+        self._tasks = tasks
         self._clock = timing.clock
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
@@ -74,7 +73,7 @@ class JobTerminals:
     def open(self, job_id: str, rank: int | None, argv: Sequence[str], size: Size | None) -> OpenTerminal:
         """Runs a command in a job's task, the first one if no rank is given; an event says who did. Raises
         NotFoundError, NotRunningError, TooManyTerminalsError, RuntimeFault."""
-        task, agent = self.place(job_id, rank)
+        task, agent = self._tasks.find(job_id, rank)
         argv = tuple(argv) or SHELL
         opened = self._start(job_id, task, agent, argv, size, self._open)
         try:
@@ -89,7 +88,7 @@ class JobTerminals:
     def connect(self, job_id: str, rank: int | None, port: int) -> OpenTerminal:
         """A connection to a port of a job's container, as a command with pipes. Raises as `open`; that nothing listens
         there is what the command says."""
-        task, agent = self.place(job_id, rank)
+        task, agent = self._tasks.find(job_id, rank)
         opened = self._start(job_id, task, agent, relay_to(port), None, self._connected)
         try:
             if self._is_new((job_id, port, _who())):
@@ -128,30 +127,6 @@ class JobTerminals:
             self._leave(job_id, counts)
             raise
         return OpenTerminal(terminal, task.rank, lambda: self._leave(job_id, counts))
-
-    def load(self, job_id: str, rank: int | None) -> tuple[Task, TaskLoad]:
-        """What runs in a task of a job now. Raises as `open`."""
-        task, agent = self.place(job_id, rank)
-        return task, agent.runtime.terminals.load(task.id)
-
-    def place(self, job_id: str, rank: int | None) -> tuple[Task, HostAgent]:
-        """Where a rank of a job runs now."""
-        with self._db.read() as conn:
-            job = repository.get_job(conn, job_id)
-            live = tasks_of(conn, [job_id], live=True)
-        running = {task.rank: task for task in live if task.state == TaskStatus.RUNNING}
-        if not running:
-            raise NotRunningError(f"job {job_id} is {job.status}: commands can run in it while it runs")
-        chosen = min(running) if rank is None else rank
-        if chosen not in running:
-            raise InvalidError(
-                f"job {job_id} has no rank {chosen}: it runs as {', '.join(map(str, sorted(running)))}", field="rank"
-            )
-        task = running[chosen]
-        agent = self._agents().get(task.host_id)
-        if agent is None or agent.status.observation is None:
-            raise RuntimeFault(f"{task.host_id}, where rank {chosen} of job {job_id} runs, does not answer")
-        return task, agent
 
     def _tell(self, job_id: str, kind: str, message: str, data: Mapping[str, object]) -> None:
         code = kind.removeprefix("job.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Command, Session, pass_session
-from schedulearn.api.cli.hands.attached import is_terminal
-from schedulearn.api.cli.hands.exec import run_in_job
-from schedulearn.api.cli.hands.ports import await_start, say
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds
 from schedulearn.api.client.client import ClientError, Json
+from schedulearn.features.interactive.commands.attached import is_terminal
+from schedulearn.features.interactive.commands.exec import run_in_job
+from schedulearn.features.interactive.commands.ports import await_start, say
 
 _PIPE = '"${TMPDIR:-/tmp}/shell-$SCHEDULEARN_TASK"'
 _UNUSED_S = 600

@@ -12,7 +12,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from schedulearn.api.client.commands import ERR, RemoteCommand
+from schedulearn.features.interactive.commands.remote import ERR, RemoteCommand
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 _READ = 32 << 10

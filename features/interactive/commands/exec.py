@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import INTERRUPTED, Command, Session, pass_session
-from schedulearn.api.cli.hands.attached import attach, is_terminal, own_size
-from schedulearn.api.client.commands import RemoteCommand
+from schedulearn.features.interactive.commands.attached import attach, is_terminal, own_size
+from schedulearn.features.interactive.commands.remote import RemoteCommand
 
 
 @click.command("exec", cls=Command, context_settings={"ignore_unknown_options": True})

@@ -10,20 +10,26 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-from fastapi import APIRouter, Query, Request, WebSocket
+from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from schedulearn.api.access.permissions import Need, needs
-from schedulearn.api.answers.problem import problems
-from schedulearn.api.answers.process import ProcessesOut
 from schedulearn.api.edge.sockets import until_one_ends
 from schedulearn.api.state import actor_of, cluster_of
-from schedulearn.api.terminals.kept import KeptShells, Shell
-from schedulearn.api.terminals.messages import LONGEST, OpenIn, control_in, exit_out, open_in, opened_out, problem_out
+from schedulearn.features.interactive.terminals.job_terminals import OpenTerminal
+from schedulearn.features.interactive.terminals.kept import KeptShells, Shell
+from schedulearn.features.interactive.terminals.messages import (
+    LONGEST,
+    OpenIn,
+    control_in,
+    exit_out,
+    open_in,
+    opened_out,
+    problem_out,
+)
+from schedulearn.features.interactive.worker import Interactive
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
-from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
 router = APIRouter(tags=["jobs"])
 
@@ -50,25 +56,13 @@ class _Taken(SchedulearnError):
     http_status = 409
 
 
-@router.get("/api/v1/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
-@needs(Need.OWN)
-def processes(
-    request: Request,
-    job_id: str,
-    rank: Annotated[int | None, Query(ge=0, le=1_000_000, description="of which container; the first one")] = None,
-) -> ProcessesOut:
-    """What runs in a container of a job, and how much it takes; for its user and admins. It asks the host, which may
-    take some seconds."""
-    return ProcessesOut.of(*cluster_of(request).terminals.load(job_id, rank))
-
-
 @router.websocket("/api/v1/jobs/{job_id}/exec")
 async def exec_socket(socket: WebSocket, job_id: str) -> None:
     """A command in a running job, for its user and admins. It ends with the socket, and the other way round; one that
     is to be kept is found again for a while (setting terminal_keep)."""
     await socket.accept()
-    kept: KeptShells = socket.app.state.shells
-    settings = cluster_of(socket).settings
+    cluster = cluster_of(socket)
+    kept, settings = cluster.worker(Interactive).shells, cluster.settings
     shell: Shell | None = None
     stays = False
     try:
@@ -114,12 +108,12 @@ async def _shell_for(socket: WebSocket, job_id: str, kept: KeptShells) -> Shell:
 
 async def _opened(socket: WebSocket, job_id: str, user: str, wish: OpenIn) -> Shell:
     size = wish.terminal.size if wish.terminal is not None else None
-    cluster = cluster_of(socket)
+    terminals = cluster_of(socket).worker(Interactive).terminals
     context = copy_context()  # so that the user is known in the thread too
     if wish.port is None:
-        make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
+        make = partial(context.run, terminals.open, job_id, wish.rank, wish.command, size)
     else:
-        make = partial(context.run, cluster.terminals.connect, job_id, wish.rank, wish.port)
+        make = partial(context.run, terminals.connect, job_id, wish.rank, wish.port)
     threads = ThreadPoolExecutor(3, thread_name_prefix=f"terminal-{job_id}")
     # Its end is always awaited: a terminal that nobody holds could not be closed.
     opening = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(threads, make))

@@ -9,7 +9,7 @@ from contextvars import copy_context
 
 import httpcore
 
-from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
+from schedulearn.features.interactive.terminals.job_terminals import OpenTerminal
 from schedulearn.scheduler.runtimes.terminals.contract import OUT
 
 _CONNECTED = b"connected"

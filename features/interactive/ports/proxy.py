@@ -10,33 +10,34 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlsplit
 
 import httpcore
 from sqlalchemy import select
 from sqlmodel import col
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, State
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.peers import Peers
 from schedulearn.api.auth import bearer_of, is_secure
 from schedulearn.api.edge.origins import forwarding_header
-from schedulearn.api.ports.headers import PORT_COOKIES, Origin, cookies_in, to_job
-from schedulearn.api.ports.http import JobGone, Pools, pass_on
-from schedulearn.api.ports.origins import PortKey, port_of
-from schedulearn.api.ports.pages import told
-from schedulearn.api.ports.relay import JobStream
-from schedulearn.api.ports.sessions import PortSession, PortSessions
-from schedulearn.api.ports.sockets import SocketRelay
 from schedulearn.api.settings import LOOPBACK, Settings
+from schedulearn.features.interactive.ports.headers import PORT_COOKIES, Origin, cookies_in, to_job
+from schedulearn.features.interactive.ports.http import JobGone, Pools, pass_on
+from schedulearn.features.interactive.ports.origins import PortKey, port_of
+from schedulearn.features.interactive.ports.pages import told
+from schedulearn.features.interactive.ports.relay import JobStream
+from schedulearn.features.interactive.ports.sessions import PortSession
+from schedulearn.features.interactive.ports.sockets import SocketRelay
+from schedulearn.features.interactive.terminals.job_terminals import TooManyTerminalsError
+from schedulearn.features.interactive.worker import Interactive
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import SchedulearnError
-from schedulearn.scheduler.hosts.terminals.job_terminals import TooManyTerminalsError
 from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.acting import ACTOR
@@ -75,24 +76,27 @@ class _Refused(Exception):
 
 
 class PortProxy:
-    def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        credentials: Credentials,
-        sessions: PortSessions,
-        cluster: Callable[[], Cluster],
-    ) -> None:
-        """`cluster`: that of the running application."""
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        """`state`: of the application, which has a cluster while it runs."""
         self.app = app
-        self._settings = settings
-        self._credentials = credentials
-        self._sessions = sessions
-        self._cluster = cluster
-        self._peers = Peers(lambda: cluster().containers_reach_us)
-        self.pools = Pools()
+        self._state = state
+        self._settings: Settings = state.settings
+        self._credentials: Credentials = state.credentials
+        self._peers = Peers(lambda: self._cluster.containers_reach_us)
+        self._pools = Pools()
+
+    @property
+    def _cluster(self) -> Cluster:
+        return cast(Cluster, self._state.cluster)
+
+    @property
+    def _interactive(self) -> Interactive:
+        return self._cluster.worker(Interactive)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, self._closing(receive), send)
+            return
         key = self._key(scope) if scope["type"] in ("http", "websocket") else None
         if key is None:
             await self.app(scope, receive, send)
@@ -110,6 +114,17 @@ class PortProxy:
         except _Refused as refused:
             await _answer(scope, receive, send, refused.response)
 
+    def _closing(self, receive: Receive) -> Receive:
+        """Close connections to jobs before the application shuts down."""
+
+        async def closing() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._pools.aclose()
+            return message
+
+        return closing
+
     def _key(self, scope: Scope) -> PortKey | None:
         try:
             return port_of(Headers(scope=scope).get("host", ""), self._settings.ports_domain)
@@ -119,7 +134,8 @@ class PortProxy:
     def _enter(self, scope: Scope, headers: Headers, key: PortKey) -> Response:
         """Exchange a ticket for a cookie of this origin."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [""])[0]
-        entered = self._sessions.enter(key, given) if scope["path"] == ENTER and scope["type"] == "http" else None
+        asks = scope["path"] == ENTER and scope["type"] == "http"
+        entered = self._interactive.port_sessions.enter(key, given) if asks else None
         if entered is None:
             detail = "this link was used before, or is too old: open the port again from the page of its job"
             return self._told(headers, key, 403, "ticket_used", detail)
@@ -145,14 +161,14 @@ class PortProxy:
             detail = "open this port from the page of its job: you are not logged in here, or not any more"
             raise _Refused(self._told(headers, key, 401, "unauthorized", detail))
         query = select(col(Job.user), col(Job.status), col(Job.spec), col(Job.message)).where(col(Job.id) == key.job_id)
-        row = await self._cluster().db.aread(lambda conn: conn.execute(query).first())
+        row = await self._cluster.db.aread(lambda conn: conn.execute(query).first())
         job = _Job._make(row) if row is not None else None
         if job is None or key.name not in job.ports or not session.actor.may_change(job.user):
             raise _Refused(
                 self._told(headers, key, 404, "not_found", f"there is no port {key.name} of a job {key.job_id}")
             )
         if JobStatus(job.status).terminal:
-            self._sessions.forget(key.job_id)
+            self._interactive.port_sessions.forget(key.job_id)
             detail = f"job {key.job_id} has ended: {job.message.rstrip('.')}"
             raise _Refused(self._told(headers, key, 410, "job_ended", detail))
         port = job.ports[key.name]
@@ -178,7 +194,7 @@ class PortProxy:
             return PortSession(key, grant.actor, grant, time.time())
         for name in PORT_COOKIES:
             for cookie in cookies_in(scope["headers"], name):
-                if (found := self._sessions.find(key, cookie)) is not None:
+                if (found := self._interactive.port_sessions.find(key, cookie)) is not None:
                     return found
         return None
 
@@ -192,9 +208,9 @@ class PortProxy:
         return client is not None and server is not None and self._peers.is_own_account(client, server)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: Headers, visit: _Visit) -> None:
-        cluster, key = self._cluster(), visit.session.key
+        cluster, key = self._cluster, visit.session.key
         sent = to_job(scope["headers"], visit.origin, cluster.reports.port_token(key.job_id), self._is_ours)
-        connect = partial(cluster.terminals.connect, key.job_id, None, visit.port)
+        connect = partial(self._interactive.terminals.connect, key.job_id, None, visit.port)
         idle_s = cluster.settings.terminal_idle
         try:
             if scope["type"] == "websocket":
@@ -204,7 +220,7 @@ class PortProxy:
                 finally:
                     stream.close()
                 return
-            async with self.pools.of(key.job_id, visit.port, connect) as pool:
+            async with self._pools.of(key.job_id, visit.port, connect) as pool:
                 await pass_on(pool, scope, receive, send, sent, visit.origin, idle_s or None, visit.known)
         except NotRunningError as error:
             raise _Refused(self._told(headers, key, 503, error.code, error.detail, again=True)) from error

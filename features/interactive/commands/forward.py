@@ -12,8 +12,8 @@ import click
 
 from schedulearn.api.cli.common import INTERRUPTED, Command, Session, clean, pass_session
 from schedulearn.api.client.client import ClientError
-from schedulearn.api.client.commands import OUT, RemoteCommand
 from schedulearn.api.client.transport import base_url, connection
+from schedulearn.features.interactive.commands.remote import OUT, RemoteCommand
 
 _AT_ONCE = 32
 _READ = 32 << 10

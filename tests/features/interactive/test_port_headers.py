@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulearn.api.ports.headers import Origin, cookies_in, to_browser, to_job
-from schedulearn.api.ports.origins import PortKey, origin_of, port_of
+from schedulearn.features.interactive.ports.headers import Origin, cookies_in, to_browser, to_job
+from schedulearn.features.interactive.ports.origins import PortKey, origin_of, port_of
 
 JOB = "0tw77c8xn3"
 HERE = Origin(f"https://web-{JOB}.jobs.example.net", 8888)

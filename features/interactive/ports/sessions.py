@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from schedulearn.api.access.credentials import SESSION_S, Grant, digest_of
-from schedulearn.api.ports.origins import PortKey
+from schedulearn.features.interactive.ports.origins import PortKey
 from schedulearn.scheduler.core.people import Actor
 
 TICKET_S = 120.0

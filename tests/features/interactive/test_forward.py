@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 
 pytestmark = pytest.mark.process
 
-SERVER = Path(__file__).parents[1] / "support/servers/notebook_like.py"
+SERVER = Path(__file__).parents[2] / "support/servers/notebook_like.py"
 
 
 @pytest.fixture(scope="module")

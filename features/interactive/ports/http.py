@@ -15,8 +15,8 @@ import httpcore
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from schedulearn.api.ports.headers import Origin, to_browser
-from schedulearn.api.ports.relay import Connect, JobNetwork
+from schedulearn.features.interactive.ports.headers import Origin, to_browser
+from schedulearn.features.interactive.ports.relay import Connect, JobNetwork
 
 log = logging.getLogger(__name__)
 

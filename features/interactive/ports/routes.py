@@ -11,9 +11,10 @@ from starlette.responses import RedirectResponse, Response
 from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.ports.origins import PortKey, origin_of
-from schedulearn.api.ports.proxy import ENTER
-from schedulearn.api.state import actor_of, cluster_of, grant_of, port_sessions_of, settings_of
+from schedulearn.api.state import actor_of, cluster_of, grant_of, settings_of
+from schedulearn.features.interactive.ports.origins import PortKey, origin_of
+from schedulearn.features.interactive.ports.proxy import ENTER
+from schedulearn.features.interactive.worker import Interactive
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.ports import LONGEST
@@ -71,5 +72,6 @@ def _link(request: Request, key: PortKey) -> PortLink:
             f"there is no address for ports of jobs: the operator can set ports_domain; until then "
             f"`schedulearn forward {key.job_id} {ports[key.name]}` brings it to your machine"
         )
-    ticket, ends = port_sessions_of(request).ticket(key, actor_of(request), grant_of(request))
+    sessions = cluster_of(request).worker(Interactive).port_sessions
+    ticket, ends = sessions.ticket(key, actor_of(request), grant_of(request))
     return PortLink.model_validate({"url": f"{origin}{ENTER}?ticket={ticket}", "expires_at": ends, "origin": origin})

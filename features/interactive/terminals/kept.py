@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from schedulearn.features.interactive.terminals.job_terminals import OpenTerminal
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
 TAIL = 256 << 10
 """Maximum bytes of output that are shown again to a client that comes back."""

@@ -13,8 +13,8 @@ from services import Service
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from schedulearn.api.ports.http import CONNECTIONS as FOR_REQUESTS
-from schedulearn.scheduler.hosts.terminals.job_terminals import (
+from schedulearn.features.interactive.ports.http import CONNECTIONS as FOR_REQUESTS
+from schedulearn.features.interactive.terminals.job_terminals import (
     ALTOGETHER,
     CONNECTIONS,
     CONNECTIONS_OF_A_JOB,
@@ -22,6 +22,7 @@ from schedulearn.scheduler.hosts.terminals.job_terminals import (
     OpenTerminal,
     TooManyTerminalsError,
 )
+from schedulearn.features.interactive.worker import Interactive
 
 
 @pytest.mark.process
@@ -78,7 +79,7 @@ def test_all_jobs_together_have_a_bound_too(tmp_path: Path) -> None:
         for job in jobs:
             c.wait(job, "running")
         *full, last = jobs
-        terminals = c.cluster.terminals
+        terminals = Interactive.of(c.cluster).terminals
 
         def shell(job: str) -> OpenTerminal:
             return terminals.open(job, None, ["sh"], None)

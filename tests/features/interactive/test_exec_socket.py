@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from schedulearn.api.auth import COOKIE
-from schedulearn.scheduler.hosts.terminals.job_terminals import OF_A_JOB
+from schedulearn.features.interactive.terminals.job_terminals import OF_A_JOB
 from schedulearn.scheduler.runtimes.terminals.contract import Size
 
 TOKEN = "correct-horse-battery"

@@ -1,1 +1,0 @@
-"""What people run in their jobs' tasks, on whatever host these are."""

@@ -299,11 +299,6 @@ class Cluster:
     def agents(self) -> Mapping[str, HostAgent]:
         return self._directory.agents()
 
-    @property
-    def agent(self) -> HostAgent:
-        """That of the embedded host."""
-        return self.agents[self.host.id]
-
     def _job_env(self, job_id: str) -> Mapping[str, str]:
         """Variables that only the service knows: how the job reports, and its secrets."""
         try:

@@ -138,4 +138,3 @@ WORKLOADS = {
         lambda: resnet((1, 1), 1, width=16, classes=10), lambda count: _images(count, 32, 10), (4, 8, 16, 32), 10_000
     ),
 }
-REAL = ("resnet18", "resnet50", "gpt124m", "vit-b16")

@@ -14,7 +14,6 @@ from schedulearn.features.sweeps.models.samples import Configuration, Sample
 
 LEAST_METRICS = 10
 """So many jobs must have logged the metric, or it is not predicted."""
-Predicted = list[tuple[float, float, float]]
 
 
 def main() -> None:

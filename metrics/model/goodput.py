@@ -163,17 +163,13 @@ class Goodput:
             goodput, throughput = goodput * factor, throughput * factor
         return BatchChoice(goodput, batch.astype(np.int64), atomic.astype(np.int64), steps.astype(np.int64), throughput)
 
-    def keep_or_change(
-        self, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR
-    ) -> int:
-        """Return the next batch: the present one (0: none) unless the best is better by `keep_factor`."""
-        return self.keep_or_change_at(np.array([self.phi]), num_nodes, num_gpus, batch, gpu_type, keep_factor)[0]
-
     def keep_or_change_at(
         self, phis: Floats, num_nodes: int, num_gpus: int, batch: int, gpu_type: str | None = None,
         keep_factor: float = KEEP_FACTOR,
     ) -> list[int]:  # fmt: skip
-        """The same for each of several noise scales, in little more time than for one."""
+        """Return the next batch for each noise scale, in little more time than for one.
+
+        It is the present batch (0: none) unless the best is better by `keep_factor`."""
         noise = np.asarray(phis, dtype=float)
         jobs = np.tile(np.array(_parameters(self, gpu_type), dtype=float), (len(noise), 1))
         jobs[:, PHI] = noise
@@ -316,10 +312,3 @@ def _parameters(job: Goodput, gpu_type: str | None) -> Parameters:
         np.inf if bounds.max_local is None else bounds.max_local, bounds.accumulate, bounds.alone_passes - 1,
         bounds.max_batch, job.min_efficiency,
     )  # fmt: skip
-
-
-def speedup_table(function: GoodputFunction, most: int, gpus_per_node: int) -> dict[int, float]:
-    """k -> goodput(k) / goodput(1) for 1 to `most` GPUs packed onto hosts of `gpus_per_node`."""
-    k = np.arange(1, most + 1)
-    values = function(-(-k // gpus_per_node), k)
-    return {int(n): float(v / values[0]) for n, v in zip(k, values)}

@@ -35,7 +35,6 @@ NARROW = 1.25  # batches that differ by less don't show how time grows with them
 MAX_MEASUREMENTS = 1000
 _ROUNDS, _STRIDE = 60, 2.0  # of the search, and its maximum step: parameters change by e squared
 _TINY = 1e-12  # gives the root a slope at a perfect fit, where it has a corner
-_NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,6 @@ class StepTimeModel:
         """Seconds from one update to the next; shapes that broadcast."""
         grad = self.grad_time(atomic_batch)
         return np.asarray(accumulation) * grad + self.iter_time(num_nodes, num_replicas, atomic_batch)
-
-    def throughput(
-        self,
-        num_nodes: npt.ArrayLike,
-        num_replicas: npt.ArrayLike,
-        atomic_batch: npt.ArrayLike,
-        accumulation: npt.ArrayLike = 0,
-    ) -> Floats:
-        """Samples per second, M / T_step with M = K m (a + 1); shapes that broadcast."""
-        samples = np.asarray(num_replicas) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
-        return np.asarray(samples / self.step_time(num_nodes, num_replicas, atomic_batch, accumulation))
 
 
 @dataclass(frozen=True)

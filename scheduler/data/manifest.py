@@ -21,7 +21,6 @@ MAX_BYTES = 200 << 30
 MAX_FILES = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _REFERENCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})(?:@([1-9][0-9]{0,8}))?")
-REFERENCE = rf"^{_REFERENCE.pattern}$"
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,6 @@ def split_reference(reference: str) -> tuple[str, int | None]:
     if match is None:
         raise InvalidError(f"{reference[:120]!r} is neither NAME nor NAME@3, a name and a version of it", field="data")
     return match[1], int(match[2]) if match[2] else None
-
-
-def reference(name: str, version: int) -> str:
-    return f"{name}@{version}"
 
 
 def kept_path(path: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from schedulearn.scheduler.core.task import TaskSpec, parse_task_id
 from schedulearn.scheduler.errors import StartRefused
 
-GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 # The NVIDIA container runtime's value for "no GPUs". An empty value would work too, but looks like a mistake.
 NO_GPU = "void"
 

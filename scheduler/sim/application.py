@@ -240,17 +240,11 @@ class Application:
         """Noise scale in samples when training with `batch`; None: with the initial one."""
         return float(self.noise.phis(self.bounds.init_batch if batch is None else batch)[part])
 
-    def rate(self, part: int, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> float:
-        """Return the steps of progress per second: M0 samples with the gain of each step.
+    def rates(self, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> Floats:
+        """Return the steps of progress per second in each part, (parts,): M0 samples with the gain of each step.
 
         `batch`: samples of a step. `sure`: share of the noise scale by which the learning rate is set.
         """
-        samples, seconds = self.step(placement, batch, speed)
-        phi = sure * self.phi(part, samples)
-        return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds
-
-    def rates(self, placement: Placement, batch: int, speed: float = 1.0, sure: float = 1.0) -> Floats:
-        """Return `rate` in each part of the training, (parts,)."""
         samples, seconds = self.step(placement, batch, speed)
         phi = sure * self.noise.phis(samples)
         return np.asarray(samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds)

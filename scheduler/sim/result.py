@@ -143,19 +143,6 @@ def _times_alone(app: Application, width: int, most: int) -> Floats:
     return np.minimum.accumulate(seconds)
 
 
-def utilization(run: Run, points: int = 400) -> tuple[Floats, Floats]:
-    """(times, share of the GPUs held at each), for a plot."""
-    end = max((held.end for held in run.held), default=1.0)
-    begin = min((held.begin for held in run.held), default=0.0)
-    times = np.linspace(begin, end, points)
-    total = max(1, sum(host.gpus for host in run.hosts))
-    busy = np.zeros(points)
-    for held in run.held:
-        gpus = sum(held.allocation.values())
-        busy += gpus * ((times >= held.begin) & (times < held.end))
-    return times, busy / total
-
-
 COLUMNS: Sequence[tuple[str, str, str]] = (
     ("mean_jct", "mean JCT s", ".0f"),
     ("median_jct", "median", ".0f"),

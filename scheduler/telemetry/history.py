@@ -95,11 +95,6 @@ class Telemetry:
         """Return the time up to which all hosts that are not stale have sent readings."""
         return min([now, *(at for at in self._heard.values() if now - at <= STALE_S)])
 
-    def forget(self, uuids: Sequence[str]) -> None:
-        with self._lock:
-            for uuid in uuids:
-                self._rings.pop(uuid, None)
-
 
 class _Ring:
     """Readings of one GPU. A row has METRICS, then the joules drawn since the previous reading."""

@@ -153,11 +153,6 @@ class Monitor:
         """Return host -> reason for the hosts whose GPUs can't be determined."""
         return {host_id: watch.unknown for host_id, watch in list(self._watches.items()) if watch.unknown}
 
-    def driver(self, host_id: str) -> str:
-        """Return the version of NVIDIA's driver on a host. Empty while no GPU is known there."""
-        watch = self._watches.get(host_id)
-        return watch.driver if watch is not None else ""
-
     def gpus(self, host_id: str) -> HostGpus:
         """Return the properties of a host's real GPUs that the choice of an image needs."""
         watch = self._watches.get(host_id)
@@ -216,11 +211,6 @@ class Monitor:
         why = {uuid: self._unsettled(real[uuid], at, now) for uuid, at in self._left.items() if uuid in real}
         self._left = {uuid: at for uuid, at in self._left.items() if why.get(uuid) and uuid not in held}
         return {uuid: why[uuid] for uuid in self._left}
-
-    @property
-    def settling_now(self) -> Set[str]:
-        """GPUs that are not reusable yet after a job, as of the last scheduling cycle."""
-        return self._left.keys()
 
     def _unsettled(self, gpu: Gpu, left_at: float, now: float) -> str:
         watch = self._watches.get(gpu.host_id)

@@ -121,7 +121,7 @@ def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Pat
 def test_wanted_images_come_before_a_job_needs_them(tmp_path: Path) -> None:
     runtime = FakeRuntime("local", images=set(), fetchable={"wanted:1": [ImageProgress(50.0, "half")]})
     with FakeCluster(tmp_path, runtime=runtime) as c:
-        wait_for(lambda: c.cluster.agent.status.observation)
+        wait_for(lambda: c.cluster.agents["local"].status.observation)
         housekeeping(c, ClusterSettings(images=["wanted:1", "nowhere:1"])).tidy()
-        wait_for(lambda: c.cluster.agent.has_image("wanted:1"), what="the image")
-        wait_for(lambda: "nowhere:1" in c.cluster.agent.fetches(), what="why the other can't be had")
+        wait_for(lambda: c.cluster.agents["local"].has_image("wanted:1"), what="the image")
+        wait_for(lambda: "nowhere:1" in c.cluster.agents["local"].fetches(), what="why the other can't be had")

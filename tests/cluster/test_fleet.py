@@ -120,7 +120,7 @@ def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
         [job] = c.submit()
         c.wait(job, "running")
         c.runtime.silent = True
-        wait_for(lambda: c.poke() and c.cluster.agent.status.observation is None)
+        wait_for(lambda: c.poke() and c.cluster.agents["local"].status.observation is None)
         turns = c.cluster.loop.stats.decisions
         wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > turns + 20)
         assert c.state(job) == "running"

@@ -203,13 +203,13 @@ def test_an_engine_that_does_not_answer_leaves_everything_as_it_is(tmp_path: Pat
         [first] = c.submit()
         c.wait(first, "running")
         c.runtime.fail_next("observe", RuntimeFault("connection refused"), times=3)
-        c.cluster.agent.poke()
-        wait_for(lambda: c.cluster.agent.status.error == "connection refused")
+        c.cluster.agents["local"].poke()
+        wait_for(lambda: c.cluster.agents["local"].status.error == "connection refused")
         [second] = c.submit()
         assert c.state(first) == "running"
-        c.cluster.agent.poke()
-        c.cluster.agent.poke()
-        wait_for(lambda: (c.cluster.agent.poke(), c.state(second) == "running")[1])
+        c.cluster.agents["local"].poke()
+        c.cluster.agents["local"].poke()
+        wait_for(lambda: (c.cluster.agents["local"].poke(), c.state(second) == "running")[1])
 
 
 class _Broken:
@@ -383,7 +383,7 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
             c.runtime.check()
 
         def all_ended() -> bool:
-            c.cluster.agent.poke()
+            c.cluster.agents["local"].poke()
             for task in c.runtime.tasks(TaskState.RUNNING):
                 end_one(c, task.task_id, 0)
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)

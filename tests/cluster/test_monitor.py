@@ -222,7 +222,7 @@ def test_programs_that_fail_on_one_gpu_only_take_it_out_of_service_until_they_fa
     with FakeCluster(tmp_path, probe=probe) as c:
         for number in range(3):
             c.whole_turn()  # it notices that the GPU was left
-            wait_for(lambda: c.poke() and not c.cluster.monitor.settling_now, what="the GPU to be given on")
+            wait_for(lambda: c.poke() and not c.cluster.monitor._left, what="the GPU to be given on")
             [job] = c.submit(spec(name="mine"))
             c.wait(job, "running")
             assert (holds(c, job), c.gpu(probe.uuid(0)).fault) == ([probe.uuid(0)], "")

@@ -137,13 +137,13 @@ def test_a_fetch_that_somebody_asked_for_goes_on_without_jobs(tmp_path: Path) ->
     with FakeCluster(tmp_path, runtime=fetching(fetch)) as c:
         [job] = c.submit(new())
         c.wait(job, "pulling")
-        c.cluster.agent.fetch("new")
+        c.cluster.agents["local"].fetch("new")
         c.cluster.service.cancel(job)
         decided = c.cluster.loop.stats.decisions
         wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > decided + 2)
         assert not fetch.given_up.is_set()
         fetch.end()
-        wait_for(lambda: c.cluster.agent.has_image("new"))
+        wait_for(lambda: c.cluster.agents["local"].has_image("new"))
 
 
 def test_a_service_that_starts_again_goes_on_with_the_fetch_where_it_was_although_the_gpus_are_taken(
@@ -300,7 +300,7 @@ def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_
         assert " left." in c.job(job).message
         c.cluster.forecaster.update()
         eta = c.cluster.forecaster.etas.jobs[job]
-        began = c.cluster.agent.fetch_under_way("new")
+        began = c.cluster.agents["local"].fetch_under_way("new")
         assert began is not None
         assert eta.start is not None
         assert eta.start - c.cluster.forecaster.etas.at == pytest.approx(

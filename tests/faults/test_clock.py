@@ -138,7 +138,7 @@ def test_a_command_that_ends_after_the_step_ran_as_long_as_it_did(lab: Lab, step
 def test_a_command_that_starts_as_the_clock_is_set_is_not_over_at_once(lab: Lab, step: float) -> None:
     with lab.service():
         job_id = lab.submit(max_duration=HOUR_S)
-        lab.cluster.agent.observe()
+        lab.cluster.agents["local"].observe()
         for _ in range(3):
             lab.cluster.loop.turn()
             while lab.pending:

@@ -32,11 +32,11 @@ class Cluster(FakeCluster):
         for job in live:
             self.cluster.service.cancel(job)
         wait_for(lambda: all(self.job(job).finished_at for job in live), seconds=30, what="the end of all jobs")
-        wait_for(lambda: not self.cluster.agent.runtime.observe(), seconds=30, what="nothing to be left")
+        wait_for(lambda: not self.cluster.agents["local"].runtime.observe(), seconds=30, what="nothing to be left")
         self.cluster.close()
 
     def log(self, job_id: str) -> str:
-        return b"".join(self.cluster.agent.runtime.logs(self.task(job_id), follow=False)).decode()
+        return b"".join(self.cluster.agents["local"].runtime.logs(self.task(job_id), follow=False)).decode()
 
 
 def own_layer() -> bytes:
@@ -88,9 +88,9 @@ def test_the_build_ends_with_the_last_job_that_needs_it(tmp_path: Path, recipe: 
     with local(tmp_path / "data") as c:
         [job] = c.submit(spec(launcher="horovod"))
         c.wait(job, "pulling")
-        wait_for(lambda: c.cluster.agent.fetches())
+        wait_for(lambda: c.cluster.agents["local"].fetches())
         c.cluster.service.cancel(job)
-        wait_for(lambda: not c.cluster.agent.fetches(), what="the end of the build")
+        wait_for(lambda: not c.cluster.agents["local"].fetches(), what="the end of the build")
 
 
 def test_a_job_without_a_launcher_runs_in_the_services_own_environment_and_is_told_so(
@@ -147,5 +147,5 @@ def test_a_pull_that_nobody_needs_any_more_ends(tmp_path: Path, engine_url: str)
             assert registry.wanted.wait(30)
             c.cluster.service.cancel(job)
             assert c.state(job) == "cancelled"
-            wait_for(lambda: not c.cluster.agent.fetches(), seconds=30, what="the end of the pull")
+            wait_for(lambda: not c.cluster.agents["local"].fetches(), seconds=30, what="the end of the pull")
             assert not runtime.images.has(image)

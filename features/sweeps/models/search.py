@@ -32,7 +32,6 @@ LEAST_TRIALS = 8
 """The same as a number of trials, for few configurations."""
 GAIN = 0.1
 """The expected improvement, as a share of the best found, below which a search ends."""
-_CORNERS = 4  # per type: fewest and most GPUs, with the smallest and the largest batch
 _FIRST_SHARE = 0.6  # maximum share of the allowed trials before the process is used
 _FAILED = math.log(4.0)  # a failed trial counts as that many times as bad as the worst other one
 _NOISE = 1e-3  # variance of a trial, where the values have one of 1

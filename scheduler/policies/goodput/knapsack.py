@@ -42,11 +42,6 @@ class Assignment:
     bound: float
     """No assignment costs less."""
 
-    @property
-    def gap(self) -> float:
-        """How far `cost` may be above the optimum, as a share of the bound."""
-        return (self.cost - self.bound) / max(abs(self.bound), 1e-12)
-
 
 class Taken:
     """GPUs that choices take from pools.

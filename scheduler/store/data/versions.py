@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.code.archive import show_bytes
 from schedulearn.scheduler.core.states import TERMINAL
-from schedulearn.scheduler.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, QuotaError
+from schedulearn.scheduler.errors import ConflictError, ForbiddenError, NotFoundError, QuotaError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job
@@ -83,12 +83,6 @@ def find(conn: Connection, name: str, version: int | None) -> Version:
         last = versions_of(conn, name, 1)[0].version
         raise NotFoundError(f"there is no {name}@{version}, or not any more: the newest version is {last}")
     return Version._make(row)
-
-
-def of_job(conn: Connection, job_id: str) -> list[Version]:
-    """What was made of a job's outputs."""
-    query = _versions().where(col(DataVersion.job_id) == job_id).order_by(col(DataVersion.name))
-    return [Version._make(row) for row in conn.execute(query)]
 
 
 def digests(conn: Connection) -> set[str]:
@@ -166,16 +160,3 @@ def _needed_by(conn: Connection, references: set[str]) -> str:
             if used := references & (keys.get("data") or {}).keys():
                 return f"{kind.kind} {name} needs {min(used)}: wait for its end or cancel it first"
     return ""
-
-
-def resolved(
-    conn: Connection, data: Mapping[str, str], named: Mapping[str, tuple[str, int | None]]
-) -> dict[str, Version]:
-    """Path in the container -> version, of what a job names. `named`: its references, split. Raises InvalidError."""
-    found = {}
-    for given, target in data.items():
-        try:
-            found[target] = find(conn, *named[given])
-        except NotFoundError as error:
-            raise InvalidError(error.detail, field="data") from error
-    return found

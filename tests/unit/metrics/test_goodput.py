@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.metrics.model.goodput import BatchBounds, Goodput, speedup_table
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.noise_scale import SURE_SAMPLES, NoiseScale, efficiency, learning_rate_factor
 from schedulearn.metrics.model.step_time import StepTimeModel
 
@@ -19,6 +19,13 @@ def goodput(name: str, fraction: float = 0.5, **fields: object) -> Goodput:
     high = app["local_batch_size"][1]
     bounds = BatchBounds(app["init_batch_size"], app["max_batch_size"], min_local=1, max_local=high)
     return Goodput({"t4": StepTimeModel(**app["throughput"])}, float(phi), bounds, **fields)  # type: ignore[arg-type]
+
+
+def speedups(function: Goodput, most: int, gpus_per_node: int) -> dict[int, float]:
+    """k -> goodput(k) / goodput(1) for 1 to `most` GPUs packed onto hosts of `gpus_per_node`."""
+    k = np.arange(1, most + 1)
+    values = function(-(-k // gpus_per_node), k)
+    return dict(zip(k.tolist(), (values / values[0]).tolist(), strict=True))
 
 
 def exhaustive(function: Goodput, nodes: int, k: int) -> float:
@@ -68,14 +75,14 @@ def test_gpus_that_do_not_divide_the_batch_all_wait_for_the_largest_share(
     expected = (0.69 + batch) / (0.69 + largest_share)
     for phi in (0.0, 100.0):
         function = Goodput({"gpu": model}, phi, BatchBounds(batch, batch))
-        assert speedup_table(function, gpus, 8)[gpus] == pytest.approx(expected)
+        assert speedups(function, gpus, 8)[gpus] == pytest.approx(expected)
         assert int(function.best(1, gpus).batch) == batch
 
 
 def test_a_gpu_that_shortens_no_share_gains_nothing() -> None:
-    speedups = speedup_table(Goodput({"gpu": StepTimeModel(0.01, 0.01, 0, 0, 0, 0, 1.0)}, 0.0, BatchBounds(8, 8)), 8, 8)
-    assert [speedups[k] for k in (5, 6, 7)] == [speedups[4]] * 3
-    assert speedups[8] > speedups[4]
+    table = speedups(Goodput({"gpu": StepTimeModel(0.01, 0.01, 0, 0, 0, 0, 1.0)}, 0.0, BatchBounds(8, 8)), 8, 8)
+    assert [table[k] for k in (5, 6, 7)] == [table[4]] * 3
+    assert table[8] > table[4]
 
 
 @given(
@@ -101,9 +108,10 @@ def test_goodput_is_vectorised_and_zero_without_gpus() -> None:
 def test_the_batch_is_kept_unless_another_is_clearly_better() -> None:
     function = goodput("cifar10")
     best = int(function.best(1, 4).batch)
-    assert function.keep_or_change(1, 4, best - 4) == best - 4
-    assert function.keep_or_change(1, 4, 128) == best
-    assert function.keep_or_change(1, 4, 0) == best
+    phi = np.array([function.phi])
+    assert function.keep_or_change_at(phi, 1, 4, best - 4) == [best - 4]
+    assert function.keep_or_change_at(phi, 1, 4, 128) == [best]
+    assert function.keep_or_change_at(phi, 1, 4, 0) == [best]
 
 
 def test_a_type_that_was_not_profiled_is_scaled_from_one_that_was() -> None:
@@ -121,7 +129,7 @@ def test_speed_leaves_efficiency_out() -> None:
 
 
 def test_speedup_starts_at_one_and_stays_below_the_number_of_gpus() -> None:
-    table = speedup_table(goodput("bert"), 16, 4)
+    table = speedups(goodput("bert"), 16, 4)
     assert table[1] == 1.0
     assert all(table[k] <= k * 1.001 for k in table)
 

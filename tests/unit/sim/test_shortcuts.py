@@ -33,8 +33,9 @@ def test_the_rates_of_all_parts_are_those_of_each(application: Application) -> N
     for gpus, share in product((1, 3, 8, 24), (0.0, 0.3, 1.0, 1.5)):
         batch = round(bounds.init_batch + share * (bounds.max_batch - bounds.init_batch))
         rates = application.rates(packed(gpus, 4), batch)
-        each = [application.rate(part, packed(gpus, 4), batch) for part in range(application.last_part + 1)]
-        assert rates.tolist() == each
+        samples, seconds = application.step(packed(gpus, 4), batch, 1.0)
+        each = [application.phi(part, samples) for part in range(application.last_part + 1)]
+        assert rates.tolist() == [samples / (phi + samples) * (phi / bounds.init_batch + 1) / seconds for phi in each]
 
 
 def test_noise_between_batches_that_were_measured_is_linear() -> None:
@@ -55,7 +56,7 @@ def test_batches_for_many_noise_scales_are_those_for_each(application: Applicati
     function = replace(believed(application, 1.0), min_efficiency=least)
     for gpus, batch in product((1, 2, 6, 16), (0, application.bounds.init_batch)):
         at_once = function.keep_or_change_at(phis, -(-gpus // 4), gpus, batch)
-        each = [replace(function, phi=phi).keep_or_change(-(-gpus // 4), gpus, batch) for phi in phis.tolist()]
+        each = [function.keep_or_change_at(phis[[part]], -(-gpus // 4), gpus, batch)[0] for part in range(len(phis))]
         assert at_once == each
 
 

@@ -158,10 +158,10 @@ def show(session: Session, as_spec: bool, job: str) -> None:
         print_table(session, ("AT", "WHAT", ""), [[show_time(e["at"]), e["kind"], e["message"]] for e in events])
 
 
-def _last_events(session: Session, job_id: str, count: int = 10) -> list[Json]:
+def _last_events(session: Session, job_id: str) -> list[Json]:
     events: list[Json] = []
     while page := session.client.job_events(job_id, after=events[-1]["id"] if events else 0, limit=1000)["items"]:
-        events = [*events, *page][-count:]
+        events = [*events, *page][-10:]
         if len(page) < 1000:
             break
     return events

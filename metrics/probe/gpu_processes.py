@@ -15,13 +15,13 @@ _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _TASK = b"SCHEDULEARN_TASK="
 
 
-def describe(pid: int, memory_bytes: int | None, proc: str = "/proc") -> GpuProcess:
+def describe(pid: int, memory_bytes: int | None) -> GpuProcess:
     """Describe a process. `memory_bytes`: GPU memory that it holds, by NVML.
 
-    `proc` must be that of the namespace in which NVML numbers processes, the machine's own.
+    `/proc` must be that of the namespace in which NVML numbers processes, the machine's own.
     """
-    started = _started(f"{proc}/{pid}/stat")
-    name, container, task, uid = ("", "", "", None) if started is None else _identity(f"{proc}/{pid}", started)
+    started = _started(f"/proc/{pid}/stat")
+    name, container, task, uid = ("", "", "", None) if started is None else _identity(f"/proc/{pid}", started)
     return GpuProcess(pid, name, None if memory_bytes is None else int(memory_bytes), container, task, uid)
 
 

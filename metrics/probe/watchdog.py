@@ -116,12 +116,9 @@ class _Seen:
 class Watchdog:
     """Watchdog of children that query NVML. Call `readings` once; `stop` from any thread ends them."""
 
-    def __init__(
-        self, version: str = "", *, machine: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, version: str = "", *, machine: bool = False) -> None:
         self._version = version
         self._machine = machine
-        self._clock = clock
         self._seen = _Seen()
         self._stuck: dict[int, _Stuck] = {}
         self._trying: dict[int, _Stuck] = {}
@@ -219,9 +216,9 @@ class Watchdog:
 
     def _wait(self) -> Iterator[Reading]:
         """Report that NVML as a whole hangs, until it is time for another child."""
-        until = self._clock() + min(_LONGEST_S, HANG_S * 2 ** min(self._mute, 8))
-        while not self._stopped and self._clock() < until:
-            ready, _, _ = select.select([self._wake], [], [], min(_ALIVE_S, max(0.0, until - self._clock())))
+        until = time.monotonic() + min(_LONGEST_S, HANG_S * 2 ** min(self._mute, 8))
+        while not self._stopped and time.monotonic() < until:
+            ready, _, _ = select.select([self._wake], [], [], min(_ALIVE_S, max(0.0, until - time.monotonic())))
             if ready:
                 return
             yield Sample(time.time(), tuple(self._readings_of_stuck()))
@@ -236,7 +233,7 @@ class Watchdog:
         before = self._trying.pop(asked, None)
         wait_s = AGAIN_S if before is None else min(_LONGEST_S, 2 * before.wait_s)
         infos, links = (before.infos, before.links) if before is not None else self._known_of(asked)
-        self._stuck[asked] = _Stuck(self._clock() + wait_s, wait_s, infos, links, child)
+        self._stuck[asked] = _Stuck(time.monotonic() + wait_s, wait_s, infos, links, child)
         return Sample(time.time(), tuple(self._readings_of_stuck()))
 
     def _known_of(self, number: int) -> tuple[tuple[GpuInfo, ...], tuple[GpuLink, ...]]:
@@ -248,7 +245,7 @@ class Watchdog:
     def _try_again(self) -> bool:
         """Return whether a GPU that hung is due, to be queried by another child."""
         for number, stuck in list(self._stuck.items()):
-            if self._clock() >= stuck.again_at and (stuck.child is None or stuck.child.poll() is not None):
+            if time.monotonic() >= stuck.again_at and (stuck.child is None or stuck.child.poll() is not None):
                 self._trying[number] = self._stuck.pop(number)
                 return True
         return False

@@ -71,7 +71,6 @@ class Housekeeping:
         code: CodeStore,
         settings: ClusterSettings,
         collect_data: Callable[[], int] = lambda: 0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._agents = agents
@@ -79,7 +78,6 @@ class Housekeeping:
         self._code = code
         self._collect_data = collect_data
         self._settings = settings
-        self._clock = clock
         self._thread = Background(
             "housekeeping", self._run, first_s=_FIRST_S, trouble="housekeeping failed", trouble_s=_EVERY_S
         )
@@ -109,7 +107,7 @@ class Housekeeping:
             log.info("content of data sets that no version names is gone: %.0f MB", freed / 1e6)
         if self._settings.log_room:
             self._tidy_logs()
-        for gone in self._code.prune(self._needed_code, self._settings.code_room, self._clock()):
+        for gone in self._code.prune(self._needed_code, self._settings.code_room, time.time()):
             log.info("the code %s goes: code_room is full", gone.digest)
 
     @property
@@ -123,7 +121,7 @@ class Housekeeping:
         The time is None for an image that an unfinished job names."""
         disk = agent.runtime.disk()
         with self._db.read() as db:
-            return disk, images_of_jobs(db, agent.host_id, self._clock(), agent.image_of)
+            return disk, images_of_jobs(db, agent.host_id, time.time(), agent.image_of)
 
     def _tidy_host(self, agent: HostAgent) -> None:
         disk, used = self.of_host(agent)
@@ -151,7 +149,7 @@ class Housekeeping:
         """Delete interrupted copies of shared data, unless an unfinished job needs them."""
         for key in agent.runtime.data.unfinished():
             with self._db.read() as db:
-                needed = data_of_jobs(db, agent.host_id, self._clock()).get(key, 0.0) is None
+                needed = data_of_jobs(db, agent.host_id, time.time()).get(key, 0.0) is None
             if not needed:
                 log.info("%s goes from %s: its copy was cut, no job needs it", described(need_of(key)), agent.host_id)
                 with about_one(f"{key} on {agent.host_id}"):
@@ -159,7 +157,7 @@ class Housekeeping:
 
     def _tidy_data(self, agent: HostAgent, kept: Sequence[Stored]) -> None:
         with self._db.read() as db:
-            used = data_of_jobs(db, agent.host_id, self._clock())
+            used = data_of_jobs(db, agent.host_id, time.time())
         items = [Item(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
         for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
             log.info("%s goes from %s: data_room is full", described(need_of(key)), agent.host_id)

@@ -90,8 +90,8 @@ class _State(NamedTuple):
 class SimulatedProbe:
     """Source of readings for simulated GPUs, which warm up and draw power while a job runs on them."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self._dice = random.Random(seed)  # noqa: S311 - nothing is secret
+    def __init__(self) -> None:
+        self._dice = random.Random(0)  # noqa: S311 - nothing is secret
         self._states: dict[str, _State] = {}
 
     def sample(self, gpus: Sequence[SimulatedGpu], busy: Set[str], now: float) -> Sample:

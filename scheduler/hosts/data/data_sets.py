@@ -29,10 +29,9 @@ class Offer:
 
 
 class DataSets:
-    def __init__(self, db: Database, store: DataStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, store: DataStore) -> None:
         self._db = db
         self.store = store
-        self._clock = clock
 
     def push(self, name: str, manifest: Manifest, actor: Actor, answer: Callable[[Offer], A]) -> A:
         """Stores a version once all of its content is here; else says what is missing. What the newest version holds
@@ -45,7 +44,7 @@ class DataSets:
         if missing := self.store.missing(manifest):
             return answer(Offer(None, missing))
         digest = self.store.keep(manifest)
-        made = Version(name, 0, digest, manifest.bytes, manifest.files, actor.name, None, self._clock())
+        made = Version(name, 0, digest, manifest.bytes, manifest.files, actor.name, None, time.time())
 
         def change(conn: Connection) -> A:
             versions.check_may_change(conn, name, actor.name, is_admin=actor.is_admin)
@@ -63,7 +62,7 @@ class DataSets:
         def change(conn: Connection) -> A:
             versions.find(conn, name, version)
             versions.check_may_change(conn, name, actor.name, is_admin=actor.is_admin)
-            return answer(versions.remove(conn, name, version, self._clock()))
+            return answer(versions.remove(conn, name, version, time.time()))
 
         return self._db.write(change)
 
@@ -74,4 +73,4 @@ class DataSets:
             with self._db.read() as conn:
                 return versions.digests(conn)
 
-        return self.store.collect(needed, self._clock())
+        return self.store.collect(needed, time.time())

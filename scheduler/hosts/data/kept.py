@@ -48,11 +48,10 @@ class _Ended(NamedTuple):
 class KeptOutputs:
     """In a thread of its own."""
 
-    def __init__(self, db: Database, store: DataStore, files: JobFiles, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, store: DataStore, files: JobFiles) -> None:
         self._db = db
         self._store = store
         self._files = files
-        self._clock = clock
         self._thread = Background(
             "kept-outputs", self._run, first_s=_EVERY_S, trouble="outputs could not be kept", trouble_s=_EVERY_S
         )
@@ -87,7 +86,7 @@ class KeptOutputs:
             except RuntimeFault:
                 raise  # a host that does not answer will do so again
             except SchedulearnError as error:
-                told.append(partial(_tell, job=job, message=f"{name} was not made: {error.detail}", now=self._clock()))
+                told.append(partial(_tell, job=job, message=f"{name} was not made: {error.detail}", now=time.time()))
 
         def change(conn: Connection) -> None:
             for each in told:
@@ -103,7 +102,7 @@ class KeptOutputs:
         digest = self._store.keep(manifest)
         with self._db.read() as conn:
             versions.check_may_change(conn, name, job.user, is_admin=False)
-        made = _version(job, name, digest, manifest, self._clock())
+        made = _version(job, name, digest, manifest, time.time())
         return partial(_add, job=job, made=made, most=self._store.per_user)
 
     def _items(self, job_id: str, path: str) -> Iterator[Item]:

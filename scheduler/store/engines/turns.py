@@ -61,21 +61,18 @@ class LockedWriting:
 
     beat_s: float | None = BEAT_S
 
-    def __init__(
-        self, engine: Engine, on_deposed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, engine: Engine, on_deposed: Callable[[], None]) -> None:
         self._engine = engine
         self._on_deposed = on_deposed
-        self._monotonic = monotonic
         self._name = uuid.uuid4().hex
-        self._seen_at = monotonic()
+        self._seen_at = time.monotonic()
         self._session: dict[str, object] = {}
         self._deposed = False
 
     @property
     def leads(self) -> bool:
         """Whether no other service can be at work."""
-        return self._monotonic() - self._seen_at < LEAD_S
+        return time.monotonic() - self._seen_at < LEAD_S
 
     def begin(self) -> Connection:
         """Return the session for writing. Raises InUseError while another service has the lock."""
@@ -95,7 +92,7 @@ class LockedWriting:
         self._sign(connection)
         if last is not None:
             time.sleep(GRACE_S)
-        self.confirm(self._monotonic())
+        self.confirm(time.monotonic())
 
     def resume(self) -> Connection:
         """Return a new session after a loss. Raises StoreError while that is impossible."""

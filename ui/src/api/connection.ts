@@ -4,7 +4,7 @@ export interface Outage {
   retryAt: number | null;
 }
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   /** Whether the service replies. */
   probe: () => Promise<boolean>;
   now?: () => number;

@@ -334,7 +334,7 @@ export const dataSetsQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export interface EventsFilter {
+interface EventsFilter {
   text: string;
   /** Prefix of the event kind; empty: all kinds. */
   kind: string;

@@ -4,7 +4,6 @@ type Schemas = components["schemas"];
 
 export type Job = Schemas["JobOut"];
 export type JobDetail = Schemas["JobDetail"];
-export type JobPage = Schemas["JobPage"];
 export type JobSpec = Schemas["JobSpec"];
 export type JobSort = NonNullable<
   NonNullable<operations["list_jobs_api_v1_jobs_get"]["parameters"]["query"]>["sort"]
@@ -38,7 +37,6 @@ export type Preview = Schemas["PreviewOut"];
 export type Change = Schemas["ChangeOut"];
 export type ComparedPolicy = Schemas["ComparedPolicy"];
 export type Totals = Schemas["TotalsOut"];
-export type Choice = Schemas["ChoiceOut"];
 export type Timeline = Schemas["TimelineOut"];
 export type Span = Schemas["SpanOut"];
 export type Expected = Schemas["ExpectedOut"];

@@ -10,7 +10,7 @@ type Points = readonly (readonly number[])[];
 export const MOST_CURVES = 6;
 
 /** Metric that maps steps to epochs. It serves as an axis for the others. */
-export const EPOCH = "epoch";
+const EPOCH = "epoch";
 
 export const X_NAMES: Record<Axis, string> = { step: "Step", time: "Minutes", epoch: "Epoch" };
 

@@ -1,5 +1,5 @@
 /** Ends of an axis, and the distance between its ticks. */
-export interface Scale {
+interface Scale {
   min: number;
   max: number;
   step: number;

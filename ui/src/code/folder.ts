@@ -17,7 +17,7 @@ export interface Picked {
   ignored: number;
 }
 
-export interface Limits {
+interface Limits {
   max_bytes: number;
   max_files: number;
 }

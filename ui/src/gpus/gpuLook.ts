@@ -1,7 +1,7 @@
 import type { Gpu, Host } from "../api/types";
 import { size } from "../format/size";
 
-export type GpuKind = "job" | "free" | "foreign" | "fault" | "away";
+type GpuKind = "job" | "free" | "foreign" | "fault" | "away";
 
 /** Return the style and description of a GPU. */
 export function lookOf(

@@ -26,7 +26,7 @@ export interface Lines {
 }
 
 /** Measurements of one thing: [epoch seconds, values...]. */
-export interface Measured {
+interface Measured {
   name: string;
   points: readonly (readonly (number | null)[])[];
 }

@@ -13,7 +13,7 @@ export const ENDED = {
   "7d": "in the last 7 d",
 } as const;
 
-export type Ended = keyof typeof ENDED;
+type Ended = keyof typeof ENDED;
 const SPANS: Partial<Record<Ended, number>> = { "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS };
 
 /** Filter and order of a list of jobs, as in the address. */
@@ -35,7 +35,7 @@ export interface JobsFilter extends Omit<JobsChoice, "group" | "ended"> {
   endedUntil: number | null;
 }
 
-export const COLUMNS = ["state", "name", "user", "gpus", "started", "finished", "duration"] as const;
+const COLUMNS = ["state", "name", "user", "gpus", "started", "finished", "duration"] as const;
 export type SortColumn = (typeof COLUMNS)[number];
 
 const isEnded = (name: string | null): name is Ended => name !== null && Object.hasOwn(ENDED, name);

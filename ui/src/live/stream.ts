@@ -2,7 +2,7 @@ import { connection } from "../api/service";
 
 export type LiveState = "connecting" | "live" | "reconnecting" | "stale";
 
-export interface StreamOptions {
+interface StreamOptions {
   /** URL of the stream. `position` is the id of the last event seen, null before the first. */
   url: (position: string | null) => string;
   /** Id of the event after which to begin; null: only future events. */

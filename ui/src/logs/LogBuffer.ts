@@ -11,7 +11,7 @@ export const MAX_LINE = 4_000;
 const CHUNK = 64 * 1024;
 
 /** Complete lines, stored in one text. */
-export interface Chunk {
+interface Chunk {
   /** Number of its first line, counted from the first line ever. */
   readonly first: number;
   text: string;
@@ -31,7 +31,7 @@ export interface Origin {
 }
 
 /** Line as shown. */
-export interface Line {
+interface Line {
   text: string;
   /** Text with its colour sequences for a terminal; empty without colours. */
   styled: string;

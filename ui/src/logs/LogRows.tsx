@@ -12,7 +12,7 @@ import { ROW_PX, rowsInView, spaceOf } from "./rows";
 
 const SPARE = 15;
 /** Maximum wrapped lines. Their heights must be measured, and laid out again with each new line. */
-export const MOST_WRAPPED = 20_000;
+const MOST_WRAPPED = 20_000;
 
 interface Props {
   log: LogBuffer;

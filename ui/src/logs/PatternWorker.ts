@@ -1,7 +1,7 @@
 import type { Answer, Question } from "./marks";
 
 /** Time limit of an answer. An answer about 128 KiB of lines takes some milliseconds. */
-export const LIMIT_MS = 1_000;
+const LIMIT_MS = 1_000;
 /** Extra time. An answer that arrived while the page was busy is handled before the timeout. */
 const GRACE_MS = 100;
 

@@ -12,7 +12,7 @@ export function lowerBound(sorted: readonly number[], value: number): number {
   return low;
 }
 
-export interface Shown {
+interface Shown {
   /** Numbers of the lines to show; null: all that are kept. */
   found: readonly number[] | null;
   /** Number of the first line kept, and the number of lines kept. */

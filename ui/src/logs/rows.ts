@@ -3,7 +3,7 @@ export const ROW_PX = 20;
  * shorter scroll bar. */
 export const SPACE_PX = 15_000_000;
 
-export interface Visible {
+interface Visible {
   /** Rows to draw: [first, end). */
   first: number;
   end: number;

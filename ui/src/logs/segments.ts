@@ -2,7 +2,7 @@ import { PLAIN, type Span, type Style } from "./ansi";
 import type { Range } from "./marks";
 
 /** Part of a line in a single style: [from, to). */
-export interface Segment {
+interface Segment {
   from: number;
   to: number;
   /** null: the default style. */

@@ -4,7 +4,7 @@ import { ESC, PLAIN, type Style, sequenceOf, styleAfter, withoutOthers, withoutS
 const RANK = /^\[(?:(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:?|(?:rank|default)(\d{1,6})\]: ?)/;
 
 /** Line as a terminal would show it. */
-export interface Shown {
+interface Shown {
   text: string;
   /** Text with its style sequences; empty without styles. */
   styled: string;

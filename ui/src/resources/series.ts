@@ -14,7 +14,7 @@ export const METRICS = {
 
 export type ResourceMetric = keyof typeof METRICS;
 
-export interface ResourceLines extends Lines {
+interface ResourceLines extends Lines {
   format: (value: number) => string;
 }
 

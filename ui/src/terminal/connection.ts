@@ -1,6 +1,6 @@
 /** Connection to one command in a running job, by `WS /api/v1/jobs/{id}/exec`. */
 
-export interface Size {
+interface Size {
   columns: number;
   rows: number;
 }
@@ -13,7 +13,7 @@ interface Listener {
 }
 
 /** Storage for a shell's id, so that a reload finds it again. */
-export interface Memory {
+interface Memory {
   read: () => string | null;
   write: (id: string | null) => void;
 }

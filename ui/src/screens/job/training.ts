@@ -34,7 +34,7 @@ export function resizesOf(events: readonly ServiceEvent[]): Resize[] {
     .map((event) => ({ at: event.at, why: event.message }));
 }
 
-export interface StepTime {
+interface StepTime {
   gpus: number;
   nodes: number;
   batch: number;

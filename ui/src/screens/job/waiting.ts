@@ -1,6 +1,6 @@
 import type { Host, Job } from "../../api/types";
 
-export interface Room {
+interface Room {
   host: string;
   free: number;
   gpus: number;

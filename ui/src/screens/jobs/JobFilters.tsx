@@ -6,7 +6,7 @@ import { GROUPS, groupCount, type JobGroup } from "../../jobs/states";
 import { Icon } from "../../shell/Icon";
 import classes from "./JobFilters.module.css";
 
-export type Chosen = "user" | "label" | "host" | "ended";
+type Chosen = "user" | "label" | "host" | "ended";
 
 interface Props {
   choice: JobsChoice;

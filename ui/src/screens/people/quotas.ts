@@ -62,7 +62,7 @@ export const BOUND_LABELS: Record<keyof Bounds, string> = {
 export const FRACTIONAL: ReadonlySet<string> = new Set(["gpu_hours", "cpus", "memory_gib", "weight"]);
 
 /** Form fields of a group's limits. Groups have no weight. */
-export type BoundFields = Record<keyof Bounds, string | number>;
+type BoundFields = Record<keyof Bounds, string | number>;
 
 export const NO_BOUNDS: BoundFields = {
   gpus: "",

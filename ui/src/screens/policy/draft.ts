@@ -43,7 +43,7 @@ export function choiceOf({ algorithm, metric, params }: Draft): PolicyChoice {
   return { algorithm, metric, params };
 }
 
-export type Kind = "choice" | "switch" | "number" | "text";
+type Kind = "choice" | "switch" | "number" | "text";
 
 /** Return the input kind of a parameter. Its type is a Python type. */
 export function inputKind({ type, default: value, choices }: Parameter): Kind {

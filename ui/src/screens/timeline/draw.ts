@@ -8,7 +8,7 @@ export const HEAD_PX = 34;
 /** Width of the host names. */
 export const namesPx = (width: number) => (width < 520 ? 74 : 116);
 
-export interface Scene {
+interface Scene {
   lanes: readonly Lane[];
   window: Window;
   now: number;

@@ -63,7 +63,7 @@ export function lanesOf(timeline: Timeline, expected: readonly Expected[] = []):
 }
 
 /** Heading of the waiting jobs' lanes, in place of a host. */
-export const WAITING = "waiting";
+const WAITING = "waiting";
 
 /** Return a lane for each waiting job, by predicted start. */
 export function waitingLanes(expected: readonly Expected[]): Lane[] {
@@ -93,7 +93,7 @@ export function waitingLanes(expected: readonly Expected[]): Lane[] {
 }
 
 /** Style of a bar. */
-export type BarState = "waiting" | "running" | "succeeded" | "failed" | "cancelled" | "replaced";
+type BarState = "waiting" | "running" | "succeeded" | "failed" | "cancelled" | "replaced";
 
 export const stateOf = (bar: Bar): BarState =>
   bar.attempt === 0 ? "waiting" : bar.finished === null ? "running" : (bar.end ?? "replaced");

@@ -36,7 +36,7 @@ export function binsOf(since: number, today: number): Bins {
   };
 }
 
-export interface Parts {
+interface Parts {
   series: Series[];
   data: ChartData;
 }
@@ -81,7 +81,7 @@ export function capacityOf(days: Capacity["days"], { bins, at }: Bins): ChartDat
   return [xOf(bins), held, idle];
 }
 
-export interface Share {
+interface Share {
   held: number;
   idle: number;
   /** Held share of the capacity; null: unknown. */

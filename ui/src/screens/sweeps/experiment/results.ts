@@ -7,7 +7,7 @@ export type Level = Cell["levels"][string];
 /** Maximum levels of a factor to draw means for. With more, only the table of points lists them. */
 export const MOST_LEVELS = 10;
 /** Maximum lines in a chart. More can't be told apart. */
-export const MOST_LINES = 6;
+const MOST_LINES = 6;
 
 /** Return the response to compare. It is the chosen one, else the experiment's metric, else the run time. */
 export function responseOf(
@@ -64,7 +64,7 @@ export function levelsOf(cells: readonly Pick<Cell, "levels">[], factor: string)
   );
 }
 
-export interface Mean {
+interface Mean {
   level: Level;
   mean: number;
   runs: number;
@@ -139,7 +139,7 @@ export function valuesBy(table: readonly Trial[], factor: string, response: stri
   }));
 }
 
-export interface Box {
+interface Box {
   /** Ends of the whiskers. They are the last values within 1.5 times the height of the box. */
   low: number;
   high: number;

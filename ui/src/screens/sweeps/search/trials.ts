@@ -50,7 +50,7 @@ function unfinished(run: Run): TrialRow {
   };
 }
 
-export const isSame = (one: Configuration, other: Configuration) =>
+const isSame = (one: Configuration, other: Configuration) =>
   one.gpu_type === other.gpu_type &&
   one.required_gpus === other.required_gpus &&
   one.batch_size === other.batch_size;

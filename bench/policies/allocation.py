@@ -1,4 +1,4 @@
-"""The goodput policy against what was published of Pollux, the plain price rule and its own promises.
+"""The goodput policy against what was published of Pollux, and its own promises.
 
 Twenty minutes. Each budget is for the mean over the traces. `pollux.json` holds what `bench.policies.yardstick` found.
 """
@@ -11,7 +11,6 @@ from dataclasses import replace
 from statistics import mean
 
 from bench.measured_service import verdict
-from bench.policies.price_rule import PriceRule
 from bench.policies.yardstick import DATA, FILE
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.arguments import Contender, equal_hosts, parse_trace
@@ -48,9 +47,6 @@ def main() -> bool:
         kept.append(_ratio(f"speed, {what}", runs, yardstick, "mean_jct", budget))
         kept.append(_ratio("  p99", runs, yardstick, "p99_jct", 1.0))
         kept.append(_ratio("  makespan", runs, yardstick, "makespan", longest))
-        plain = [summarize(simulate(PriceRule(), jobs, equal_hosts(16, 4), conditions)) for jobs in traces.values()]
-        ratio = mean(run.mean_jct for run in runs) / mean(run.mean_jct for run in plain)
-        kept.append(verdict("  mean JCT", f"{ratio:.3f} of the plain price rule", "<= 1", ratio <= 1))
     names = list(traces)
     learned = [_after(traces[names[at - 1]], traces[name]) for at, name in enumerate(names)]
     kept.append(_ratio("speed, lengths predicted from an earlier trace", learned, yardstick, "mean_jct", 0.80))

@@ -13,15 +13,17 @@ from typing import ClassVar
 import numpy as np
 
 from bench.policies.bound import Market
-from bench.policies.price_rule import discount_restarts
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.goodput.allocate import WAITING
-from schedulearn.scheduler.policies.goodput.knapsack import assign
-from schedulearn.scheduler.policies.goodput.options import build_options
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, assign
+from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import pack
 from schedulearn.scheduler.policies.goodput.prices import SLACK, market_price
 from schedulearn.scheduler.sim.workload import TraceJob
+
+LASTS_S, PATIENCE = 60.0, 0.2  # seconds that an allocation lasts, plus a share of the job's run time
+RESTART_S = 30.0
 
 
 class Foresight(Policy):
@@ -39,7 +41,7 @@ class Foresight(Policy):
         if not jobs:
             return Plan({})
         options = build_options(jobs, snapshot.hosts)
-        value = discount_restarts(options)
+        value = _discount_restarts(options)
         worth = np.array([self._worth(job, snapshot.now) for job in jobs])[:, None]
         base = np.where(value > 0, -worth * value, np.inf)
         size = options.size.astype(float)
@@ -65,3 +67,14 @@ class Foresight(Policy):
         part = min(parts - 1, int((1 - job.remaining * one / application.total_steps) * parts))
         here, after = (float(np.interp(now, self.market.clock, costs[row])) for row in (part, part + 1))
         return max(1e-6, (here - after) * one / (application.total_steps / parts))
+
+
+def _discount_restarts(options: Options) -> Floats:
+    """Speedups (J, C), less where the job would restart."""
+    value = options.speedup.copy()
+    value[:, options.wait] = 0.0
+    for row, job in enumerate(options.jobs):
+        if job.allocation:
+            lasts = LASTS_S + PATIENCE * job.run_seconds
+            value[row, : options.stay] *= lasts / (lasts + (job.resize_seconds or RESTART_S))
+    return value

@@ -28,9 +28,9 @@ def snapshot(jobs: list[JobView], hosts: list[HostView] | None = None, **fields:
     return Snapshot(**{"now": 1000.0, "seed": 0, "hosts": tuple(hosts or [host()]), "jobs": tuple(jobs), **fields})
 
 
-def task_spec(id: str = "j", *, attempt: int = 1, gpus: tuple[str, ...] = ("GPU-0",), **fields: Any) -> TaskSpec:
+def task_spec(id: str = "j", *, gpus: tuple[str, ...] = ("GPU-0",), **fields: Any) -> TaskSpec:
     defaults: dict[str, Any] = {"rank": 0, "image": "img", "argv": ("true",), "simulated_gpus": True}
-    return TaskSpec(job_id=id, attempt=attempt, gpu_uuids=gpus, **{**defaults, **fields})
+    return TaskSpec(job_id=id, attempt=1, gpu_uuids=gpus, **{**defaults, **fields})
 
 
 def observed(task_id: str, state: TaskState = TaskState.RUNNING, **fields: Any) -> ObservedTask:

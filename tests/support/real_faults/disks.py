@@ -49,9 +49,9 @@ def can_mount(folder: Path) -> bool:
 
 
 @contextmanager
-def small_disk(folder: Path, megabytes: int = 48) -> Iterator[SmallDisk]:
+def small_disk(folder: Path) -> Iterator[SmallDisk]:
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", folder], check=True)
     try:
         yield SmallDisk(folder)
     finally:

@@ -16,7 +16,6 @@ from services import Service
 from websockets.sync.client import ClientConnection, connect
 
 SERVER = Path(__file__).with_name("notebook_like.py")
-COOKIE = "schedulearn_port"
 
 
 def free_port() -> int:

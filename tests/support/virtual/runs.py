@@ -60,9 +60,7 @@ def _template() -> bytes:
 class FaultRun:
     """`trouble`: how much goes wrong; 0 is a service that has a good day."""
 
-    def __init__(
-        self, seed: int, *, trouble: float = 1.0, hosts: int | None = None, gpus: int = 4, real: bool | None = None
-    ) -> None:
+    def __init__(self, seed: int, *, trouble: float = 1.0, hosts: int | None = None, real: bool | None = None) -> None:
         self.seed = seed
         self.trouble = trouble
         self.rng = random.Random(seed)
@@ -79,14 +77,14 @@ class FaultRun:
         self.directory.mkdir()
         (self.directory / "schedulearn.db").write_bytes(_template())
         names = ["local", "h1", "h2"][: hosts or self.rng.choice([1, 1, 2, 3])]
-        self.gpus = gpus
+        self.gpus = 4
         drawn = self.lots.random() < 0.5
         self.real = drawn if real is None else real
         """Whether the GPUs are real ones, which may break."""
         self.engines = {
             name: VirtualEngine(
                 name, self.time, self.effects, self.rng, self.workload,
-                VirtualGpus(name, gpus, self.time) if self.real else None,
+                VirtualGpus(name, self.gpus, self.time) if self.real else None,
             ) for name in names
         }  # fmt: skip
         for engine in self.engines.values():

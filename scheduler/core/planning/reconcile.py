@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from schedulearn.scheduler.core.planning.shared_data import needs_of
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 
+_ORPHAN_GRACE_S = 10.0  # between SIGTERM and SIGKILL of a task that the cluster state does not want
+
 
 @dataclass(frozen=True)
 class DesiredTask:
@@ -161,7 +163,6 @@ def diff(
     observed: Sequence[ObservedTask],
     images: Set[str],
     now: float,
-    orphan_grace_s: float = 10.0,
     *,
     share: bool = False,
 ) -> list[Action]:
@@ -187,7 +188,7 @@ def diff(
     for task_id, state in sorted(states.items()):
         if task_id not in desired:
             running = state is TaskState.RUNNING
-            actions.append(StopTask(task_id, orphan_grace_s) if running else RemoveTask(task_id))
+            actions.append(StopTask(task_id, _ORPHAN_GRACE_S) if running else RemoveTask(task_id))
     return actions
 
 

@@ -40,7 +40,6 @@ class Listing:
 class OpenFile:
     """File or folder that is ready to be read. Close it."""
 
-    host: str
     path: str
     """Path with all links resolved."""
     entry: FileEntry
@@ -119,7 +118,7 @@ class JobFiles:
             first = self._places(stack, job_id, parts, host)[0][0]
             if first.entry.kind not in (FileKind.FILE, FileKind.FOLDER):
                 raise InvalidError(f"{path} is neither a file nor a folder: it can't be read", field="path")
-            return OpenFile(first.host, first.path, first.entry, first.view, stack.pop_all())
+            return OpenFile(first.path, first.entry, first.view, stack.pop_all())
 
     def _places(
         self, stack: ExitStack, job_id: str, parts: tuple[str, ...], host: str | None

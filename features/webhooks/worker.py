@@ -33,9 +33,6 @@ BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """Seconds to wait after each failed try of an event. One last try follows."""
 _IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
 
-Post = Callable[[str, bytes, Mapping[str, str]], int]
-"""(url, body, headers) -> HTTP status. Raises OSError or ValueError with the reason if there is none."""
-
 
 @dataclass(frozen=True)
 class Delivery:
@@ -110,16 +107,12 @@ class Webhooks:
         self,
         db: Database,
         *,
-        post: Post | None = None,
         targets: WebhookTargets | None = None,
         backoff_s: tuple[float, ...] = BACKOFF_S,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._targets = targets or WebhookTargets()
-        self._post = post or self._deliver
         self._backoff_s = backoff_s
-        self._clock = clock
         self._lock = threading.Lock()
         self._receivers: dict[int, _Receiver] = {}
         self._open = False
@@ -166,9 +159,9 @@ class Webhooks:
         """Send a made-up event now, once. Raises NotFoundError."""
         with self._db.read() as conn:
             receiver = store.get_webhook(conn, webhook_id)
-        made_up = ToldEvent(0, "test", self._clock(), "", "This is a test: nothing has happened.", {})
+        made_up = ToldEvent(0, "test", time.time(), "", "This is a test: nothing has happened.", {})
         delivery = self._send(receiver, made_up)
-        now, status, error = self._clock(), delivery.status, delivery.error
+        now, status, error = time.time(), delivery.status, delivery.error
         self._db.write(lambda conn: store.note_try(conn, webhook_id, "test", now, status=status, error=error))
         return delivery
 
@@ -206,7 +199,7 @@ class Webhooks:
         """Store the outcome of a try. `progress`: the columns that change.
 
         Other columns stay as they are: an admin may pause the webhook meanwhile."""
-        now = self._clock()
+        now = time.time()
 
         def change(conn: Connection) -> None:
             status, error = delivery.status, delivery.error
@@ -236,7 +229,7 @@ class Webhooks:
         began = time.monotonic()
         status: int | None = None
         try:
-            status = self._post(row.url, data, headers)
+            status = self._deliver(row.url, data, headers)
             error = "" if 200 <= status < 300 else _refused(status)
         except (OSError, ValueError) as fault:
             error = str(fault) or type(fault).__name__

@@ -354,11 +354,12 @@ def bursts(size: int, every_s: float = 10.0) -> Iterator[float]:
         at += every_s
 
 
-def diurnal(dice: random.Random, per_hour: float, depth: float = 0.9, day_s: float = 86400.0) -> Iterator[float]:
-    """Yield Poisson arrivals whose rate varies over the day by `depth` of its mean.
+def diurnal(dice: random.Random, per_hour: float) -> Iterator[float]:
+    """Yield Poisson arrivals whose rate varies over the day by nine tenths of its mean.
 
     They are few at first, and most at noon (Lewis and Shedler's thinning).
     """
+    depth, day_s = 0.9, 86400.0
     for at in poisson(dice, per_hour * (1 + depth)):
         rate = 1 - depth * math.cos(2 * math.pi * at / day_s)
         if dice.random() < rate / (1 + depth):

@@ -196,7 +196,7 @@ def test_poisson_arrivals_have_their_rate_and_spread() -> None:
 
 
 def test_diurnal_arrivals_have_their_rate_over_a_day_and_swing_within_it() -> None:
-    times = np.array(first(workload.diurnal(random.Random(3), 100, depth=0.9), 4800))
+    times = np.array(first(workload.diurnal(random.Random(3), 100), 4800))
     days = times.max() / 86400
     assert len(times) / days / 24 == pytest.approx(100, rel=0.08)
     hour = times % 86400 / 3600

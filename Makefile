@@ -49,7 +49,7 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.server
 
 # Node of PATH builds the page beside the server; else Node is a package of the server's environment.
 NODE := $(shell scripts/node.sh --there && echo yes)
-PAGE := $(shell find ui -type f -not -path '*/node_modules/*' -not -name schema.d.ts -not -name jobKeys.ts 2>/dev/null)
+PAGE := $(shell find ui -type f -not -path '*/node_modules/*' -not -name schema.d.ts 2>/dev/null)
 $(VENV)/.page: $(PAGE) scripts/build-ui.sh | $(if $(NODE),,$(VENV)/.server)
 	@scripts/build-ui.sh $(VENV)
 	@mkdir -p $(VENV) && touch $@

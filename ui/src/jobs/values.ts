@@ -1,5 +1,4 @@
 import type { JobBody } from "../api/commands";
-import { JOB_KEYS } from "../api/jobKeys";
 import type { Job } from "../api/types";
 
 /** Form values as typed. They are texts, so that empty differs from zero. */
@@ -38,8 +37,23 @@ export interface Values {
   labels: string;
   user: string;
   /** Keys of a job without a form field. They are sent unchanged. */
-  more: Omit<JobBody, keyof Values>;
+  more: Pick<JobBody, (typeof MORE)[number]>;
 }
+
+const MORE = [
+  "after",
+  "code",
+  "data",
+  "description",
+  "idle_timeout",
+  "keep",
+  "ports",
+  "requirements",
+  "secrets",
+] as const;
+
+type Missing = Exclude<keyof JobBody, keyof Values | (typeof MORE)[number]>;
+true satisfies [Missing] extends [never] ? true : Missing; // otherwise a clone would lose a key of a job
 
 export const EMPTY: Values = {
   name: "",
@@ -180,7 +194,7 @@ export function hiddenIn(env: Record<string, unknown> = {}): string[] {
 
 /** Return the specification of a job. Masked values stay masked: the service takes them from this job. */
 export function specOf(job: Job): JobBody {
-  const more = JOB_KEYS.filter((key) => isMore(key) && isGiven(job[key])).map((key) => [key, job[key]]);
+  const more = MORE.filter((key) => isGiven(job[key])).map((key) => [key, job[key]]);
   return {
     ...(Object.fromEntries(more) as Values["more"]),
     name: job.name,
@@ -252,7 +266,7 @@ export function fromBody(body: JobBody): Values {
   return { ...values, more } as unknown as Values;
 }
 
-const isMore = (key: string) => !Object.hasOwn(EMPTY, key) && (JOB_KEYS as readonly string[]).includes(key);
+const isMore = (key: string) => (MORE as readonly string[]).includes(key);
 
 const isGiven = (value: unknown) =>
   value !== null && value !== undefined && !(typeof value === "object" && Object.keys(value).length === 0);

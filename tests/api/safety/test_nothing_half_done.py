@@ -21,6 +21,17 @@ def contents(api: Api) -> list[str]:
         return [line for line in db.iterdump() if not any(table in line for table in own)]
 
 
+@pytest.fixture(autouse=True)
+def contacted(api: Api) -> None:
+    """The service stores which engine its host has, a moment after its start."""
+
+    def engines() -> list[tuple[str | None]]:
+        with closing(sqlite3.connect(api.directory / "schedulearn.db", timeout=10)) as db:
+            return db.execute("SELECT engine_id FROM host").fetchall()
+
+    wait_for(lambda: all(engine for (engine,) in engines()), what="the engine's name")
+
+
 @pytest.fixture
 def waiting(api: Api) -> str:
     """A job that stays in the queue, and of which all was said: nothing is stored unless we ask for it."""

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import schedulearn
 from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, Guard
 from schedulearn.api.access.permissions import Need, Rules, needs
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
-from schedulearn.api.auth import COOKIE, SECURE_COOKIE, Guard
 from schedulearn.api.edge.bodies import ONE, Bodies
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.edge.submissions import Submissions

@@ -32,7 +32,7 @@ class Guard(NamedTuple):
 
 
 _RECONCILE = "scheduler/core/planning/reconcile.py"
-_AUTH = "api/auth.py"
+_AUTH = "api/access/guard.py"
 _CREDENTIALS = "api/access/credentials.py"
 _QUOTAS = "scheduler/core/planning/quotas.py"
 _LIMITS = "scheduler/core/planning/limits.py"

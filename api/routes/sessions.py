@@ -9,10 +9,10 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, cookie_of, is_secure
 from schedulearn.api.access.permissions import Need, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.auth import COOKIE, SECURE_COOKIE, cookie_of, is_secure
 from schedulearn.api.problems import problem_response
 from schedulearn.api.state import cluster_of, credentials_of
 

@@ -212,7 +212,7 @@ class Webhooks:
         self._db.write(change)
 
     def _deliver(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        from schedulearn.features.webhooks.delivery import post  # slow to import, and few services have webhooks
+        from schedulearn.features.webhooks.http_post import post  # slow to import, and few services have webhooks
 
         return post(self._targets, url, body, headers)
 

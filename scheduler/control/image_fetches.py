@@ -119,7 +119,7 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     return refused_fetches(jobs, why)
 
 
-def follow(db: Database, images: Images, decision: ImagePlan, in_service: Set[str], now: float) -> None:
+def fetch_images(db: Database, images: Images, decision: ImagePlan, in_service: Set[str], now: float) -> None:
     """Begins the looks and fetches that `decision` asks for, and goes on with those under way on hosts that are
     neither closed nor lost, `in_service`."""
     images.look(sorted(decision.look))

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
-from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
+from schedulearn.scheduler.control.image_fetches import Images, fetch_images, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.control.write_findings import evict, write_findings
@@ -329,7 +329,7 @@ class SchedulerLoop:
         if lost := hopeless(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
-        changed = [advance(now) for advance in self.advances]
+        changed = [advance(now) for advance in self.advances]  # each is called, whatever the others return
         if any(changed):
             state = self._load()
         return state
@@ -394,7 +394,7 @@ class SchedulerLoop:
                 queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
-        follow(self.db, Images(self.agents, state.jobs), view.with_images.last, in_service, now)
+        fetch_images(self.db, Images(self.agents, state.jobs), view.with_images.last, in_service, now)
         tell_resizes(self.db, state.jobs, view.snapshot.jobs, now)
         return state
 
@@ -457,7 +457,7 @@ class SchedulerLoop:
             },
             inherited=self._inherited,
             settled_at=self._settled_at,
-            gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
+            gone=self._hosts_given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
             crash_limit=self._crash_limit,
             last_look_s=self._monitor.last_look_s,
@@ -479,7 +479,7 @@ class SchedulerLoop:
         now = self._monotonic()
         return now - self._failed_at.setdefault(task_id, now)
 
-    def _given_up(
+    def _hosts_given_up(
         self,
         concerned: Set[str],
         observations: Mapping[str, Observation],

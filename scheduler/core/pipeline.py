@@ -23,10 +23,10 @@ Ask = Callable[[Snapshot], Plan]
 Layer = Callable[[Ask, Snapshot], Plan]
 
 
-def decide(policy: Ask, snapshot: Snapshot, layers: Sequence[Layer]) -> Plan:
-    """Return the plan of a policy through `layers`, the outermost first. Raises what the policy raises."""
+def decide(policy: Ask, snapshot: Snapshot, through: Sequence[Layer]) -> Plan:
+    """Return the plan of a policy through layers, the outermost first. Raises what the policy raises."""
     ask = policy
-    for layer in reversed(layers):
+    for layer in reversed(through):
         ask = partial(layer, ask)
     return ask(snapshot)
 
@@ -48,6 +48,7 @@ def layers(
         partial(plan_within, quotas=quotas),
         # Jobs without GPUs are placed beside the others; inner layers don't see them.
         *([partial(with_cpu_only, cpu_only=cpu_only)] if cpu_only is not None else []),
+        # Only the policy's own plan is checked; the layers above keep the rules by themselves.
         checked,
         # Jobs get GPUs of the type that they want (wanted_types.ROUNDS questions at most).
         plan_by_type,

@@ -18,7 +18,7 @@ from clusters import wait_for
 from matrices import each
 
 from schedulearn.features.webhooks import table as store
-from schedulearn.features.webhooks.delivery import TIMEOUT_S
+from schedulearn.features.webhooks.http_post import TIMEOUT_S
 from schedulearn.features.webhooks.spec import EVENTS, MEANINGS, WebhookSpec
 from schedulearn.features.webhooks.targets import WebhookTargets
 from schedulearn.features.webhooks.worker import Webhooks

@@ -19,7 +19,7 @@ from servers.ports import at_origin, begin_notebook, origin_in, socket_to
 from services import COMMAND, IMAGE, Service, run
 
 from schedulearn import AsyncClient, Client, UnreachableError
-from schedulearn.api.auth import COOKIE, SECURE_COOKIE
+from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE
 from schedulearn.api.client.trust import trusted_context
 from schedulearn.api.settings import Settings
 from schedulearn.api.tls.certificates import certificate_for, make_own

@@ -23,8 +23,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.guard import stored_token
 from schedulearn.api.app import create_app
-from schedulearn.api.auth import stored_token
 from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.edge.connections import Connections, bounded, limits_for, raise_file_limit
 from schedulearn.api.edge.standby import Standby

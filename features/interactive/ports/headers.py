@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 
-from schedulearn.api.auth import COOKIE, SECURE_COOKIE
+from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE
 
 Header = tuple[bytes, bytes]
 

@@ -21,8 +21,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.guard import bearer_of, is_secure
 from schedulearn.api.access.peers import Peers
-from schedulearn.api.auth import bearer_of, is_secure
 from schedulearn.api.edge.origins import forwarding_header
 from schedulearn.api.settings import LOOPBACK, Settings
 from schedulearn.features.interactive.ports.headers import PORT_COOKIES, Origin, cookies_in, to_job

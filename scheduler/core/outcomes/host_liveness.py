@@ -1,4 +1,7 @@
-"""Detection of lost and returned hosts. Pure. See `loop` for the effect on their jobs."""
+"""Detection of lost and returned hosts. Pure.
+
+Their tasks are given up by `SchedulerLoop._hosts_given_up`, and only while another host answers.
+"""
 
 from __future__ import annotations
 

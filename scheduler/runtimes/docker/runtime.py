@@ -168,6 +168,7 @@ class DockerRuntime:
                 self._follow(task.task_id, container)
 
     def stop(self, task_id: str, grace_s: float) -> None:
+        """Ask the container to end. Docker kills it after `grace_s`."""
         with self._engine.errors(f"stop {task_id}"):
             container = self._find(task_id)
             if container is None:

@@ -14,7 +14,7 @@ from apis import Api, serve_api, token_for
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from schedulearn.api.auth import COOKIE
+from schedulearn.api.access.guard import COOKIE
 
 TOKEN = "correct-horse-battery"
 

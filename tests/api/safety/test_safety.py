@@ -10,7 +10,7 @@ from matrices import each
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from schedulearn.api.auth import COOKIE, stored_token
+from schedulearn.api.access.guard import COOKIE, stored_token
 
 TOKEN = "correct-horse-battery"
 

@@ -15,7 +15,7 @@ from clusters import wait_for
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from schedulearn.api.auth import COOKIE
+from schedulearn.api.access.guard import COOKIE
 
 TOKEN = "correct-horse-battery"
 

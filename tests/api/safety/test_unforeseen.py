@@ -202,7 +202,7 @@ def test_a_fault_outside_of_all_routes_is_told_alike(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("schedulearn.api.auth.Guard._refusal", fail)
+        patch.setattr("schedulearn.api.access.guard.Guard._refusal", fail)
         answer = api.http.get("/healthz")
     assert answer.status_code == 500
     reference_in(answer.json(), caplog)

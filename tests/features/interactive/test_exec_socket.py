@@ -16,7 +16,7 @@ from matrices import each
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from schedulearn.api.auth import COOKIE
+from schedulearn.api.access.guard import COOKIE
 from schedulearn.features.interactive.terminals.job_terminals import OF_A_JOB
 from schedulearn.scheduler.runtimes.terminals.contract import Size
 

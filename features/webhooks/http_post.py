@@ -1,4 +1,4 @@
-"""HTTP requests to webhook receivers."""
+"""One POST to the receiver of a webhook; `worker.py` decides when, and tries again."""
 
 from __future__ import annotations
 

@@ -59,7 +59,6 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="Image">
             <span className="mono">{job.container_image}</span>
           </Fact>
-          {job.description && <Fact name="Description">{job.description}</Fact>}
           <Fact name="Type">{job.type}</Fact>
           <Fact name="Launcher">{job.launcher}</Fact>
           <Fact name="Priority">{job.priority}</Fact>

@@ -130,6 +130,11 @@ function Now({ job }: { job: JobDetail }) {
   const progress = profile ? progressOf(profile) : null;
   return (
     <section aria-label="State" className={classes.state}>
+      {job.description && (
+        <Text size="sm" c="dimmed" mb="xs" style={{ overflowWrap: "anywhere" }}>
+          {job.description}
+        </Text>
+      )}
       <div className={classes.now}>
         <StateBadge state={job.state} />
         <Text component="span" className={classes.message} data-testid="message">

@@ -54,7 +54,7 @@ GUARDS = [
           "if not want.suspended and not awake and gpus.in_use.isdisjoint(mine):",
           "if not want.suspended and not awake:", "tests/unit/core"),
     Guard("task: what ran is never started again", _RECONCILE,
-          "if not want.ran and state in (None, TaskState.CREATED):", "if state in (None, TaskState.CREATED):",
+          "if not want.ran and state in (None, EngineState.CREATED):", "if state in (None, EngineState.CREATED):",
           "tests/unit/core"),
     Guard("task: a later try waits for its time", _RECONCILE,
           "return StartTask(want.spec) if due else None", "return StartTask(want.spec)", "tests/unit/core"),

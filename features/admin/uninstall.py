@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedulearn.scheduler.cluster import lock_data_folder
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import RuntimeFault, StoreError
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.leftovers import Leftovers, find_leftovers, remove_leftovers
@@ -95,5 +95,5 @@ class Uninstall:
                 runtime.remove(task.task_id)
             return []
 
-        found = Leftovers([task.task_id for task in tasks], sum(task.state is TaskState.RUNNING for task in tasks))
+        found = Leftovers([task.task_id for task in tasks], sum(task.state is EngineState.RUNNING for task in tasks))
         return HostLeftovers(host, "local processes", found, "", remove)

@@ -22,7 +22,7 @@ from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, change
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, fetch_images, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
-from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
+from schedulearn.scheduler.control.waiting_reasons import WaitingLog, add_leaving_reasons, add_shortage_reasons
 from schedulearn.scheduler.control.write_findings import evict, write_findings
 from schedulearn.scheduler.core.cluster_state import ClusterState, Task
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
@@ -48,7 +48,7 @@ from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, 
 from schedulearn.scheduler.core.planning.image_fetching import WithImages
 from schedulearn.scheduler.core.planning.nearly_done import NearlyDone
 from schedulearn.scheduler.core.planning.placement import GpuMemory, gpu_memory
-from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
+from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies, failed_dependencies
 from schedulearn.scheduler.core.planning.quotas import Quotas
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
@@ -326,7 +326,7 @@ class SchedulerLoop:
         if leaving := evictions(state, now):
             self.db.write(lambda conn: evict(conn, leaving, now))
             state = self._load()
-        if lost := hopeless(state):
+        if lost := failed_dependencies(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
         changed = [advance(now) for advance in self.advances]  # each is called, whatever the others return
@@ -508,10 +508,10 @@ class SchedulerLoop:
     def _claim(self, state: ClusterState, view: _View, plan: Plan, now: float) -> ClusterState:
         """Claim what the plan gives. Returns the state after that."""
         snapshot, ready, memory = view.snapshot, view.ready, view.memory or GpuMemory()
-        waiting = with_what_is_missing(
+        waiting = add_shortage_reasons(
             plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling
         )
-        self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
+        self.waiting = {**add_leaving_reasons(waiting, snapshot, plan), **blocked_by_dependencies(state)}
         self._suspended = plan.suspended
         self._share = plan.jobs_per_gpu > 1
         self.utility = plan.utility

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.control.service import cancel_job
-from schedulearn.scheduler.core.states import TERMINAL, TaskStatus
+from schedulearn.scheduler.core.states import TERMINAL, TaskPhase
 from schedulearn.scheduler.core.task import RunAs
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store import repository
@@ -102,7 +102,7 @@ def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[
     query = (
         select(col(Job.id), col(Job.user), col(Job.spec))
         .where(or_(col(Job.user) == name, col(Job.user).in_(others)))
-        .where(col(Job.id).in_(select(col(Task.job_id)).where(col(Task.state) != TaskStatus.ENDED)))
+        .where(col(Job.id).in_(select(col(Task.job_id)).where(col(Task.state) != TaskPhase.ENDED)))
         .order_by(col(Job.id))
     )
     return [(row.id, row.user) for row in conn.execute(query) if set(writable).intersection(row.spec.get("mounts", ()))]

@@ -57,7 +57,7 @@ class WaitingLog:
         return said
 
 
-def with_what_is_missing(
+def add_shortage_reasons(
     reasons: Mapping[str, str],
     hosts: Sequence[Host],
     gpus: Sequence[Gpu],
@@ -98,7 +98,7 @@ def with_what_is_missing(
     }
 
 
-def with_what_is_kept(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan) -> Mapping[str, str]:
+def add_leaving_reasons(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan) -> Mapping[str, str]:
     """`reasons`, and for jobs that are to have GPUs which others are about to leave, that they wait for those. Who can
     start at once waits no more by the time that anybody reads this."""
     leaving = {host.id for host in snapshot.hosts if host.leaving}

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from typing_extensions import TypedDict
 
 from schedulearn.scheduler.core.model import Metric
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
 from schedulearn.scheduler.core.task import GIB, RunAs
 
 
@@ -111,7 +111,7 @@ class Task(NamedTuple):
     generation: int
     host_id: str
     gpu_uuids: Sequence[str]
-    state: TaskStatus
+    state: TaskPhase
     stop: bool
     created_at: float
     started_at: float | None
@@ -128,11 +128,11 @@ class Task(NamedTuple):
     @property
     def wanted(self) -> bool:
         """Whether the task has not been seen running yet."""
-        return self.state is TaskStatus.WANTED
+        return self.state is TaskPhase.WANTED
 
     @property
     def running(self) -> bool:
-        return self.state is TaskStatus.RUNNING
+        return self.state is TaskPhase.RUNNING
 
 
 class Host(NamedTuple):

@@ -39,8 +39,8 @@ class JobStatus(StrEnum):
         return self in HOLDS_GPUS
 
 
-class TaskStatus(StrEnum):
-    """State of a task in the database. An engine reports a `core.task.TaskState` instead."""
+class TaskPhase(StrEnum):
+    """State of a task in the database. An engine reports a `core.task.EngineState` instead."""
 
     WANTED = "wanted"
     RUNNING = "running"

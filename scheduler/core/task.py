@@ -100,7 +100,7 @@ def parse_task_id(name: str) -> tuple[str, int, int] | None:
     return (match[1], int(match[2]), int(match[3])) if match else None
 
 
-class TaskState(StrEnum):
+class EngineState(StrEnum):
     CREATED = "created"  # exists, never ran: another `start` continues from here
     RUNNING = "running"
     EXITED = "exited"  # ended; exit_code is known
@@ -110,7 +110,7 @@ class TaskState(StrEnum):
 @dataclass(frozen=True)
 class ObservedTask:
     task_id: str
-    state: TaskState
+    state: EngineState
     exit_code: int | None = None
     oom_killed: bool = False
     started_at: float | None = None

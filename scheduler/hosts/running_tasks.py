@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from schedulearn.scheduler.core.cluster_state import Task
-from schedulearn.scheduler.core.states import TaskStatus
+from schedulearn.scheduler.core.states import TaskPhase
 from schedulearn.scheduler.errors import InvalidError, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError, TaskLoad
@@ -26,7 +26,7 @@ class RunningTasks:
         with self._db.read() as conn:
             job = repository.get_job(conn, job_id)
             live = tasks_of(conn, [job_id], live=True)
-        running = {task.rank: task for task in live if task.state == TaskStatus.RUNNING}
+        running = {task.rank: task for task in live if task.state == TaskPhase.RUNNING}
         if not running:
             raise NotRunningError(f"job {job_id} is {job.status}: commands can run in it while it runs")
         chosen = min(running) if rank is None else rank

@@ -15,7 +15,7 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
-from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskStatus
+from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskPhase
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
 from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
@@ -29,7 +29,7 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 _ALL_JOBS = _columns(Job, records.Job._fields)
 _JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
-_LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
+_LIVE_TASKS = _TASKS.where(col(Task.state) != TaskPhase.ENDED)
 _HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
 _GPUS = (
     _columns(Gpu, records.Gpu._fields)
@@ -41,7 +41,7 @@ _LEASES = select(col(Lease.gpu_uuid), col(Lease.slot), col(Lease.task_id))
 _PORTS = select(col(PortLease.task_id), col(PortLease.port))
 # Each scheduling cycle executes these. SQLAlchemy takes several times longer to build a query than SQLite to answer it.
 _THESE: BindParameter[Any] = bindparam("these", expanding=True)
-_ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskStatus.ENDED)
+_ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskPhase.ENDED)
 _SPECS_OF = select(col(Job.id), col(Job.spec)).where(col(Job.id).in_(_THESE))
 _PROGRESS_OF = _PROGRESS.where(col(Profile.job_id).in_(_THESE))
 _LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)

@@ -30,7 +30,7 @@ from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.engines.causes import cause, name_of
-from schedulearn.scheduler.store.mending import mend_instants
+from schedulearn.scheduler.store.fixups import clamp_instants
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.resources import gpu_memory, minutes, xids
@@ -143,7 +143,7 @@ class Database:
                 sqlite.close_to_others(self.engine)
             with _can_be_used(self.engine):
                 with self.engine.connect() as mended:
-                    mend_instants(mended)
+                    clamp_instants(mended)
                 self._writing.claim(connection)
             if self._is_file:
                 sqlite.take_journal(self.engine)

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
 from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
 from schedulearn.scheduler.store.people import tables
 
@@ -177,8 +177,8 @@ class Task(SQLModel, table=True):
     """Generation of the job's workers with which the task begins; 0: no resize in place in this attempt."""
     host_id: str
     gpu_uuids: list[str] = Field(sa_column=json_column())
-    state: TaskStatus = Field(
-        default=TaskStatus.WANTED, sa_column=Column(EnumColumn(TaskStatus), nullable=False, default=TaskStatus.WANTED)
+    state: TaskPhase = Field(
+        default=TaskPhase.WANTED, sa_column=Column(EnumColumn(TaskPhase), nullable=False, default=TaskPhase.WANTED)
     )
     stop: bool = False
     created_at: float = Field(sa_type=InstantColumn)

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.outcomes.task_outcomes import MemorySeen
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.runtimes.resources.contract import Resources, TaskCounters
 from schedulearn.scheduler.store.db import Database
@@ -324,7 +324,7 @@ class ResourceWatch:
 
 
 def _running(host: WatchedHost) -> dict[str, ObservedTask]:
-    return {task.task_id: task for task in host.tasks if task.state is TaskState.RUNNING}
+    return {task.task_id: task for task in host.tasks if task.state is EngineState.RUNNING}
 
 
 def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tuple[float | None, ...]:

@@ -10,7 +10,7 @@ from fakes.runtime import FakeRuntime
 from sqlalchemy import select, update
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, NotFoundError, RuntimeFault
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
@@ -23,7 +23,7 @@ def two(**options: Any) -> dict[str, FakeRuntime]:
 
 
 def running(runtime: FakeRuntime) -> list[str]:
-    return [task.task_id for task in runtime.tasks(TaskState.RUNNING)]
+    return [task.task_id for task in runtime.tasks(EngineState.RUNNING)]
 
 
 def hosts_of(c: FakeCluster, job: str) -> set[str]:
@@ -198,7 +198,7 @@ GANG = {"gpus": 6, "launcher": "horovod", "command": "python train.py"}
 
 
 def gang_of(runtime: FakeRuntime) -> dict[str, Any]:
-    [task] = runtime.tasks(TaskState.RUNNING)
+    [task] = runtime.tasks(EngineState.RUNNING)
     assert task.host_network
     plan: dict[str, Any] = json.loads(runtime.env(task.task_id)["SCHEDULEARN_GANG"])
     assert task.argv[-2:] == ("python", "train.py")

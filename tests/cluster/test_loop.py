@@ -13,7 +13,7 @@ from fakes.runtime import FakeRuntime
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes import task_outcomes
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import ConflictError, RuntimeFault, StartRefused, StoreError
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.store import repository
@@ -276,7 +276,7 @@ def test_rigid_jobs_take_turns_on_a_gpu_and_one_that_ends_leaves_it_to_the_other
 
         def awake() -> list[str]:
             c.runtime.check()  # never two at a time
-            return [t.task_id for t in c.runtime.observe() if t.state is TaskState.RUNNING and not t.paused]
+            return [t.task_id for t in c.runtime.observe() if t.state is EngineState.RUNNING and not t.paused]
 
         seen: list[str] = []
 
@@ -333,7 +333,7 @@ def test_paused_jobs_go_on_one_after_the_other_when_the_policy_knows_no_turns(tm
     with FakeCluster(tmp_path, gpus=1) as c:
         c.cluster.service.set_policy("gandiva", "default", {"quantum": 1})
         jobs = c.submit(spec(), spec())
-        wait_for(lambda: len(c.runtime.tasks(TaskState.RUNNING)) == 2, seconds=30)
+        wait_for(lambda: len(c.runtime.tasks(EngineState.RUNNING)) == 2, seconds=30)
         c.cluster.service.set_policy("fifo")
         for _ in jobs:
             c.runtime.check()
@@ -351,7 +351,7 @@ def end_one(c: FakeCluster, task_id: str, code: int) -> None:
 
 def happen(c: FakeCluster, dice: random.Random, jobs: list[str]) -> None:
     """One thing that users, jobs and engines do."""
-    running = c.runtime.tasks(TaskState.RUNNING)
+    running = c.runtime.tasks(EngineState.RUNNING)
     match dice.choice(["submit", "submit", "end", "end", "lose", "cancel", "policy", "fault"]):
         case "submit":
             jobs += c.submit(spec(gpus=dice.randint(1, 8), max_restarts=dice.randint(0, 2)))
@@ -384,7 +384,7 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
 
         def all_ended() -> bool:
             c.cluster.agents["local"].poke()
-            for task in c.runtime.tasks(TaskState.RUNNING):
+            for task in c.runtime.tasks(EngineState.RUNNING):
                 end_one(c, task.task_id, 0)
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)
 

@@ -12,7 +12,7 @@ from fakes.runtime import FakeRuntime
 from resizing import Sized
 
 from schedulearn.scheduler.core.states import Reason
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.settings import ClusterSettings
@@ -34,7 +34,7 @@ def resize(c: FakeCluster, gpus: int) -> None:
 
 
 def running(c: FakeCluster) -> list[str]:
-    return sorted(task.task_id[-3:] for task in c.runtime.tasks(TaskState.RUNNING))
+    return sorted(task.task_id[-3:] for task in c.runtime.tasks(EngineState.RUNNING))
 
 
 def test_a_job_keeps_its_containers_when_it_grows_and_the_first_ones_when_it_shrinks(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
         resize(c, 2)
         jobs = c.submit(spec(**ELASTIC), spec(**ELASTIC), spec(gpus=2), spec(**ELASTIC))
         for _ in steps(c):
-            found = c.runtime.tasks(TaskState.RUNNING)
+            found = c.runtime.tasks(EngineState.RUNNING)
             match dice.choice([*["train"] * 6, *["size"] * 3, "form", "end", "lose", "cancel", "fault", "submit"]):
                 case "train" | "form" as word:
                     for job in jobs:
@@ -131,7 +131,7 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
 
         def all_ended() -> bool:
             c.poke()
-            for task in c.runtime.tasks(TaskState.RUNNING):
+            for task in c.runtime.tasks(EngineState.RUNNING):
                 with suppress(AssertionError, KeyError):
                     c.runtime.finish(task.task_id, 0)
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)

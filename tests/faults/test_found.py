@@ -14,7 +14,7 @@ from virtual.time import VirtualPool, VirtualTime
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.planning.reconcile import RemoveTask, StartTask, TaskStart
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import RuntimeFault, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.retries import Retries
@@ -38,7 +38,7 @@ def test_a_container_is_not_removed_while_a_second_try_of_its_start_is_under_way
     agent.act([RemoveTask(spec.task_id)], {})
     while pending:
         pending.pop()()
-    assert not runtime.tasks(TaskState.RUNNING)
+    assert not runtime.tasks(EngineState.RUNNING)
     runtime.check()
     agent.act([RemoveTask(spec.task_id)], {})
     pending.pop()()

@@ -17,7 +17,7 @@ from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.core.cluster_state import Gpu
 from schedulearn.scheduler.core.outcomes import early_failures, retries
 from schedulearn.scheduler.core.planning import reconcile
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.reports.hangs import HangWatch
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
 
@@ -56,8 +56,8 @@ def _forgets_what_ran(patch: Patch) -> None:
     seen = task_outcomes._seen
 
     def wrong(task: Any, found: Any, *rest: Any) -> Any:
-        if found.state is TaskState.EXITED and found.exit_code == 0:
-            found = reconcile.ObservedTask(found.task_id, TaskState.EXITED, exit_code=1)
+        if found.state is EngineState.EXITED and found.exit_code == 0:
+            found = reconcile.ObservedTask(found.task_id, EngineState.EXITED, exit_code=1)
         return seen(task, found, *rest)
 
     patch.setattr(task_outcomes, "_seen", wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benches import LOG_CAP, SLEEPER, Bench, shell
 
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.runtimes.log_store import LogStore
 
 
@@ -17,7 +17,7 @@ class TestLogs:
         task_id = bench.start(shell("echo one; sleep 0.5; echo two >&2", lambda r, t: r.write(t, b"one\n")))
         output = bench.runtime.logs(task_id, True)
         assert next(output) == b"one\n"
-        assert bench.see(task_id).state is TaskState.RUNNING
+        assert bench.see(task_id).state is EngineState.RUNNING
         if bench.is_fake:
             bench.runtime.write(task_id, b"two\n")
             bench.runtime.finish(task_id)

@@ -10,7 +10,7 @@ import pytest
 from benches import SLEEPER, UNKNOWN, Bench, Program, printer, shell, wait_for
 from fakes.runtime import FakeRuntime
 
-from schedulearn.scheduler.core.task import TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 
 
@@ -19,7 +19,7 @@ class TestStart:
         before = time.time()
         task_id = bench.start(printer("hello\n", 3))
         task = bench.wait_for_end(task_id)
-        assert (task.state, task.exit_code, task.error) == (TaskState.EXITED, 3, "")
+        assert (task.state, task.exit_code, task.error) == (EngineState.EXITED, 3, "")
         assert not task.oom_killed
         assert before - 1 <= task.started_at <= task.finished_at <= time.time() + 1
         assert bench.read(task_id) == b"hello\n"
@@ -27,7 +27,7 @@ class TestStart:
     def test_a_running_task_is_seen_with_its_start(self, bench: Bench) -> None:
         task_id = bench.start(SLEEPER)
         task = bench.see(task_id)
-        assert (task.state, task.exit_code, task.finished_at) == (TaskState.RUNNING, None, None)
+        assert (task.state, task.exit_code, task.finished_at) == (EngineState.RUNNING, None, None)
         assert abs(task.started_at - time.time()) < 10
 
     def test_starting_again_changes_nothing(self, bench: Bench) -> None:
@@ -57,16 +57,16 @@ class TestStart:
     def test_a_task_that_was_only_created_is_started_by_the_next_start(self, bench: Bench) -> None:
         spec = bench.spec(SLEEPER)
         bench.create(bench.runtime, spec)
-        assert bench.see(spec.task_id).state is TaskState.CREATED
+        assert bench.see(spec.task_id).state is EngineState.CREATED
         bench.runtime.start(spec)
-        assert bench.see(spec.task_id).state is TaskState.RUNNING
+        assert bench.see(spec.task_id).state is EngineState.RUNNING
 
     def test_a_command_that_does_not_exist_is_a_task_that_ended_with_127(self, bench: Bench) -> None:
         task_id = bench.start(
             Program(("nonesuch", "x"), lambda r, t: r.finish(t, 127, error="nonesuch: command not found"))
         )
         task = bench.wait_for_end(task_id)
-        assert (task.state, task.exit_code, task.error) == (TaskState.EXITED, 127, "nonesuch: command not found")
+        assert (task.state, task.exit_code, task.error) == (EngineState.EXITED, 127, "nonesuch: command not found")
 
     def test_a_command_that_is_not_executable_is_a_task_that_ended_with_126(self, bench: Bench) -> None:
         task_id = bench.start(Program(("/tmp",), lambda r, t: r.finish(t, 126, error="/tmp: Permission denied")))
@@ -144,7 +144,7 @@ class TestStop:
         bench.wait_for_output(task_id, b"ready")
         bench.runtime.stop(task_id, 20)
         task = bench.see(task_id)
-        assert (task.state, task.exit_code) == (TaskState.EXITED, 7)
+        assert (task.state, task.exit_code) == (EngineState.EXITED, 7)
         assert bench.read(task_id).endswith(b"saved\n")
 
     def test_all_of_its_process_group_get_the_signal(self, bench: Bench) -> None:
@@ -171,12 +171,12 @@ class TestStop:
         bench.runtime.stop(task_id, 1)
         assert 0.9 < time.monotonic() - began < 20
         task = bench.see(task_id)
-        assert (task.state, task.exit_code) == (TaskState.EXITED, 137)
+        assert (task.state, task.exit_code) == (EngineState.EXITED, 137)
 
     def test_stopping_at_once_does_not_wait(self, bench: Bench) -> None:
         task_id = bench.start(shell("trap '' TERM; while :; do sleep 0.05; done"))
         bench.runtime.stop(task_id, 0)
-        assert bench.see(task_id).state is TaskState.EXITED
+        assert bench.see(task_id).state is EngineState.EXITED
 
     def test_stopping_what_has_ended_changes_nothing(self, bench: Bench) -> None:
         task_id = bench.start(printer("x", 3))
@@ -195,7 +195,7 @@ class TestStop:
         spec = bench.spec(SLEEPER)
         bench.create(bench.runtime, spec)
         bench.runtime.stop(spec.task_id, 1)
-        assert bench.see(spec.task_id).state is TaskState.CREATED
+        assert bench.see(spec.task_id).state is EngineState.CREATED
         bench.runtime.remove(spec.task_id)
         assert bench.see(spec.task_id) is None
 
@@ -244,7 +244,7 @@ class TestPause:
         bench.runtime.pause(task_id)
         bench.runtime.stop(task_id, 20)
         task = bench.see(task_id)
-        assert (task.state, task.exit_code, task.paused) == (TaskState.EXITED, 7, False)
+        assert (task.state, task.exit_code, task.paused) == (EngineState.EXITED, 7, False)
         assert bench.is_fake or b"saved\n" in bench.read(task_id)
 
     def test_a_paused_task_can_be_removed(self, bench: Bench) -> None:
@@ -275,7 +275,7 @@ class TestPause:
         spec = bench.spec(SLEEPER)
         bench.create(bench.runtime, spec)
         bench.runtime.pause(spec.task_id)
-        assert bench.see(spec.task_id).state is TaskState.CREATED
+        assert bench.see(spec.task_id).state is EngineState.CREATED
 
 
 class TestRemove:

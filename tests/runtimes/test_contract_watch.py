@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from benches import SLEEPER, Bench, shell, wait_for
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 
 class TestRestart:
@@ -24,7 +24,7 @@ class TestRestart:
         assert bench.see(task_id, second) == first
         wait_for(lambda: bench.read(task_id, runtime=second) == b"one\ntwo\n")
         second.stop(task_id, 1)
-        assert bench.see(task_id, second).state is TaskState.EXITED
+        assert bench.see(task_id, second).state is EngineState.EXITED
         assert bench.read(task_id, follow=True, runtime=second) == b"one\ntwo\n"
 
     def test_what_ended_meanwhile_is_found_with_code_and_log(self, bench: Bench) -> None:
@@ -61,7 +61,7 @@ class TestWatch:
         ended = time.monotonic()
         wait_for(lambda: len(ticks) > quiet, "a tick")
         assert ticks[quiet] - ended < 2
-        assert bench.see(task_id).state is TaskState.EXITED
+        assert bench.see(task_id).state is EngineState.EXITED
         runtime.close()
         watcher.join(10)
         assert not watcher.is_alive()
@@ -96,7 +96,7 @@ class TestWhatAChangeAnnounces:
 
     def test_it_shows_a_pause_and_its_end(self, bench: Bench, seen: list[ObservedTask]) -> None:
         task_id = bench.start(SLEEPER)
-        wait_for(lambda: seen and seen[-1].state is TaskState.RUNNING, "its start", 8)
+        wait_for(lambda: seen and seen[-1].state is EngineState.RUNNING, "its start", 8)
         for _ in range(3):
             bench.runtime.pause(task_id)
             wait_for(lambda: seen[-1].paused, "the pause", 8)
@@ -110,4 +110,4 @@ def test_closing_twice_is_fine_and_tasks_go_on(bench: Bench) -> None:
     bench.runtime.close()
     bench.runtime.close()
     if not bench.is_fake:
-        assert bench.see(task_id, bench.another()).state is TaskState.RUNNING
+        assert bench.see(task_id, bench.another()).state is EngineState.RUNNING

@@ -17,7 +17,7 @@ import pytest
 from benches import IMAGE, Bench, Program, shell, wait_for
 from docker.types import DeviceRequest
 
-from schedulearn.scheduler.core.task import RunAs, TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, RunAs, TaskSpec
 from schedulearn.scheduler.core.topology import Binding
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.docker import container
@@ -196,7 +196,7 @@ class TestContainers:
         with pytest.raises(StartRefused, match="another Schedulearn"):
             other.start(spec)
         other.close()
-        assert containers.see(spec.task_id).state is TaskState.RUNNING
+        assert containers.see(spec.task_id).state is EngineState.RUNNING
 
     def test_a_task_that_somebody_removed_is_gone_and_its_log_ends(self, containers: Bench, engine: Engine) -> None:
         task_id = containers.start(shell("echo one; sleep 100"))
@@ -249,7 +249,7 @@ class TestContainers:
     def test_memory_that_ran_out_is_told_apart(self) -> None:
         state = {"Status": "exited", "ExitCode": 137, "OOMKilled": True, "StartedAt": "0001-01-01T00:00:00Z"}
         task = read_task("t", {"State": state})
-        assert (task.state, task.exit_code, task.oom_killed, task.started_at) == (TaskState.EXITED, 137, True, None)
+        assert (task.state, task.exit_code, task.oom_killed, task.started_at) == (EngineState.EXITED, 137, True, None)
 
     def test_a_task_does_not_end_before_it_starts(self) -> None:
         """The engine writes the start down once the process runs, when a short one may have ended."""
@@ -475,7 +475,7 @@ class TestConnection:
         runtime.stop(spec.task_id, 0)
         assert list(output) == []
         (task,) = runtime.observe()
-        assert task.state is TaskState.EXITED
+        assert task.state is EngineState.EXITED
         runtime.remove(spec.task_id)
         runtime.close()
 

@@ -13,7 +13,7 @@ from real_faults.engine_proxy import EngineProxy
 
 from schedulearn.features.admin.doctor import HostToSee, _on_host
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker import logs, states
 from schedulearn.scheduler.runtimes.docker.api import Engine
@@ -56,16 +56,16 @@ def test_a_container_that_can_not_be_inspected_is_given_up_after_a_while_alone(
     renewed(bench)
     seen = {task.task_id: task for task in bench.runtime.observe()}
     assert seen[good.task_id] == good
-    assert seen[bad.task_id].state is TaskState.RUNNING  # nobody can say how it ended: that may pass
+    assert seen[bad.task_id].state is EngineState.RUNNING  # nobody can say how it ended: that may pass
     monkeypatch.setattr(states, "PATIENCE_S", 0.0)
     given_up = bench.see(bad.task_id)
     assert given_up is not None
-    assert given_up.state is TaskState.LOST
+    assert given_up.state is EngineState.LOST
     assert "can't be inspected" in given_up.error
     proxy.errors.clear()
     again = bench.see(bad.task_id)
     assert again is not None
-    assert (again.state, again.exit_code) == (TaskState.EXITED, 3)
+    assert (again.state, again.exit_code) == (EngineState.EXITED, 3)
 
 
 def test_a_container_that_is_gone_between_two_questions_is_gone_alone(bench: Bench, proxy: EngineProxy) -> None:
@@ -84,7 +84,7 @@ def test_how_a_container_ended_is_known_without_its_log_and_its_image(
     proxy.errors = {what.format(bad.container): status}
     renewed(bench)
     ends = {task.task_id: (task.state, task.exit_code) for task in bench.runtime.observe()}
-    assert ends == {bad.task_id: (TaskState.EXITED, 3), good.task_id: (TaskState.EXITED, 0)}
+    assert ends == {bad.task_id: (EngineState.EXITED, 3), good.task_id: (EngineState.EXITED, 0)}
 
 
 @pytest.mark.parametrize("status", [404, 409, 500])
@@ -123,7 +123,7 @@ def test_a_dead_container_is_lost_alone_and_doctor_names_it(bench: Bench, proxy:
     seen = {task.task_id: task for task in runtime.observe()}
     assert seen[good.task_id] == good
     assert (seen[bad.task_id].state, seen[bad.task_id].error) == (
-        TaskState.LOST, "its container is dead: Docker could not remove it",
+        EngineState.LOST, "its container is dead: Docker could not remove it",
     )  # fmt: skip
     assert not is_fenced([seen[bad.task_id]], set(), before=True)
     with pytest.raises(ObjectFault):
@@ -147,7 +147,7 @@ def test_one_that_succeeded_before_it_was_dead_has_succeeded(bench: Bench, proxy
     renewed(bench)
     dead = bench.see(good.task_id)
     assert dead is not None
-    assert (dead.state, dead.exit_code) == (TaskState.EXITED, 0)
+    assert (dead.state, dead.exit_code) == (EngineState.EXITED, 0)
 
 
 def test_a_volume_and_an_image_that_make_errors_leave_the_others_usable(bench: Bench, proxy: EngineProxy) -> None:

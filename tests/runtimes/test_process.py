@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from benches import Bench, Program, shell, wait_for
 
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
@@ -66,7 +66,7 @@ class TestKeeper:
         os.kill(keeper, signal.SIGHUP)
         os.kill(keeper, signal.SIGINT)
         time.sleep(0.1)
-        assert processes.see(task_id).state is TaskState.RUNNING
+        assert processes.see(task_id).state is EngineState.RUNNING
 
     def test_a_killed_keeper_means_lost_and_nothing_of_the_task_lives_on(self, processes: Bench, folder: Path) -> None:
         task_id = processes.start(shell(f"{ESCAPING} (sleep 100)& echo ready; wait"))
@@ -79,7 +79,7 @@ class TestKeeper:
         os.kill(keeper_of(folder, task_id), signal.SIGKILL)
         wait_for(lambda: len(ticks) > before, "a tick", 2)
         task = processes.see(task_id)
-        assert (task.state, task.exit_code) == (TaskState.LOST, None)
+        assert (task.state, task.exit_code) == (EngineState.LOST, None)
         assert task.started_at < task.finished_at
         assert "killed" in task.error
         assert not any(is_running(pid) for pid in pids)
@@ -102,7 +102,7 @@ class TestKeeper:
         os.kill(keeper_of(folder, task_id), signal.SIGKILL)
         processes.runtime.stop(task_id, 10)
         assert not is_running(pid)
-        assert processes.see(task_id).state is TaskState.LOST
+        assert processes.see(task_id).state is EngineState.LOST
 
     @pytest.mark.parametrize("how", ["end", "stop", "remove"])
     def test_what_left_the_session_ends_with_its_task(self, processes: Bench, folder: Path, how: str) -> None:
@@ -173,7 +173,7 @@ runtime.start(TaskSpec(job, 1, 0, "image", ("sh", "-c", f"echo ran >>{output}; s
             runtime.start(spec)
 
             def ended(task_id: str = spec.task_id) -> bool:
-                return any(t.task_id == task_id and t.state is TaskState.EXITED for t in runtime.observe())
+                return any(t.task_id == task_id and t.state is EngineState.EXITED for t in runtime.observe())
 
             wait_for(ended)
             assert output.read_text() == "ran\n", f"run {number}"
@@ -198,7 +198,7 @@ runtime.start(TaskSpec(job, 1, 0, "image", ("sh", "-c", f"echo ran >>{output}; s
             task = processes.wait_for_end(spec.task_id)
             runs = folder / spec.task_id / "work" / "runs"
             ran = runs.read_text().count("ran") if runs.exists() else 0
-            assert ran == 1 or (ran == 0 and task.state is TaskState.LOST)
+            assert ran == 1 or (ran == 0 and task.state is EngineState.LOST)
 
     @staticmethod
     def _start(bench: Bench, spec) -> None:
@@ -224,7 +224,7 @@ class TestIdentity:
         who = procfs.identify(bystander)
         task_id = self.pretend(folder, processes, who._replace(ticks=who.ticks - 1))
         processes.runtime.stop(task_id, 0)
-        assert processes.see(task_id).state is TaskState.LOST
+        assert processes.see(task_id).state is EngineState.LOST
         processes.runtime.remove(task_id)
         assert is_running(bystander)
         assert not procfs.send_signal(who._replace(ticks=who.ticks + 1), signal.SIGKILL)
@@ -235,15 +235,15 @@ class TestIdentity:
     ) -> None:
         processes.another()
         task_id = self.pretend(folder, processes, procfs.identify(bystander)._replace(boot="another"))
-        assert processes.see(task_id).state is TaskState.LOST
+        assert processes.see(task_id).state is EngineState.LOST
         processes.runtime.stop(task_id, 0)
         assert is_running(bystander)
 
     def test_a_process_of_another_task_is_no_leftover(self, processes: Bench, folder: Path) -> None:
         first, second = processes.start(Program(("sleep", "100"))), processes.start(Program(("sleep", "100")))
         os.kill(keeper_of(folder, first), signal.SIGKILL)
-        assert processes.wait_for_end(first).state is TaskState.LOST
-        assert processes.see(second).state is TaskState.RUNNING
+        assert processes.wait_for_end(first).state is EngineState.LOST
+        assert processes.see(second).state is EngineState.RUNNING
 
     def test_a_zombie_is_not_alive(self) -> None:
         child = os.fork()

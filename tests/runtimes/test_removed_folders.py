@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benches import Bench, Program, shell, wait_for
 
-from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.log_store import LogStore
 
@@ -69,7 +69,7 @@ def test_tasks_whose_folder_was_removed_end_and_others_start(processes: Bench, d
     assert processes.see(task_id) is None
     wait_for(lambda: not is_running(keeper), "the end of its keeper")
     other = processes.start(shell("exit 0"))
-    assert processes.wait_for_end(other).state is TaskState.EXITED
+    assert processes.wait_for_end(other).state is EngineState.EXITED
 
 
 def test_a_keeper_that_cant_record_the_end_obeys_a_stop(processes: Bench, data: Path) -> None:

@@ -22,7 +22,7 @@ from benches import (
     wait_for,
 )
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
@@ -77,7 +77,7 @@ def stopped(bench: Bench, task_id: str, grace_s: float = GRACE_S) -> tuple[Obser
     took = time.monotonic() - began
     task = bench.see(task_id)
     assert task is not None
-    assert task.state is TaskState.EXITED
+    assert task.state is EngineState.EXITED
     return task, bench.read(task_id, follow=True).decode(), took
 
 
@@ -154,7 +154,7 @@ class TestContainers:
         made.wait_for_output(task_id, b"ready")
         made.runtime._engine.api.kill(task_id, "USR1")
         wait_for(lambda: b"used" in made.read(task_id))
-        wait_for(lambda: made.see(task_id).state is not TaskState.RUNNING)
+        wait_for(lambda: made.see(task_id).state is not EngineState.RUNNING)
 
     def test_a_command_that_is_not_there_is_named(self, made: Bench) -> None:
         task = made.wait_for_end(made.start(Program(("nonesuch", "a b"))))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, Task
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.reports.store import ReportIn
 
 
@@ -33,7 +33,7 @@ def task_spec(id: str = "j", *, gpus: tuple[str, ...] = ("GPU-0",), **fields: An
     return TaskSpec(job_id=id, attempt=1, gpu_uuids=gpus, **{**defaults, **fields})
 
 
-def observed(task_id: str, state: TaskState = TaskState.RUNNING, **fields: Any) -> ObservedTask:
+def observed(task_id: str, state: EngineState = EngineState.RUNNING, **fields: Any) -> ObservedTask:
     return ObservedTask(task_id, state, **fields)
 
 
@@ -56,7 +56,7 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
     return Job(**{**defaults, **fields, "id": id, "status": JobStatus(status)})
 
 
-def task_record(job_id: str = "j", rank: int = 0, state: TaskStatus | str = TaskStatus.RUNNING, **fields: Any) -> Task:
+def task_record(job_id: str = "j", rank: int = 0, state: TaskPhase | str = TaskPhase.RUNNING, **fields: Any) -> Task:
     attempt = fields.get("attempt", 1)
     defaults: dict[str, Any] = {
         "id": f"schedulearn-{job_id}-{attempt}-{rank}", "attempt": 1, "generation": 0, "host_id": "h1",
@@ -64,7 +64,7 @@ def task_record(job_id: str = "j", rank: int = 0, state: TaskStatus | str = Task
         "exit_code": None, "outcome": "", "error": "", "image": "", "paused_at": None, "paused_seconds": 0.0,
         "energy_joules": 0.0,
     }  # fmt: skip
-    return Task(**{**defaults, **fields, "job_id": job_id, "rank": rank, "state": TaskStatus(state)})
+    return Task(**{**defaults, **fields, "job_id": job_id, "rank": rank, "state": TaskPhase(state)})
 
 
 def host_record(id: str = "h1", **fields: Any) -> Host:

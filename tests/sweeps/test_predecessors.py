@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.cluster_state import After, ClusterState
-from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
+from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies, failed_dependencies
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus, Reason
 
@@ -28,16 +28,16 @@ def seen(found: ClusterState) -> list[str]:
 def test_a_job_that_waits_for_another_is_in_no_snapshot_and_says_so() -> None:
     found = state({"a": ("running", None), "b": ("queued", after("a")), "c": ("queued", after("b", "a", when="any"))})
     assert seen(found) == ["a"]
-    why = held_back(found)
+    why = blocked_by_dependencies(found)
     assert (str(why["b"]), why["b"].code) == ("It waits for job a (running) to succeed.", "waiting_for_jobs")
     assert str(why["c"]) == "It waits for 2 jobs to end; the first of them is job b (queued)."
-    assert hopeless(found) == []
+    assert failed_dependencies(found) == []
 
 
 def test_it_may_start_once_they_have_succeeded_or_ended() -> None:
     jobs = {"b": ("queued", after("a")), "c": ("queued", after("a", "x", when="any"))}
     found = state(jobs, {"a": JobStatus.SUCCEEDED, "x": JobStatus.FAILED})
-    assert (seen(found), held_back(found), hopeless(found)) == (["b", "c"], {}, [])
+    assert (seen(found), blocked_by_dependencies(found), failed_dependencies(found)) == (["b", "c"], {}, [])
 
 
 def test_what_can_never_start_names_who_failed_and_takes_with_it_who_waits_for_it() -> None:
@@ -45,7 +45,7 @@ def test_what_can_never_start_names_who_failed_and_takes_with_it_who_waits_for_i
         "b": ("queued", after("ok", "a")), "c": ("queued", after("b")), "d": ("queued", after("b", when="any")),
         "e": ("queued", after("gone")), "f": ("queued", after("r")), "r": ("running", None),
     }  # fmt: skip
-    found = hopeless(state(jobs, {"ok": JobStatus.SUCCEEDED, "a": JobStatus.TIMEOUT}))
+    found = failed_dependencies(state(jobs, {"ok": JobStatus.SUCCEEDED, "a": JobStatus.TIMEOUT}))
     assert {moved.reason for moved in found} == {Reason.PREDECESSOR_FAILED}
     assert {moved.job.id: moved.message for moved in found} == {
         "b": "Job a ended as timeout, and this job was to start only after it had succeeded.",
@@ -57,7 +57,7 @@ def test_what_can_never_start_names_who_failed_and_takes_with_it_who_waits_for_i
 def test_a_job_that_has_started_once_needs_the_others_no_more() -> None:
     record = job_record("b", "queued", after=after("gone"), attempt=1)
     found = cluster_state(jobs={"b": record}, hosts=[host_record()], gpus=[gpu_record()])
-    assert (seen(found), hopeless(found)) == (["b"], [])
+    assert (seen(found), failed_dependencies(found)) == (["b"], [])
 
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sampled_from(["ok", "any"])), max_size=8), st.data())
@@ -71,7 +71,7 @@ def test_every_job_waits_may_start_or_is_given_up_and_only_for_a_reason(
         older = sorted(str(each) for each in wanted if each < n)
         jobs[str(n)] = ("queued", after(*older, when=when) if older else None)
     found = state(jobs, ended)
-    waiting, lost = held_back(found), {moved.job.id for moved in hopeless(found)}
+    waiting, lost = blocked_by_dependencies(found), {moved.job.id for moved in failed_dependencies(found)}
     for name, (_, need) in jobs.items():
         names = need["jobs"] if need is not None else []
         strict = need is not None and need["when"] == "ok"

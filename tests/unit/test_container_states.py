@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from builders import observed
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates, Inspected
 
 TASK = "schedulearn-j-1-0"
 RUNS = Inspected("running", observed(TASK))
-ENDED = Inspected("exited", observed(TASK, TaskState.EXITED, exit_code=3))
+ENDED = Inspected("exited", observed(TASK, EngineState.EXITED, exit_code=3))
 
 
 class Answers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.states import Reason
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 _CLOCKS_S = 1.0  # maximum difference of a host's clock from the service's
 _CLEARING_S = 15.0  # time in which a restarted engine ends the containers that its predecessor left running
@@ -44,7 +44,7 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: flo
     A stopping engine, a reboot or a broken network ends a task in the same way as a failing command. `begun_at` is when
     this service began to start the task, on the clock of the outages; None if another instance of the service did.
     """
-    if task.state is not TaskState.EXITED or not task.exit_code or task.oom_killed or task.finished_at is None:
+    if task.state is not EngineState.EXITED or not task.exit_code or task.oom_killed or task.finished_at is None:
         return task
     killed = task.exit_code in _KILLED
     for outage in outages:
@@ -54,7 +54,7 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage], begun_at: flo
         if begun_since or (begun_at is not None and begun_at >= outage.until):
             continue  # started by the restarted engine: nothing to clear
         if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:
-            return replace(task, state=TaskState.LOST, error="it ended while its host did not answer")
+            return replace(task, state=EngineState.LOST, error="it ended while its host did not answer")
     return task
 
 

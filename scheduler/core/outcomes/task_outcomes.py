@@ -12,7 +12,7 @@ from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, 
 from schedulearn.scheduler.core.outcomes.observations import Observation, Refusal
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used
 from schedulearn.scheduler.core.states import Reason
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 LOOK_S = 1.5
 """Minimum seconds from a failure to a check of the task's GPUs that shows whether they are the cause."""
@@ -115,19 +115,19 @@ def outcome_of(task: Task, evidence: Evidence) -> TaskOutcome:
 
 def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Evidence) -> TaskFinding | None:
     match seen.state:
-        case TaskState.EXITED:
+        case EngineState.EXITED:
             outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
             error = seen.error or (_out_of_memory(evidence.memory_of(task.id)) if seen.oom_killed else "")
             return TaskEnded(task, outcome, seen.exit_code, error, *_times(task, seen, evidence.now), seen.image)
-        case TaskState.LOST:
+        case EngineState.LOST:
             return TaskEnded(task, Reason.LOST, None, seen.error, *_times(task, seen, evidence.now), seen.image)
-        case TaskState.RUNNING:
+        case EngineState.RUNNING:
             if task.wanted:
                 return TaskStarted(task, _within(seen.started_at, task, evidence.now), seen.image)
             if seen.paused and task.paused_at is None:
                 return TaskPaused(task, observation.at, _paused_by_others(task, evidence))
             return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
-        case TaskState.CREATED:
+        case EngineState.CREATED:
             return _refused(task, evidence)
 
 

@@ -17,7 +17,7 @@ OK = "ok"
 """The value of `when` that asks for success; the other one, `any`, for an end of any kind."""
 
 
-def held_back(state: ClusterState) -> dict[str, Explanation]:
+def blocked_by_dependencies(state: ClusterState) -> dict[str, Explanation]:
     """Job -> what it waits for, of those that may not start before others have ended."""
     found = {}
     for job, after in _dependent(state):
@@ -26,7 +26,7 @@ def held_back(state: ClusterState) -> dict[str, Explanation]:
     return found
 
 
-def hopeless(state: ClusterState) -> list[JobMoved]:
+def failed_dependencies(state: ClusterState) -> list[JobMoved]:
     """Jobs that can never start, since one that was to succeed before them did not; with those that wait for them."""
     moved: dict[str, JobMoved] = {}
     for job, after in sorted(_dependent(state), key=lambda found: found[0].id):  # those that others wait for are older

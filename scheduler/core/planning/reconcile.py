@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.planning.shared_data import needs_of
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 
 _ORPHAN_GRACE_S = 10.0  # between SIGTERM and SIGKILL of a task that the cluster state does not want
 
@@ -153,7 +153,7 @@ def action_key(action: Action) -> ActionKey:
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
     """Whether a host shows a container alive that the cluster state has given up, none of `live`. From then on
     (`before`) nothing is placed there until all such containers are removed, but those that an engine is stuck with."""
-    dead = (TaskState.EXITED, TaskState.LOST)
+    dead = (EngineState.EXITED, EngineState.LOST)
     given_up = [task for task in observed if task.task_id not in live and not task.stuck]
     return any(before or task.state not in dead for task in given_up)
 
@@ -187,7 +187,7 @@ def diff(
         actions.append(action)
     for task_id, state in sorted(states.items()):
         if task_id not in desired:
-            running = state is TaskState.RUNNING
+            running = state is EngineState.RUNNING
             actions.append(StopTask(task_id, _ORPHAN_GRACE_S) if running else RemoveTask(task_id))
     return actions
 
@@ -209,7 +209,7 @@ class _GpuTurns:
 def _gpu_turns(
     desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTask], images: Set[str], share: bool
 ) -> _GpuTurns:
-    running = {task.task_id for task in observed if task.state is TaskState.RUNNING and not task.paused}
+    running = {task.task_id for task in observed if task.state is EngineState.RUNNING and not task.paused}
     awake = [want for task_id, want in desired.items() if task_id in running]
     blocked = [
         want for want in desired.values()
@@ -228,22 +228,22 @@ def _gpus_of(tasks: Iterable[DesiredTask]) -> set[str]:
 
 
 def _next_action(
-    task_id: str, want: DesiredTask, state: TaskState | None, gpus: _GpuTurns, images: Set[str], now: float
+    task_id: str, want: DesiredTask, state: EngineState | None, gpus: _GpuTurns, images: Set[str], now: float
 ) -> Action | None:
     """The one thing to do for a task, if there is any. `state` is None for one that the engine does not show."""
     if want.stop:
         return _end(task_id, want, state)
-    if state is TaskState.RUNNING:
+    if state is EngineState.RUNNING:
         return _take_turn(task_id, want, gpus)
-    if not want.ran and state in (None, TaskState.CREATED):
+    if not want.ran and state in (None, EngineState.CREATED):
         return _begin(task_id, want, gpus, images, due=now >= want.retry_at)
     return None
 
 
-def _end(task_id: str, want: DesiredTask, state: TaskState | None) -> Action | None:
-    if state is TaskState.RUNNING:
+def _end(task_id: str, want: DesiredTask, state: EngineState | None) -> Action | None:
+    if state is EngineState.RUNNING:
         return StopTask(task_id, want.grace_s)
-    return RemoveTask(task_id) if state is TaskState.CREATED else None
+    return RemoveTask(task_id) if state is EngineState.CREATED else None
 
 
 def _take_turn(task_id: str, want: DesiredTask, gpus: _GpuTurns) -> Action | None:

@@ -11,7 +11,7 @@ from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
-from schedulearn.scheduler.core.planning.predecessors import held_back
+from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
@@ -58,7 +58,7 @@ def build_snapshot(
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
     views = []
-    out = resting | held_back(state).keys()
+    out = resting | blocked_by_dependencies(state).keys()
     for job in state.jobs.values():
         if job.status == JobStatus.STOPPING or job.id in out or (job.status in WAITS and job.id in awaited):
             continue

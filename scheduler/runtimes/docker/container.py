@@ -10,7 +10,7 @@ from typing import Any
 
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.runtimes.docker.volumes import (
     CHECKPOINTS_PATH,
     OUTPUTS_PATH,
@@ -207,11 +207,11 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
     error = str(state.get("Error") or "")
     match state["Status"]:
         case "created" if not failed_to_start(inspected):
-            return ObservedTask(task_id, TaskState.CREATED, container=container)
+            return ObservedTask(task_id, EngineState.CREATED, container=container)
         case "running" | "paused" | "restarting" as status:
             started_at = _time(state.get("StartedAt"))
             paused = status == "paused"
-            return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
+            return ObservedTask(task_id, EngineState.RUNNING, started_at=started_at, paused=paused, container=container)
     started_at, finished_at = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
     if state["Status"] == "dead" and (code or finished_at is None):
         # The engine tried to remove the container, which ended it; an exit code of 0 is the command's own.
@@ -220,7 +220,7 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
         started_at = min(started_at, finished_at)  # an engine may record the end of a short command before its start
     return ObservedTask(
         task_id,
-        TaskState.EXITED,
+        EngineState.EXITED,
         exit_code=code,
         oom_killed=bool(state.get("OOMKilled")),
         error=error,
@@ -233,13 +233,13 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
 def listed_task(task_id: str, container: str, status: str) -> ObservedTask:
     """Convert a row of the engine's list into a task, for a container that can't be inspected."""
     if status == "created":
-        return ObservedTask(task_id, TaskState.CREATED, container=container)
-    return ObservedTask(task_id, TaskState.RUNNING, paused=status == "paused", container=container)
+        return ObservedTask(task_id, EngineState.CREATED, container=container)
+    return ObservedTask(task_id, EngineState.RUNNING, paused=status == "paused", container=container)
 
 
 def stuck(task_id: str, container: str, why: str) -> ObservedTask:
     """Return a lost task. Nothing runs in its container, and the engine can't inspect or remove it."""
-    return ObservedTask(task_id, TaskState.LOST, error=f"its container {why}", container=container, stuck=why)
+    return ObservedTask(task_id, EngineState.LOST, error=f"its container {why}", container=container, stuck=why)
 
 
 def failed_to_start(inspected: Mapping[str, Any]) -> bool:

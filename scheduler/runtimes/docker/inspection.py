@@ -10,7 +10,7 @@ from typing import Any
 import docker.errors
 from docker.utils import parse_repository_tag
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import (
     NOT_EXECUTABLE,
@@ -58,7 +58,7 @@ def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bo
     """Return a failed task with the cause from its output."""
     tail = engine.api.logs(container, tail=_LAST_WORDS)
     if real_gpus and says_blind(tail):
-        return replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
+        return replace(task, state=EngineState.LOST, error="its container could not reach its GPUs any more")
     if not task.error and (why := why_failed(tail)):
         task = replace(task, error=why)
     if task.exit_code == FAILED:

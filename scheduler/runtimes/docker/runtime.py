@@ -21,7 +21,7 @@ import docker.errors
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.outcomes.blame import Blame, Explained, of_start
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec, parse_task_id
 from schedulearn.scheduler.core.topology import UNBOUND
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
@@ -132,10 +132,15 @@ class DockerRuntime:
             task = self._states.look(task_id, str(row["Id"]), str(row["State"]))
             if task is None:
                 continue
-            if task.state is not TaskState.CREATED:
+            if task.state is not EngineState.CREATED:
                 self._follow(task_id, row["Id"])
-            if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
-                task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
+            if (
+                task.state is EngineState.EXITED
+                and task.exit_code
+                and not task.oom_killed
+                and row["Id"] in self._killed
+            ):
+                task = replace(task, state=EngineState.LOST, error="its container was killed by somebody else")
             tasks.append(task)
         listed = {str(row["Id"]) for row in rows}
         self._states.keep(listed)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import ObjectFault, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.container import DEAD, listed_task, stuck
 
@@ -94,7 +94,7 @@ class ContainerStates:
         self._refused.pop(container, None)
         if found is None:
             return None
-        if found.task.state is not TaskState.CREATED:
+        if found.task.state is not EngineState.CREATED:
             self._known[container] = found
         return found.task
 
@@ -120,11 +120,11 @@ class ContainerStates:
     def _ask(self, task_id: str, container: str, *, died: bool) -> Inspected | None:
         found = self._inspect(task_id, container)
         for wait_s in _DIES_S if died else ():
-            if found is None or found.task.state is not TaskState.RUNNING:
+            if found is None or found.task.state is not EngineState.RUNNING:
                 break
             time.sleep(wait_s)
             found = self._inspect(task_id, container)
-        if died and found is not None and found.task.state is TaskState.RUNNING:
+        if died and found is not None and found.task.state is EngineState.RUNNING:
             self._put_back(container, _DEATH)  # the next poll asks again
         return found
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
@@ -129,7 +129,7 @@ class ProcessRuntime:
         deadline = time.monotonic() + START_S
         while True:
             observed = self._observe(task.task_id)
-            if observed is not None and observed.state is not TaskState.CREATED:
+            if observed is not None and observed.state is not EngineState.CREATED:
                 return
             if self._launch(task) == RUNS:
                 self._watch.wake()
@@ -148,7 +148,7 @@ class ProcessRuntime:
         except FileNotFoundError:
             return  # removed meanwhile
         observed = self._observe(task_id)
-        if observed is not None and observed.state is TaskState.RUNNING:
+        if observed is not None and observed.state is EngineState.RUNNING:
             raise RuntimeFault(f"{task_id} can't be killed: a process of it hangs in the kernel")
 
     def pause(self, task_id: str) -> None:
@@ -189,7 +189,7 @@ class ProcessRuntime:
 
     def stray_files(self, task_id: str) -> Sequence[StrayFile]:
         observed = self._observe(task_id) if parse_task_id(task_id) else None
-        if observed is None or observed.state is not TaskState.EXITED:
+        if observed is None or observed.state is not EngineState.EXITED:
             return ()
         try:
             return stray_files(self._directory(task_id) / "work", observed.started_at or 0.0)
@@ -329,9 +329,9 @@ class ProcessRuntime:
         if (record := procfs.read_json(str(directory / "exit.json"))) is not None:
             return self._ended(task_id, record)
         if ran is None:
-            return ObservedTask(task_id, TaskState.CREATED)
+            return ObservedTask(task_id, EngineState.CREATED)
         paused = procfs.is_stopped(procfs.Identity(*ran[:3]))
-        running = ObservedTask(task_id, TaskState.RUNNING, started_at=ran[3], paused=paused)
+        running = ObservedTask(task_id, EngineState.RUNNING, started_at=ran[3], paused=paused)
         if held:
             return running
         try:
@@ -354,7 +354,7 @@ class ProcessRuntime:
         why = "its keeper process was killed, or the machine restarted" if lost else record.get("error", "")
         return ObservedTask(
             task_id,
-            TaskState.LOST if lost else TaskState.EXITED,
+            EngineState.LOST if lost else EngineState.EXITED,
             exit_code=code,
             started_at=record.get("started_at"),
             finished_at=record.get("finished_at"),
@@ -409,7 +409,7 @@ class ProcessRuntime:
         if procfs.is_locked(self._directory(task_id) / "lock"):
             return False
         observed = self._observe(task_id)
-        return observed is None or observed.state in (TaskState.EXITED, TaskState.LOST)
+        return observed is None or observed.state in (EngineState.EXITED, EngineState.LOST)
 
     def _has_tasks(self, job_id: str) -> bool:
         return any((parse_task_id(name) or ("",))[0] == job_id for name in self._names())
@@ -418,7 +418,7 @@ class ProcessRuntime:
         """Remove a job's tasks that never ran because their starts were interrupted."""
         for name in self._names():
             task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
-            if task is not None and task.state is TaskState.CREATED:
+            if task is not None and task.state is EngineState.CREATED:
                 self.remove(name)
 
     def _names(self) -> list[str]:

@@ -15,7 +15,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.planning.cpu_only import CpuUse, cpu_use
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
-from schedulearn.scheduler.core.states import WAITS, TaskStatus
+from schedulearn.scheduler.core.states import WAITS, TaskPhase
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Job, Task
@@ -63,7 +63,7 @@ def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
     query = (
         select(col(Job.user), col(Job.cpus), col(Job.memory_bytes), col(Job.shm_bytes))
         .join(Task, col(Task.job_id) == col(Job.id))
-        .where(col(Task.state) != TaskStatus.ENDED, col(Job.required_gpus) == 0)
+        .where(col(Task.state) != TaskPhase.ENDED, col(Job.required_gpus) == 0)
     )
     found: defaultdict[Holder, CpuUse] = defaultdict(CpuUse)
     for row in db.execute(query):

@@ -20,7 +20,7 @@ from fakes.stores import FakeData, FakeFolders, FakeImages
 from fakes.terminals import FakeTerminals
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
-from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.task import GIB, EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
@@ -131,7 +131,7 @@ class FakeRuntime(Runtime):
             check_task(task)
             check_code(task)
             existing = self._tasks.get(task.task_id)
-            if existing is not None and existing.seen.state is not TaskState.CREATED:
+            if existing is not None and existing.seen.state is not EngineState.CREATED:
                 return
             if not self.images.holds(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
@@ -140,20 +140,20 @@ class FakeRuntime(Runtime):
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
             for folders in (self.checkpoints, self.outputs):
                 folders.make(task.job_id)
-            running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
+            running = ObservedTask(task.task_id, EngineState.RUNNING, started_at=self._clock())
             self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
             self._notify()
 
     def stop(self, task_id: str, grace_s: float) -> None:
         with self._changed:
             self._enter("stop", task_id)
-            if self._state(task_id) is not TaskState.RUNNING:
+            if self._state(task_id) is not EngineState.RUNNING:
                 return
             self._set_paused("resume", task_id, False)
             if not self.stubborn:
                 self.finish(task_id, self.stop_code)
                 return
-            self._changed.wait_for(lambda: self._closed or self._state(task_id) is not TaskState.RUNNING)
+            self._changed.wait_for(lambda: self._closed or self._state(task_id) is not EngineState.RUNNING)
 
     def pause(self, task_id: str) -> None:
         self._set_paused("pause", task_id, True)
@@ -173,7 +173,7 @@ class FakeRuntime(Runtime):
         with self._changed:
             self._enter("stray_files", task_id)
             task = self._tasks.get(task_id)
-            return largest_first(task.stray) if task and task.seen.state is TaskState.EXITED else ()
+            return largest_first(task.stray) if task and task.seen.state is EngineState.EXITED else ()
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
@@ -227,12 +227,12 @@ class FakeRuntime(Runtime):
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""
-        how = ObservedTask(task_id, TaskState.EXITED, exit_code=code, oom_killed=oom_killed, error=error)
+        how = ObservedTask(task_id, EngineState.EXITED, exit_code=code, oom_killed=oom_killed, error=error)
         self._end(how)
 
     def lose(self, task_id: str) -> None:
         """The task is gone, and nobody saw how it ended."""
-        self._end(ObservedTask(task_id, TaskState.LOST))
+        self._end(ObservedTask(task_id, EngineState.LOST))
 
     def vanish(self, task_id: str) -> None:
         """Somebody removed the task behind our back, with its log."""
@@ -243,7 +243,7 @@ class FakeRuntime(Runtime):
     def create(self, task: TaskSpec) -> None:
         """The task exists but never ran: a service died between creating and starting it."""
         with self._changed:
-            self._tasks[task.task_id] = _Task(task, ObservedTask(task.task_id, TaskState.CREATED))
+            self._tasks[task.task_id] = _Task(task, ObservedTask(task.task_id, EngineState.CREATED))
             self._notify()
 
     def write(self, task_id: str, data: bytes) -> None:
@@ -258,7 +258,7 @@ class FakeRuntime(Runtime):
             queue = self._failures.setdefault(method, deque())
             queue.extend([error or RuntimeFault(f"{self.host_id} does not answer")] * times)
 
-    def tasks(self, state: TaskState | None = None) -> list[TaskSpec]:
+    def tasks(self, state: EngineState | None = None) -> list[TaskSpec]:
         """The tasks that exist, optionally of one state only."""
         with self._changed:
             return [t.spec for _, t in sorted(self._tasks.items()) if state in (None, t.seen.state)]
@@ -276,7 +276,7 @@ class FakeRuntime(Runtime):
             if twice:
                 raise AssertionError(f"started more than once: {twice}")
             holders: dict[str, str] = {}
-            for spec in self.tasks(TaskState.RUNNING):
+            for spec in self.tasks(EngineState.RUNNING):
                 if self._tasks[spec.task_id].seen.paused:
                     continue
                 for uuid in spec.gpu_uuids:
@@ -293,7 +293,7 @@ class FakeRuntime(Runtime):
 
     def forget_created(self, job_id: str) -> None:
         """Tasks of a job that never ran."""
-        for spec in self.tasks(TaskState.CREATED):
+        for spec in self.tasks(EngineState.CREATED):
             if spec.job_id == job_id:
                 del self._tasks[spec.task_id]
 
@@ -312,7 +312,7 @@ class FakeRuntime(Runtime):
     def _set_paused(self, method: str, task_id: str, paused: bool) -> None:
         with self._changed:
             task = self._tasks.get(task_id)
-            if task is None or task.seen.state is not TaskState.RUNNING or task.seen.paused == paused:
+            if task is None or task.seen.state is not EngineState.RUNNING or task.seen.paused == paused:
                 return
             self._enter(method, task_id)
             task.seen = replace(task.seen, paused=paused)
@@ -321,7 +321,7 @@ class FakeRuntime(Runtime):
     def _end(self, how: ObservedTask) -> None:
         with self._changed:
             task = self._tasks[how.task_id]
-            if task.seen.state is not TaskState.RUNNING or task.seen.paused:
+            if task.seen.state is not EngineState.RUNNING or task.seen.paused:
                 raise AssertionError(f"{how.task_id} is {task.seen}, so it can't end")
             task.seen = replace(
                 task.seen, state=how.state, exit_code=how.exit_code, oom_killed=how.oom_killed, error=how.error,
@@ -333,11 +333,11 @@ class FakeRuntime(Runtime):
     def _takes_commands(self, task_id: str) -> bool:
         with self._changed:
             task = self._tasks.get(task_id)
-            return task is not None and task.seen.state is TaskState.RUNNING and not task.seen.paused
+            return task is not None and task.seen.state is EngineState.RUNNING and not task.seen.paused
 
     def _memory_limit(self, task_id: str) -> int | None:
         with self._changed:
-            if self._state(task_id) is not TaskState.RUNNING:
+            if self._state(task_id) is not EngineState.RUNNING:
                 raise KeyError(task_id)
             return self._tasks[task_id].spec.memory_bytes
 
@@ -345,12 +345,12 @@ class FakeRuntime(Runtime):
         self._version += 1
         self._changed.notify_all()
 
-    def _state(self, task_id: str) -> TaskState | None:
+    def _state(self, task_id: str) -> EngineState | None:
         task = self._tasks.get(task_id)
         return task.seen.state if task else None
 
     def _over(self, task_id: str) -> bool:
-        return self._state(task_id) not in (TaskState.CREATED, TaskState.RUNNING)
+        return self._state(task_id) not in (EngineState.CREATED, EngineState.RUNNING)
 
     def _log(self, task_id: str) -> bytearray:
         task = self._tasks.get(task_id)

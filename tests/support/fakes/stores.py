@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from schedulearn.scheduler.core.job_image import layer_tag
-from schedulearn.scheduler.core.task import TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, ImageProgress, Stored
@@ -21,7 +21,7 @@ class Owner(Protocol):
 
     def called(self, method: str, argument: str = "") -> AbstractContextManager[None]: ...
 
-    def tasks(self, state: TaskState | None = None) -> list[TaskSpec]: ...
+    def tasks(self, state: EngineState | None = None) -> list[TaskSpec]: ...
 
     def forget_created(self, job_id: str) -> None: ...
 

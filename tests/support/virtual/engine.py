@@ -13,7 +13,7 @@ from fakes.terminals import FakeTerminals
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.blame import Blame
-from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.errors import HostRefused, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
 from virtual.effects import SideEffects
@@ -96,7 +96,7 @@ class VirtualEngine(Runtime):
         if self.broken and task.gpu_uuids:
             self._reach()
             seen = self._seen(task.task_id)
-            if seen is not None and seen.state is not TaskState.CREATED:
+            if seen is not None and seen.state is not EngineState.CREATED:
                 return  # it was started before
             self.fake.remove(task.task_id)
             raise HostRefused(f"on {self.host_id} the driver is broken: reboot the host", Blame.HOST)
@@ -131,7 +131,7 @@ class VirtualEngine(Runtime):
 
     def pass_time(self, seconds: float) -> None:
         """Commands go on, and end when their time has come."""
-        for spec in self.fake.tasks(TaskState.RUNNING):
+        for spec in self.fake.tasks(EngineState.RUNNING):
             seen = self._seen(spec.task_id)
             if seen is None or seen.paused:
                 continue
@@ -148,7 +148,7 @@ class VirtualEngine(Runtime):
 
     def fail_on(self, uuid: str) -> None:
         """What computes on a GPU fails with it."""
-        for spec in self.fake.tasks(TaskState.RUNNING):
+        for spec in self.fake.tasks(EngineState.RUNNING):
             seen = self._seen(spec.task_id)
             if uuid in spec.gpu_uuids and seen is not None and not seen.paused:
                 self._workload.note_gpu_failure(spec.job_id)
@@ -156,7 +156,7 @@ class VirtualEngine(Runtime):
 
     def restart_engine(self) -> None:
         """All that runs ends, and nobody saw how."""
-        for spec in self.fake.tasks(TaskState.RUNNING):
+        for spec in self.fake.tasks(EngineState.RUNNING):
             self.fake.resume(spec.task_id)
             self.fake.lose(spec.task_id)
 
@@ -167,7 +167,7 @@ class VirtualEngine(Runtime):
             self.fake.forget_start(task_id)
 
     def running(self) -> list[TaskSpec]:
-        return self.fake.tasks(TaskState.RUNNING)
+        return self.fake.tasks(EngineState.RUNNING)
 
     def _seen(self, task_id: str) -> ObservedTask | None:
         return next((seen for seen in self.fake.observe() if seen.task_id == task_id), None)
@@ -180,7 +180,7 @@ class VirtualEngine(Runtime):
 
         def start() -> None:
             seen = self._seen(task.task_id)
-            if seen is not None and seen.state is TaskState.CREATED:
+            if seen is not None and seen.state is EngineState.CREATED:
                 self.fake.start(task)
 
         return start

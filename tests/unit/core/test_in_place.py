@@ -21,8 +21,8 @@ from schedulearn.scheduler.core.outcomes.in_place import (
 )
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence
-from schedulearn.scheduler.core.states import Reason, TaskStatus
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.states import Reason, TaskPhase
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 NOW = 1000.0
 
@@ -50,7 +50,7 @@ def look(
     seen: list[ObservedTask] = []
     for task in tasks:
         code = (ends or {}).get(task.rank)
-        exited = {"state": TaskState.EXITED, "exit_code": code, "started_at": 1.0, "finished_at": now}
+        exited = {"state": EngineState.EXITED, "exit_code": code, "started_at": 1.0, "finished_at": now}
         seen.append(observed(task.id, **(exited if code is not None else {})))  # type: ignore[arg-type]
     evidence = Evidence(now, 0.0, {"h1": Observation(seen, now)})
     return list(outcomes_of({job.id: job}, tasks, {job.id: ended or []}, evidence).findings)
@@ -107,7 +107,7 @@ def test_a_worker_that_was_asked_to_leave_has_left_whatever_its_exit_code() -> N
 
 def test_a_job_whose_workers_left_before_ends_with_those_that_stayed() -> None:
     job, [first, second] = running(2)
-    left = second._replace(state=TaskStatus.ENDED, outcome=Reason.RESIZED)
+    left = second._replace(state=TaskPhase.ENDED, outcome=Reason.RESIZED)
     [moved] = moves(look(job, [first], {0: 0}, ended=[left]))
     assert moved.reason is Reason.COMPLETED
 
@@ -151,7 +151,7 @@ def test_new_workers_that_are_not_needed_any_more_are_stopped() -> None:
     assert moved.stop_only == (newcomer().id,)
     assert moved.changes == {"generation": 5}  # and no others come
     late = newcomer(stop=True)
-    done = tasks[0]._replace(state=TaskStatus.ENDED, outcome="completed")
+    done = tasks[0]._replace(state=TaskPhase.ENDED, outcome="completed")
     [moved] = moves(look(job, [tasks[1], late], {1: 0, 2: 143}, ended=[done]))
     assert moved.reason is Reason.COMPLETED
 

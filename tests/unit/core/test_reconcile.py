@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.planning.reconcile import (
     diff,
     is_fenced,
 )
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 A = task_spec("a")
 ID = A.task_id
@@ -28,11 +28,11 @@ def test_a_wanted_task_is_started_once_its_image_is_there() -> None:
 
 
 def test_a_task_that_was_created_but_never_ran_is_started() -> None:
-    assert diff({ID: DesiredTask(A)}, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [StartTask(A)]
+    assert diff({ID: DesiredTask(A)}, [observed(ID, EngineState.CREATED)], {"img"}, 0.0) == [StartTask(A)]
 
 
 def test_a_task_that_ran_is_left_to_the_books() -> None:
-    for state in (TaskState.RUNNING, TaskState.EXITED, TaskState.LOST):
+    for state in (EngineState.RUNNING, EngineState.EXITED, EngineState.LOST):
         assert diff({ID: DesiredTask(A)}, [observed(ID, state)], {"img"}, 0.0) == []
 
 
@@ -43,13 +43,13 @@ def test_a_task_that_ran_and_is_gone_is_never_started_again() -> None:
 def test_a_task_to_be_stopped_is_stopped_with_its_grace_and_never_started() -> None:
     want = {ID: DesiredTask(A, stop=True, grace_s=7.0)}
     assert diff(want, [observed(ID)], {"img"}, 0.0) == [StopTask(ID, 7.0)]
-    assert diff(want, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [RemoveTask(ID)]
+    assert diff(want, [observed(ID, EngineState.CREATED)], {"img"}, 0.0) == [RemoveTask(ID)]
     assert diff(want, [], {"img"}, 0.0) == []
 
 
 def test_orphans_are_stopped_and_the_ended_removed() -> None:
     assert diff({}, [observed(ID)], set(), 0.0) == [StopTask(ID, 10.0)]
-    assert diff({}, [observed(ID, TaskState.EXITED)], set(), 0.0) == [RemoveTask(ID)]
+    assert diff({}, [observed(ID, EngineState.EXITED)], set(), 0.0) == [RemoveTask(ID)]
 
 
 def test_a_failed_start_is_tried_again_only_after_its_pause() -> None:
@@ -119,37 +119,37 @@ ids = st.sampled_from([task_spec(x).task_id for x in "abcd"])
 
 @given(
     desired=st.dictionaries(st.sampled_from("abcd"), st.booleans()),
-    shown=st.dictionaries(ids, st.sampled_from(TaskState)),
+    shown=st.dictionaries(ids, st.sampled_from(EngineState)),
     images=st.sets(st.just("img")),
 )
 def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
-    desired: dict[str, bool], shown: dict[str, TaskState], images: set[str]
+    desired: dict[str, bool], shown: dict[str, EngineState], images: set[str]
 ) -> None:
     """A toy engine carries out every action; live tasks end up being those wanted, and nothing that ran restarts."""
     specs = {x: task_spec(x, gpus=(f"GPU-{x}",)) for x in desired}
     want = {specs[x].task_id: DesiredTask(specs[x], stop=stop) for x, stop in desired.items()}
-    ran = {task for task, state in shown.items() if state is not TaskState.CREATED}
+    ran = {task for task, state in shown.items() if state is not EngineState.CREATED}
     for _ in range(4):
         for action in diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0):
             match action:
                 case StartTask(spec):
                     assert spec.task_id not in ran
-                    shown[spec.task_id] = TaskState.RUNNING
+                    shown[spec.task_id] = EngineState.RUNNING
                     ran.add(spec.task_id)
                 case StopTask(task_id):
-                    shown[task_id] = TaskState.EXITED
+                    shown[task_id] = EngineState.EXITED
                 case RemoveTask(task_id):
                     del shown[task_id]
                 case LookForImage(image):
                     images.add(image)
     assert diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0) == []
-    live = {t for t, s in shown.items() if s is TaskState.RUNNING}
+    live = {t for t, s in shown.items() if s is EngineState.RUNNING}
     assert live <= {t for t, w in want.items() if not w.stop}
     assert {t for t, w in want.items() if not w.stop} <= set(shown)
 
 
 def test_nothing_is_placed_where_a_container_that_was_given_up_lives_until_it_is_removed() -> None:
-    running, ended = observed(ID, TaskState.RUNNING), observed(ID, TaskState.EXITED)
+    running, ended = observed(ID, EngineState.RUNNING), observed(ID, EngineState.EXITED)
     assert not is_fenced([running], {ID}, before=False), "it is wanted"
     assert is_fenced([running], set(), before=False)
     assert is_fenced([ended], set(), before=True), "it has ended, but holds its GPUs until it is removed"

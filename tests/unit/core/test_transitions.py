@@ -7,7 +7,7 @@ from builders import cluster_state, gpu_record, host_record, job_record, snapsho
 from builders import job as view_of
 
 from schedulearn.scheduler.control.apply_plan import able_to_resize, promised
-from schedulearn.scheduler.control.waiting_reasons import with_what_is_kept
+from schedulearn.scheduler.control.waiting_reasons import add_leaving_reasons
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.model import IN_PLACE_S, RESTART_S, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
@@ -95,7 +95,7 @@ def test_gpus_that_a_job_is_about_to_leave_are_no_reason_to_say_that_there_are_n
     assert "1 GPU on one host; 0 are free" in make_policy("fifo").allocate(found).reasons["new"]
     plan = make_policy("goodput").allocate(found)
     assert plan.allocations["new"] == {"h1": 1}
-    [sentence] = with_what_is_kept(plan.reasons, found, plan).values()
+    [sentence] = add_leaving_reasons(plan.reasons, found, plan).values()
     assert sentence == "1 GPU of h1 is kept for it; it starts when those that leave it have ended."
 
 

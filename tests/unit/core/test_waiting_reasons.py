@@ -2,7 +2,7 @@
 
 from builders import gpu_record, host_record
 
-from schedulearn.scheduler.control.waiting_reasons import code_of, with_what_is_missing
+from schedulearn.scheduler.control.waiting_reasons import add_shortage_reasons, code_of
 from schedulearn.scheduler.core.cluster_state import Gpu
 from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import HostState
@@ -20,7 +20,7 @@ def test_a_job_that_needs_more_than_may_be_used_is_told_what_may_not() -> None:
         "large": Explanation("unsatisfiable_now", "It needs 4 GPUs."),
         "small": Explanation("waiting_for_gpus", "It waits."),
     }
-    found = with_what_is_missing(reasons, HOSTS, gpus, {"a", "b"})
+    found = add_shortage_reasons(reasons, HOSTS, gpus, {"a", "b"})
     assert found["large"] == (
         "It needs 4 GPUs. Not among them: 2 on closed hosts, 1 on hosts that do not answer, 1 unhealthy, "
         "1 used by others."
@@ -31,4 +31,4 @@ def test_a_job_that_needs_more_than_may_be_used_is_told_what_may_not() -> None:
 
 def test_where_all_may_be_used_nothing_is_added() -> None:
     reasons = {"large": Explanation("unsatisfiable_now", "It needs 4 GPUs.")}
-    assert with_what_is_missing(reasons, HOSTS, [gpu("a"), gpu("c")], {"a", "c"}) is reasons
+    assert add_shortage_reasons(reasons, HOSTS, [gpu("a"), gpu("c")], {"a", "c"}) is reasons

@@ -17,7 +17,7 @@ from sqlmodel import col
 from schedulearn.features.sweeps.machine_use import machine_use
 from schedulearn.features.sweeps.result_rows import Ended, TaskUse
 from schedulearn.metrics.probe.machine import MachineCounters
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -70,7 +70,7 @@ class Stage:
         )
 
     def run(self, task_id: str = TASK, started_at: float | None = None) -> None:
-        self.running.append(ObservedTask(task_id, TaskState.RUNNING, started_at=started_at))
+        self.running.append(ObservedTask(task_id, EngineState.RUNNING, started_at=started_at))
 
     def take(self, cpu: float, memory: int, moved: int = 0, task_id: str = TASK) -> None:
         self.engine.counters[task_id] = TaskCounters(task_id, cpu, memory, 1000, moved, 2 * moved, 3 * moved, None)
@@ -215,7 +215,7 @@ def test_of_very_many_tasks_all_come_in_turn(stage: Stage) -> None:
 
 
 def test_what_does_not_run_is_not_asked_after(stage: Stage) -> None:
-    stage.running.append(ObservedTask(TASK, TaskState.EXITED, exit_code=0))
+    stage.running.append(ObservedTask(TASK, EngineState.EXITED, exit_code=0))
     stage.look(BEGAN + 10)
     assert stage.engine.asked == [[]]
 

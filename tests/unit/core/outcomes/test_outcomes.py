@@ -20,7 +20,7 @@ from schedulearn.scheduler.core.outcomes.findings import (
 from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, Refusal, through_outages
 from schedulearn.scheduler.core.outcomes.task_outcomes import OUT_OF_MEMORY, Evidence, MemorySeen
 from schedulearn.scheduler.core.states import Reason
-from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import EngineState, ObservedTask
 
 NOW = 1000.0
 
@@ -137,20 +137,20 @@ def test_a_gang_runs_once_all_of_it_runs() -> None:
 )
 def test_what_an_exit_means_depends_on_what_was_asked(job: Job, exit_code: int, reason: Reason) -> None:
     task = task_record()
-    findings = look(job, [task], [observed(task.id, TaskState.EXITED, exit_code=exit_code)])
+    findings = look(job, [task], [observed(task.id, EngineState.EXITED, exit_code=exit_code)])
     assert isinstance(findings[0], TaskEnded)
     assert reasons(findings) == [reason]
 
 
 def test_an_elastic_job_that_took_too_much_memory_is_not_tried_again() -> None:
     task = task_record()
-    seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
+    seen = observed(task.id, EngineState.EXITED, exit_code=KILLED, oom_killed=True)
     assert reasons(look(job_record(elastic=True), [task], [seen])) == [Reason.COMMAND_FAILED]
 
 
 def test_a_job_killed_for_its_memory_says_what_it_had_and_may_have() -> None:
     task = task_record()
-    seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
+    seen = observed(task.id, EngineState.EXITED, exit_code=KILLED, oom_killed=True)
 
     def said(memory: MemorySeen | None) -> str:
         evidence = Evidence(NOW, 0.0, {"h1": Observation([seen], NOW, asked_at=1.0)}, memory_of={task.id: memory}.get)
@@ -214,18 +214,18 @@ def test_a_gang_of_which_one_lost_its_image_is_ended_and_starts_again_as_a_whole
     assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
     ended = task_record(rank=0, state="ended", outcome="image_gone", error="It is gone.")
     other = other._replace(stop=True)
-    exited = [observed(other.id, TaskState.EXITED, exit_code=143)]
+    exited = [observed(other.id, EngineState.EXITED, exit_code=143)]
     assert reasons(look(job_record(status="starting"), [other], exited, ended=[ended])) == [Reason.IMAGE_GONE]
 
 
 def test_when_one_of_a_gang_ends_badly_the_others_are_stopped_and_then_the_job_fails() -> None:
     bad, other = task_record(rank=0), task_record(rank=1)
-    first = look(job_record(), [bad, other], [observed(bad.id, TaskState.EXITED, exit_code=1), observed(other.id)])
+    first = look(job_record(), [bad, other], [observed(bad.id, EngineState.EXITED, exit_code=1), observed(other.id)])
     assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
     bad_ended = task_record(rank=0, state="ended", outcome="command_failed", exit_code=1)
     other = other._replace(stop=True)
     assert look(job_record(), [other], [observed(other.id)], ended=[bad_ended]) == []
-    last = look(job_record(), [other], [observed(other.id, TaskState.EXITED, exit_code=143)], ended=[bad_ended])
+    last = look(job_record(), [other], [observed(other.id, EngineState.EXITED, exit_code=143)], ended=[bad_ended])
     assert reasons(last) == [Reason.COMMAND_FAILED]
 
 
@@ -265,23 +265,23 @@ def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> Non
 def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
     since: float, silent: bool, started: float, finished: float, code: int, lost: bool
 ) -> None:
-    ended = ObservedTask("t", TaskState.EXITED, exit_code=code, started_at=started, finished_at=finished)
+    ended = ObservedTask("t", EngineState.EXITED, exit_code=code, started_at=started, finished_at=finished)
     seen = through_outages(ended, [Outage(since, 100.0, silent)])
-    assert (seen.state is TaskState.LOST) == lost
+    assert (seen.state is EngineState.LOST) == lost
 
 
 @pytest.mark.parametrize(("begun_at", "lost"), [(None, True), (99.9, True), (100.0, False)])
 def test_what_this_service_began_after_an_outage_was_not_ended_by_it(begun_at: float | None, lost: bool) -> None:
     """As a command that ends with 255 in the first second of a service: it must not run twice."""
-    ended = ObservedTask("t", TaskState.EXITED, exit_code=255, started_at=100.2, finished_at=100.3)
+    ended = ObservedTask("t", EngineState.EXITED, exit_code=255, started_at=100.2, finished_at=100.3)
     seen = through_outages(ended, [Outage(0.0, 100.0)], begun_at)
-    assert (seen.state is TaskState.LOST) == lost
+    assert (seen.state is EngineState.LOST) == lost
 
 
 def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
     """Its other containers end a moment later: nobody waits in vain for it to start."""
     first, second = (task_record(rank=rank, started_at=NOW - 10 * MEET_S) for rank in (0, 1))
-    seen = [observed(first.id), observed(second.id, TaskState.EXITED, exit_code=0)]
+    seen = [observed(first.id), observed(second.id, EngineState.EXITED, exit_code=0)]
     assert reasons(look(job_record(), [first, second], seen)) == []
 
 

@@ -14,7 +14,7 @@ from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import METADATA
 
 
-def mend_instants(db: Connection) -> None:
+def clamp_instants(db: Connection) -> None:
     """Move each time that is out of bounds to the nearest bound.
 
     Such a time may come from a request, and policies compute with it. Events are skipped: their times are the service's

@@ -16,6 +16,7 @@ from browsing import ARGUMENTS, CHROMIUM
 from clusters import wait_for
 from networks import own_network
 from playwright.sync_api import expect, sync_playwright
+from servers.ports import free_port
 from services import Service
 from websockets.sync.client import connect
 
@@ -93,11 +94,12 @@ def test_a_browser_works_with_it(tmp_path: Path, port: int) -> None:
             wait_for(lambda: not relays(service), what="the end of all relays")
 
 
-def test_the_token_stays_here(guarded: Service, port: int) -> None:
-    job = guarded.submit_shell(f"exec python3 {SERVER} {port + 1}")
+def test_the_token_stays_here(guarded: Service) -> None:
+    port = free_port()
+    job = guarded.submit_shell(f"exec python3 {SERVER} {port}")
     guarded.wait(job, "running")
     wait_for(lambda: "listens" in guarded.logs(job), what="the server")
-    with forwarded(guarded, job, port + 1) as (address, _):
+    with forwarded(guarded, job, port) as (address, _):
         headers = httpx.get(f"{address}/headers", trust_env=False, timeout=30).text.lower()
     assert "host" in headers
     assert "authorization" not in headers
@@ -113,11 +115,12 @@ def test_an_event_says_so_once(service: Service, job: str, port: int) -> None:
 
 
 @pytest.mark.long
-def test_where_nothing_listens_it_says_so_and_goes_on(service: Service, job: str, port: int) -> None:
-    with forwarded(service, job, port + 2) as (address, client):
+def test_where_nothing_listens_it_says_so_and_goes_on(service: Service, job: str) -> None:
+    port = free_port()
+    with forwarded(service, job, port) as (address, client):
         with pytest.raises(httpx.TransportError):
             httpx.get(address, trust_env=False, timeout=30)
-        assert f"nothing listens on port {port + 2}" in client.stderr.readline()
+        assert f"nothing listens on port {port}" in client.stderr.readline()
 
 
 def test_what_can_not_be_is_said(service: Service, job: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, inspect, select, text
 from sqlmodel import col
 
 from schedulearn.api.answers.job import JobOut
@@ -63,6 +63,36 @@ def test_a_database_of_0_1_0_opens_with_a_job_in_every_state(tmp_path: Path) -> 
     assert (shown.env, shown.epochs, shown.setup, shown.keep) == ({"A": MASK}, 9, None, {})
     assert all(row.spec["command"] for row in rows)
     assert [path.name for path in tmp_path.glob("schedulearn.db.*")] == []
+
+
+def test_the_keys_of_a_job_become_one_document(empty_url: str) -> None:
+    """On each kind of database: one keeps JSON as text."""
+    engine = store._engine(empty_url)
+    store.upgrade(engine, store.BASELINE)
+    columns = [each for each in inspect(engine).get_columns("job") if not each["nullable"]]
+    values = {each["name"]: _filler(str(each["type"])) for each in columns if each["default"] is None}
+    values |= {
+        "id": "'j'",
+        "status": "'queued'",
+        "labels": "'{}'",
+        "env": """'{"A": "1"}'""",
+        "code": "'abc'",
+        "epochs": "9",
+    }
+    names = ", ".join(f'"{name}"' for name in values)
+    with engine.begin() as connection:
+        connection.execute(text(f"INSERT INTO job ({names}) VALUES ({', '.join(values.values())})"))
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        spec = connection.execute(select(col(Job.spec))).scalar_one()
+    engine.dispose()
+    code = {"digest": "abc", "git": None, "ref": None, "commit": None, "dirty": None}
+    assert spec == {"type": "x", "command": "x", "env": {"A": "1"}, "epochs": 9, "code": code}
+
+
+def _filler(kind: str) -> str:
+    """A value that such a column of a job may have."""
+    return "'x'" if "CHAR" in kind or "TEXT" in kind else "TRUE" if kind == "BOOLEAN" else "1"
 
 
 def test_a_database_from_before_0_1_0_and_one_of_somebody_else_are_left_as_they_are(tmp_path: Path) -> None:

@@ -380,7 +380,7 @@ def upgrade() -> None:
         sa.Column("idempotency_key", sa.String(), nullable=True),
         sa.Column("request_hash", sa.String(), nullable=True),
         sa.Column("design", sa.JSON(none_as_null=True), nullable=True),
-        sa.Column("open", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("open", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.CheckConstraint(
             "(finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled'))", name="sweep_finished"
         ),
@@ -443,7 +443,7 @@ def upgrade() -> None:
         sa.Column("failures", sa.JSON(), server_default="[]", nullable=False),
         sa.Column("compute", sa.String(), server_default="", nullable=False),
         sa.Column("pci", sa.String(), server_default="", nullable=False),
-        sa.Column("cordoned", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("cordoned", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("drain_until", sa.Float(), nullable=True),
         sa.ForeignKeyConstraint(["host_id"], ["host.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("uuid"),

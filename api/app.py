@@ -134,10 +134,9 @@ def create_app(
 
     async def owner_of(kind: str, name: str) -> str | None:
         cluster: Cluster = app.state.cluster
-        query = select(col(Job.user)).where(col(Job.id) == name)
-        if kind == "job":
-            return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
-        return await cluster.db.aread(lambda conn: OWNED[kind].user_of(conn, name))
+        table = Job if kind == "job" else OWNED[kind].table
+        query = select(col(table.user)).where(col(table.id) == name)
+        return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
     routes = [*app.router.routes, *(route for router in routers for route in router.routes)]
     app.state.rules = Rules(routes)

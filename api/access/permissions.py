@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute
 
 from schedulearn.scheduler.core.people import Actor, Role
+from schedulearn.scheduler.store.owned import OWNED
 
 
 class Need(StrEnum):
@@ -95,7 +96,6 @@ def lacking(actor: Actor, role: Role) -> str:
     return f"{actor.name} is {actor.role} here, and this needs the role {role}"
 
 
-_OWNED = re.compile(r"/(?:api/v1/)?(job|sweep)s/([^/]+)(?:/.*)?", re.DOTALL)
 _READS = ("GET", "HEAD", "OPTIONS")
 _METHODS = frozenset({*_READS, "POST", "PUT", "PATCH", "DELETE", "WS"})
 
@@ -113,6 +113,8 @@ class Rules:
             if isinstance(route, APIRoute | APIWebSocketRoute) and hasattr(route.endpoint, "need"):
                 methods = (route.methods or set()) if isinstance(route, APIRoute) else {"WS"}
                 self._declared.append((methods, route.path_regex, route.endpoint.need))
+        kinds = "|".join(("job", *OWNED))
+        self._owned = re.compile(rf"/(?:api/v1/)?({kinds})s/([^/]+)(?:/.*)?", re.DOTALL)
         self.of = lru_cache(1024)(self._of)
 
     def _of(self, method: str, path: str) -> Rule:
@@ -125,7 +127,7 @@ class Rules:
         path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
         method = "GET" if method == "HEAD" else method
         declared = [(methods, need) for methods, pattern, need in self._declared if pattern.fullmatch(path)]
-        owned = _OWNED.fullmatch(path)
+        owned = self._owned.fullmatch(path)
         need = next((need for methods, need in declared if method in methods), None)
         if need is None and any(need is Need.NOTHING for _, need in declared):
             need = Need.NOTHING

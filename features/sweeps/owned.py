@@ -20,7 +20,6 @@ def _jobs_to_come(db: Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 OWNED["sweep"] = Owned(
-    "sweep",
     Sweep,
     parts=((SweepRun, "sweep_id IN (SELECT id FROM sweep)"),),
     jobs_to_come=_jobs_to_come,

@@ -19,8 +19,6 @@ from sqlmodel import SQLModel, col
 class Owned:
     """Objects with a user, such as sweeps. Their table has the columns `id`, `user` and `finished_at`."""
 
-    kind: str
-    """Singular name: `sweep` for events `sweep.ended`, whose data have the id as `sweep`, and for routes `/sweeps`."""
     table: Any
     parts: Sequence[tuple[type[SQLModel], str]]
     """Further tables, and the SQL condition of the rows that belong to visible objects."""
@@ -29,11 +27,6 @@ class Owned:
     cancel: Callable[[Connection, str, float], None]
     """Called with the id and the time."""
 
-    def user_of(self, db: Connection, name: str) -> str | None:
-        """Return the user of one of them; None: there is none."""
-        found: str | None = db.execute(select(col(self.table.user)).where(col(self.table.id) == name)).scalar()
-        return found
-
     def unfinished_of(self, db: Connection, user: str) -> Sequence[str]:
         """Return the ids of those of a user that have not ended."""
         mine = (col(self.table.user) == user, col(self.table.finished_at).is_(None))
@@ -41,4 +34,6 @@ class Owned:
 
 
 OWNED: dict[str, Owned] = {}
-"""By kind. A feature adds its own when its tables are loaded."""
+"""By singular name: `sweep` for events `sweep.ended`, whose data have the id as `sweep`, and for routes `/sweeps`.
+
+A feature adds its own when its tables are loaded."""

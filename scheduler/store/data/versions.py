@@ -155,8 +155,8 @@ def _needed_by(conn: Connection, references: set[str]) -> str:
     for job_id, keys in conn.execute(unfinished, execution_options={"yield_per": 500}):
         if used := references & keys.get("data", {}).keys():
             return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"
-    for kind in OWNED.values():
-        for name, keys in kind.jobs_to_come(conn):
+    for kind, owned in OWNED.items():
+        for name, keys in owned.jobs_to_come(conn):
             if used := references & (keys.get("data") or {}).keys():
-                return f"{kind.kind} {name} needs {min(used)}: wait for its end or cancel it first"
+                return f"{kind} {name} needs {min(used)}: wait for its end or cancel it first"
     return ""

@@ -23,8 +23,6 @@ from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.edge.bodies import ONE, Bodies
 from schedulearn.api.edge.origins import Origins
-from schedulearn.api.edge.submissions import Submissions
-from schedulearn.api.edge.thread_futures import ThreadFutures
 from schedulearn.api.feature import Feature
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
@@ -92,7 +90,7 @@ def create_app(
             own_port=settings.port,
             report_certificate=report_certificate,
         )
-        app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
+        app.state.cluster, app.state.pulse = cluster, pulse
         known.open(cluster.db)
         cluster.clock_watch.on_step = partial(known.open, cluster.db)  # sessions then end later or earlier
         cluster.start()
@@ -141,7 +139,7 @@ def create_app(
     routes = [*app.router.routes, *(route for router in routers for route in router.routes)]
     app.state.rules = Rules(routes)
     large = (each.path_regex for each in routes if isinstance(each, APIRoute) and each.max_body_size is not None)
-    bounded = Bodies(Submissions(app), large)
+    bounded = Bodies(app, large)
     guarded = Guard(
         bounded,
         known,

@@ -7,7 +7,6 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from schedulearn.api.access.credentials import Credentials, Grant
-from schedulearn.api.edge.thread_futures import ThreadFutures
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
@@ -15,8 +14,7 @@ from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
 __all__ = [
-    "Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "grant_of", "pulse_of", "quotas_of",
-    "settings_of",
+    "Cluster", "actor_of", "cluster_of", "credentials_of", "grant_of", "pulse_of", "quotas_of", "settings_of",
 ]  # fmt: skip
 
 
@@ -26,10 +24,6 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 def pulse_of(connection: HTTPConnection) -> Pulse:
     return cast(Pulse, connection.app.state.pulse)
-
-
-def futures_of(connection: HTTPConnection) -> ThreadFutures:
-    return cast(ThreadFutures, connection.app.state.futures)
 
 
 def actor_of(connection: HTTPConnection) -> Actor:

@@ -17,10 +17,9 @@ from typing import Any, Protocol, cast
 
 from starlette.datastructures import MutableHeaders
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from schedulearn.api.edge.joined_writes import JoinedWrites
 from schedulearn.api.problems import ProblemResponse, problem_response
 
 _FILES = 65_536
@@ -185,11 +184,6 @@ class BoundedHttp(HttpToolsProtocol):
         if self._came:  # most requests come at once, and are complete by now
             self._came = False
             self._bounds.waits(self.transport)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if cycle.scope["method"] != "HEAD":  # its responses give the length of a body that never comes
-            cycle.transport = cast(asyncio.Transport, JoinedWrites(self.transport))
-        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         refuse(self.transport, problem_response(400, "bad_request", msg))

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ErrorDetails, to_json
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
@@ -39,9 +39,9 @@ from schedulearn.api.job_standing import admitted, standing_of
 from schedulearn.api.large_bodies import MANY, check_keys, decoded, request_of
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
-from schedulearn.api.problems import InvalidBody, parse_body, refuse_unknown
+from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.requests import WITH_KEY, PriorityIn, RowId, idempotency_key
-from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of, quotas_of
+from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of, quotas_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.api.turns import turns_of
 from schedulearn.scheduler.control import service
@@ -64,7 +64,7 @@ from schedulearn.scheduler.store.job_rows import with_keys
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-_JOB, _FLAG = TypeAdapter(JobSpec), TypeAdapter(bool)
+_JOB = TypeAdapter(JobSpec)
 _BATCH_LIMIT = 10_000
 _QUICK = 32 << 10
 """Bytes of a body that is checked at once: a larger one takes a thread."""
@@ -80,7 +80,7 @@ _SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it
 
 
 def json_body(*, several: bool = False) -> dict[str, Any]:
-    """The same for one that stores jobs: by hand for speed, as submissions come in bursts."""
+    """OpenAPI part of a route that stores jobs; their body is parsed in a thread if it is large."""
     return {**request_of(JobSpec, several=several), **WITH_KEY}
 
 
@@ -97,10 +97,6 @@ async def submit(
 ) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job. Whether one with
     a deadline can keep it is told by `late`, which takes a second at most."""
-    if request.scope["query_string"]:  # by hand: see `api/edge/submissions.py`
-        refuse_unknown(request, ["env_from", "refuse_late"])
-        env_from = request.query_params.get("env_from")
-        refuse_late = _flag(request, "refuse_late")
     check_rate(request)
     spec = await job_of(request)
     if env_from is not None:
@@ -142,14 +138,6 @@ def check_rate(request: Request) -> None:
     quotas_of(request).check_submissions({actor_of(request).name: 1})
 
 
-def _flag(request: Request, name: str) -> bool:
-    given = request.query_params.get(name, "false")
-    try:
-        return _FLAG.validate_python(given)
-    except ValidationError as error:
-        raise InvalidError(f"{name} must be true or false, not {given!r}", field=name) from error
-
-
 @router.post(
     "/jobs:batch",
     status_code=201,
@@ -164,7 +152,7 @@ async def submit_batch(request: Request) -> Response:
     check_rate(request)
     body = await request.body()
     async with turns_of(request).large(request):
-        return await futures_of(request).result(await run_in_threadpool(_store_batch, request, body))
+        return await asyncio.wrap_future(await run_in_threadpool(_store_batch, request, body))
 
 
 def _store_batch(request: Request, body: bytes) -> Future[Response]:
@@ -221,7 +209,7 @@ async def stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Job
     _name_user(request, specs)
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
-    return await futures_of(request).result(cluster.service.submit(specs, idempotency_key(request), answer, asked))
+    return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
 def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:

@@ -26,7 +26,7 @@ from schedulearn.api.answers.report import (
 from schedulearn.api.edge.bodies import Bound
 from schedulearn.api.large_bodies import request_of
 from schedulearn.api.problems import InvalidBody, parse_body
-from schedulearn.api.state import Cluster, cluster_of, futures_of
+from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.core.plain_errors import fault_of
 from schedulearn.scheduler.core.profile import JobProfile
@@ -69,9 +69,9 @@ async def report(request: Request) -> ReportAnswer:
     except InvalidBody as error:
         fault = fault_of(error.errors[0], ReportIn)
         why = f"{fault.field or 'the body'}: {fault.message}"[:300]
-        await futures_of(request).result(cluster.db.submit(lambda db: note_implausible(db, job_id, why, now)))
+        await cluster.db.awrite(lambda db: note_implausible(db, job_id, why, now))
         raise
-    if await futures_of(request).result(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
+    if await cluster.db.awrite(lambda db: store_report(db, job_id, given, now)):
         cluster.profiles.touch(job_id)
     profile = cluster.profiles.get(job_id)
     policy = cluster.service.current_policy()
@@ -95,9 +95,7 @@ async def membership(request: Request) -> RosterOut:
     job_id, body = await _of_a_worker(request, cluster, cluster.membership_rate)
     said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
-    if said.leads and await futures_of(request).result(
-        cluster.db.submit(lambda db: record_report(db, job_id, said, now))
-    ):
+    if said.leads and await cluster.db.awrite(lambda db: record_report(db, job_id, said, now)):
         cluster.loop.wake()
     until = time.monotonic() + said.hold
     waiter = pulse.join()

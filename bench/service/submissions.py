@@ -1,7 +1,8 @@
-"""Durable submissions a second, over Slurm's `sbatch` on the same machine. Budget: at least 5 x.
+"""Durable submissions, one by one over Slurm's `sbatch` on the same machine, and 10,000 in one batch.
 
-Each POST is answered once the job is flushed to disk. Slurm is Debian's slurm-wlm, set up for this run on loopback;
-without root or the package the ratio can't be told, and the run says so.
+Budgets: 2 times as many a second, and 3 s for the batch. Each POST is answered once the job is flushed to disk. Slurm
+is Debian's slurm-wlm, set up for this run on loopback; without root or the package there is no ratio, and the run says
+so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bench.measured_service import JOB, ask, raw, service, verdict
 
 SECONDS = 5.0
 CLIENTS = 32
+BATCH = 10_000
 
 
 def main() -> bool:
@@ -30,19 +32,23 @@ def main() -> bool:
         time.sleep(1)
         one = asyncio.run(_posts(target.port, 1))
         many = asyncio.run(_posts(target.port, CLIENTS))
+        began = time.perf_counter()
+        target.request("POST", "/api/v1/jobs:batch", [JOB] * BATCH)
+        batch = time.perf_counter() - began
         stored = sum(target.get("/api/v1/jobs?limit=1")["counts"].values())
         for job in target.get("/api/v1/jobs?state=running")["items"]:
             target.request("DELETE", f"/api/v1/jobs/{job['id']}")
     print(f"  POST /jobs: {one:.0f}/s from 1 client, {many:.0f}/s from {CLIENTS}; {stored} stored")
+    held = verdict("10,000 jobs in one batch", f"{batch:.2f} s", "<= 3 s", batch <= 3)
     with _slurm() as ready:
         if not ready:
-            return True
+            return held
         # As above: one job holds the only processor, so that the others wait in a queue that Slurm looks after.
         subprocess.run(["sbatch", "-o", "/dev/null", "--wrap=sleep 600"], stdout=subprocess.DEVNULL, check=True)
         time.sleep(2)
-        slurm = max(_sbatches(1), _sbatches(8))
-    print(f"  sbatch: {slurm:.0f}/s")
-    return verdict("submissions over sbatch", f"{many / slurm:.1f} x", ">= 5 x", many >= 5 * slurm)
+        by_one, by_eight = _sbatches(1), _sbatches(8)
+    print(f"  sbatch: {by_one:.0f}/s from 1 shell, {by_eight:.0f}/s from 8")
+    return verdict("one by one, over sbatch", f"{one / by_one:.1f} x", ">= 2 x", one >= 2 * by_one) and held
 
 
 async def _posts(port: int, clients: int) -> float:

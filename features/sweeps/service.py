@@ -34,13 +34,12 @@ from schedulearn.features.sweeps.table import RunRow, SweepRow
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.control.service import cancel_job, check_predecessors
 from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
-from schedulearn.scheduler.control.submission.queue import insert_jobs
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.job_rows import job_row
+from schedulearn.scheduler.store.job_rows import insert_jobs, job_row
 from schedulearn.scheduler.store.people.quotas import room_to_wait
 
 log = logging.getLogger(__name__)

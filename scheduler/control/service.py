@@ -26,7 +26,6 @@ from schedulearn.scheduler.control.submission.inputs import (
     settle_inputs,
     versions_named,
 )
-from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, prepare_jobs
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.errors import (
@@ -45,7 +44,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import delete_job
 from schedulearn.scheduler.store.data.versions import check_may_change
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.job_rows import job_row
+from schedulearn.scheduler.store.job_rows import JobValues, job_row, prepare_jobs
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
@@ -127,7 +126,6 @@ class Service:
         """Stops the containers of a job at once, without recording it; False: it has none."""
         self._unrecorded: set[str] = set()
         """Jobs that were stopped, and can't be recorded as cancelled yet."""
-        self._submissions = SubmissionQueue(db, wake)
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
 
@@ -152,9 +150,6 @@ class Service:
         needs_inputs = any(map(has_inputs, specs))
         sent = Counter(spec.user for spec in specs)
         self.quotas.note_submission(sent)
-        bounded = self.quotas.bounds_waiting(sent)
-        if idempotency_key is None and not bounded and not needs_inputs:
-            return self._submissions.store(rows, make(rows))
         key = _Key(idempotency_key, asked or specs) if idempotency_key is not None else None
         # All that takes long is done here: others wait for the one writer.
         if key and (needs_inputs or len(rows) > 1):

@@ -230,6 +230,10 @@ class Database:
         """Submit a change, and wait for its result."""
         return self.submit(change).result()
 
+    async def awrite(self, change: Callable[[Connection], T]) -> T:
+        """Submit a change, and await its result."""
+        return await asyncio.wrap_future(self.submit(change))
+
     def close(self) -> None:
         """Finish the queued changes, then close. Idempotent."""
         if not self._closed:

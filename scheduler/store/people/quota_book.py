@@ -112,10 +112,6 @@ class QuotaBook:
                 raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
         return now
 
-    def bounds_waiting(self, users: Iterable[str]) -> bool:
-        """Return whether the number of waiting jobs is bounded for a user or their group."""
-        return bool(self._bounds(dict.fromkeys(users, 0), lambda bounds: bounds.waiting))
-
     def check_waiting(self, conn: Connection, by_user: Mapping[str, int]) -> None:
         """Raise QuotaError if these jobs exceed the waiting jobs of a user or a group."""
         for holder, jobs, most in self._bounds(by_user, lambda bounds: bounds.waiting):

@@ -17,7 +17,6 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.control.service import job_row
-from schedulearn.scheduler.control.submission.queue import prepare_jobs
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import db as store
@@ -26,6 +25,7 @@ from schedulearn.scheduler.store import hosts as repository_hosts
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
+from schedulearn.scheduler.store.job_rows import prepare_jobs
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Job, Lease, Meta, Task
 
 

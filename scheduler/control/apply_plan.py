@@ -1,4 +1,4 @@
-"""From a plan to what is written down: which jobs start or are to change, their leases and their tasks."""
+"""Storage of a plan: starting and resizing jobs, their leases and tasks."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ log = logging.getLogger(__name__)
 _NO_MEMORY = GpuMemory()
 _NO_LINKS: Mapping[str, int] = {}
 MOST_STARTS = 150
-"""In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
+"""Maximum jobs that start in one scheduling cycle. A cycle with very many starts would delay all other work."""
 
 
 @dataclass(frozen=True)
 class Resize:
-    """By restart. `view`: what the policy saw."""
+    """Resize by restart. `view`: the job as the policy saw it."""
 
     job: Job
     view: JobView
@@ -62,16 +62,17 @@ class Changes:
     resize: Sequence[Resize]
     in_place: Sequence[ResizeInPlace]
     promised: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """See `promised`."""
+    """See the function `promised`."""
 
     def __bool__(self) -> bool:
         return bool(self.start or self.resize or self.in_place)
 
 
 def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> Changes:
-    """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
-    once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
-    up: it can't be stopped anyway."""
+    """Return the jobs to start or resize, according to the plan.
+
+    Jobs that run at once come before suspended ones, to get the emptiest GPUs. A job on a silent host is not resized:
+    it can't be stopped before the host is given up."""
     start: list[Job] = []
     resize: list[Resize] = []
     steps: list[ResizeInPlace] = []
@@ -104,9 +105,11 @@ def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
 
 
 def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int]) -> list[JobView]:
-    """Those of `resize` that can start again as soon as they have stopped: on what they hold themselves and on GPUs
-    that are `free` now, by host. The others train on until those that are to leave GPUs to them have done so, since
-    nobody knows how long that takes. Jobs that wait for nobody but each other are all stopped at once."""
+    """Return the jobs of `resize` that can restart once they have stopped.
+
+    They restart on their own GPUs and on GPUs that are `free` now, by host. The other jobs keep training until those
+    GPUs are free, since no one knows how long that takes. Jobs that wait only for each other are all stopped at
+    once."""
     spare = dict(free)
     able = []
     for view in resize:
@@ -127,7 +130,9 @@ def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int
 
 
 def promised(state: ClusterState, plan: Plan) -> dict[str, dict[str, int]]:
-    """job -> part of a host -> free GPUs that are kept for it: it was stopped for them, and does not hold them yet."""
+    """Return job -> part of a host -> number of reserved GPUs.
+
+    The job was stopped for these GPUs, and does not hold them yet."""
     part_of = parts(state.gpus)
     held: dict[str, Counter[str]] = {}
     for task in state.tasks:
@@ -151,10 +156,11 @@ def apply_plan(
     memory: GpuMemory = _NO_MEMORY,
     settling: Set[str] = frozenset(),
 ) -> bool:
-    """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
-    to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
-    `workers_report`: by that they learn of each other. Nobody gets a GPU that is `settling`.
-    True if more jobs could start than one turn should."""
+    """Claim leases for jobs that start or grow; stop leaving tasks.
+
+    Changes whose GPUs are not free yet are left to the next cycle. Jobs are resized in place only if `workers_report`:
+    workers learn of each other by reports. GPUs in `settling` are not used. Returns True if more jobs could start than
+    one cycle may start."""
     found = load_gpu_leases(conn)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
     hosts = {host.id: host for host in found.hosts}
@@ -211,9 +217,10 @@ def apply_plan(
 def _placed(
     changes: Changes, plan: Plan, gpus: Sequence[GpuState], needs: Mapping[str, int]
 ) -> tuple[dict[str, Placement], dict[str, int]]:
-    """GPUs for the jobs that start and the workers that join; and how many are free then for running jobs that grow,
-    by part of a host. Jobs that were stopped for their GPUs come first, and what is kept for those that can't start
-    yet is left alone."""
+    """Return placements, and the number of GPUs left by part.
+
+    The placements are for jobs that start and workers that join; the GPUs left are for running jobs that grow. Jobs
+    that were stopped for their GPUs come first. GPUs reserved for jobs that can't start yet are not used."""
     back = [job.id for job in changes.start if job.id in changes.promised]
     placements = place([(job_id, plan.allocations[job_id]) for job_id in back], gpus, plan.jobs_per_gpu, needs=needs)
     kept: Counter[str] = Counter()
@@ -229,7 +236,9 @@ def _placed(
 
 
 def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept: Counter[str]) -> list[GpuState]:
-    """`gpus` with the slots of `placements` taken, less so many free ones of each part as are `kept`."""
+    """Return `gpus` with the slots of `placements` taken, without the reserved ones.
+
+    `kept`: part of a host -> number of free GPUs reserved there."""
     taken: dict[str, set[int]] = {}
     for placement in placements.values():
         for claims in placement.values():
@@ -259,7 +268,7 @@ def _stop_for_resize(conn: Connection, resize: Resize, plan: Plan, now: float) -
 
 
 def _by_machine(placement: Placement, machines: Mapping[str, str]) -> Placement:
-    """Parts of one host together."""
+    """Return the placement by host, with the parts of each host merged."""
     hosts: dict[str, tuple[LeaseClaim, ...]] = {}
     for part, claims in placement.items():
         host = machines.get(part, part)  # a job without GPUs is planned for the host itself
@@ -277,7 +286,9 @@ def _start(
     now: float,
     one_each: bool,
 ) -> None:
-    """`one_each`: a task a GPU, so that they can come and go."""
+    """Start a job.
+
+    `one_each`: one task per GPU, so that workers can join and leave."""
     hosts = in_order(placement, places, job.checkpoint_host)
     attempt = job.attempt + 1
     where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
@@ -303,7 +314,7 @@ def _start(
 
 
 def _regroup(conn: Connection, resize: ResizeInPlace, plan: Plan, now: float) -> bool:
-    """Asks for the job's next generation of workers."""
+    """Move the job to its next generation of workers."""
     job, step = resize.job, resize.change
     gpus = plan.allocations[job.id][step.host]
     why = plan.reasons.get(job.id, "The policy gives it another allocation.")
@@ -318,7 +329,7 @@ def _regroup(conn: Connection, resize: ResizeInPlace, plan: Plan, now: float) ->
 def _add_workers(
     conn: Connection, job: Job, attempt: int, generation: int, first: int, placement: Placement, now: float
 ) -> None:
-    """A task for each GPU, with ranks from `first` on."""
+    """Add one task per GPU, with consecutive ranks that begin with `first`."""
     [(host, claims)] = placement.items()
     for rank, claim in enumerate(claims, first):
         repository.add_task(

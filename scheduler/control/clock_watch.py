@@ -1,7 +1,8 @@
-"""A clock that is set while jobs run: their times are moved with it, so that durations stay what they were.
+"""Correction of stored times after the system clock is set.
 
-Steps are found by the monotonic clock of the machine. It counts from its start, so it also tells what happened to the
-clock between two services; after a restart of the machine nobody knows.
+Times of unfinished jobs move with the clock, so that durations stay correct. Steps are detected by comparison with the
+machine's monotonic clock, which counts from boot. Steps between two runs of the service are therefore detected too,
+unless the machine was rebooted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from schedulearn.scheduler.store.people.tables import LoginSession
 log = logging.getLogger(__name__)
 
 TOLERANCE_S = 1.0
-"""A clock that is only corrected moves by less."""
+"""Seconds. Smaller steps are ordinary corrections, and are ignored."""
 _KEY = "clock"
 _STEPS = 50
 
@@ -48,7 +49,7 @@ _STEPS = 50
 @dataclass(frozen=True)
 class Step:
     at: float
-    """By the clock as it was set."""
+    """Time after the step, by the new clock."""
     seconds: float
 
 
@@ -56,16 +57,16 @@ class Step:
 class _Known:
     boot: str
     offset: float
-    """Of the clock from the monotonic one."""
+    """Clock minus monotonic clock, seconds."""
     steps: Sequence[Step] = ()
 
 
 class ClockWatch:
-    """Look before each decision that rests on how long something has taken."""
+    """Detector of clock steps. Call `look` before decisions about durations."""
 
     def __init__(self, db: Database, timing: Timing) -> None:
         self.on_step: Callable[[], None] = lambda: None
-        """Called after the stored times have moved: for those that others hold in memory."""
+        """Called after the stored times have moved, for times held in memory."""
         self._db = db
         self._timing = timing
         self._lock = threading.Lock()
@@ -79,7 +80,7 @@ class ClockWatch:
         self.look()
 
     def look(self) -> None:
-        """Move the times of what is not over if the clock was set."""
+        """Move the times of unfinished jobs if the clock was set."""
         with self._lock:
             before, offset = self._known, self._offset()
             seconds = offset - before.offset
@@ -93,7 +94,9 @@ class ClockWatch:
         self.on_step()
 
     def aged(self, keep_s: float) -> Callable[[], float]:
-        """Return a clock for what goes after `keep_s`: steps forward within that time make nothing older."""
+        """Return a clock for the expiry of data kept for `keep_s` seconds.
+
+        It ignores the net forward steps of the last `keep_s` seconds, so that nothing expires early."""
 
         def clock() -> float:
             self.look()
@@ -147,7 +150,7 @@ def _follow(conn: Connection, known: _Known, step: Step) -> None:
 
 
 def _later(column: SQLColumnExpression[float], seconds: float) -> ColumnElement[float]:
-    """A time that is so much later, within the bounds of what may be stored."""
+    """Return `column` plus `seconds`, within the range of valid times."""
     sum_ = type_coerce(column, Float) + literal(seconds, Float)
     return case((sum_ < EARLIEST, EARLIEST), (sum_ > LATEST, LATEST), else_=sum_)
 

@@ -1,5 +1,7 @@
-"""What is expected of the live cluster: each job's start and end, kept up to date in a thread of its own, and what
-another policy would change. Nothing here writes to the database or holds up the loop."""
+"""Forecasts of job starts and ends, and previews of other policies.
+
+Forecasts are kept up to date in a background thread. Nothing here writes to the database or blocks the scheduling loop.
+"""
 
 from __future__ import annotations
 
@@ -35,26 +37,26 @@ from schedulearn.scheduler.store.people.accounts import has_accounts
 from schedulearn.scheduler.store.people.visibility import seeing_all
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
-if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
+if TYPE_CHECKING:  # the simulator loads NumPy, which an idle service does without
     from schedulearn.scheduler.sim.forecast import Eta, Facts
     from schedulearn.scheduler.sim.preview import Played, Totals
 
 log = logging.getLogger(__name__)
 
 HORIZON_S = 7 * 86_400.0
-PREVIEW_S = 1.0  # of the processor, a policy: one that needs longer has no figures
-COMPARE_S = 8.0  # of computing, a comparison
+PREVIEW_S = 1.0  # CPU seconds per policy; a slower policy gets no figures
+COMPARE_S = 8.0  # CPU seconds per comparison
 MOST_COMPARED = 500
-"""Jobs that are played on in a comparison: those that have GPUs, then the oldest ones."""
-PREVIEW_WALL_S = 10.0  # so long at most it may wait for the processor
-ETA_S = 0.7  # of computing, each time
-EVERY_S = 10.0  # at most, where something changed
-STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
-KEPT_S = 600.0  # so old a prediction may be if none could be made since
-_UNBORN = "~"  # sorts behind every id: a job that is submitted now comes after those that there are
-_BUSY_S = 5.0  # for so long at most, a prediction waits until nothing more changes
-_LOOK_S = 0.5  # between looks at whether anything did: one small query
-_SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
+"""Maximum jobs simulated in a comparison: all jobs with GPUs, then the oldest others."""
+PREVIEW_WALL_S = 10.0  # maximum wall time of a simulation
+ETA_S = 0.7  # maximum wall time of a background forecast, and CPU time of one for a new job
+EVERY_S = 10.0  # minimum interval between forecasts while something changes
+STALE_S = 60.0  # interval if nothing changes: estimates grow with the run time of jobs
+KEPT_S = 600.0  # maximum age of a forecast while newer ones fail
+_UNBORN = "~"  # sorts after every id: a new job comes after the existing ones
+_BUSY_S = 5.0  # maximum wait for changes to stop before a forecast
+_LOOK_S = 0.5  # interval of checks for changes: one small query each
+_SHARE = 0.005  # seconds of computing after which the thread yields the processor
 
 
 _Seen = tuple[int, int, Mapping[str, Quota], Mapping[str, Bounds], Mapping[str, str]]
@@ -62,21 +64,22 @@ _Seen = tuple[int, int, Mapping[str, Quota], Mapping[str, Bounds], Mapping[str, 
 
 @dataclass(frozen=True)
 class Etas:
-    """What was expected of all jobs at one time."""
+    """Forecast of all jobs at one time."""
 
     at: float = 0.0
     until: float = 0.0
-    """Up to when it was looked at, seconds since the epoch; infinite if to the end."""
+    """Time that the forecast reaches, seconds since the epoch; infinite: the end of all jobs."""
     jobs: Mapping[str, Eta] = field(default_factory=dict)
 
 
 class StoppedError(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the response."""
 
 
 class Figures(NamedTuple):
-    """What is kept of one policy in a comparison. The whole course of each would be much to look through for the
-    garbage collector, during which nobody is answered."""
+    """Figures of one policy in a comparison.
+
+    Whole simulations are not kept: they would slow down garbage collection, which blocks all requests."""
 
     totals: Totals | None
     cut: str
@@ -86,7 +89,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Compared:
-    """What policies would make of one state. `beyond`: jobs beyond MOST_COMPARED."""
+    """Results of a comparison of policies. `beyond`: jobs that were left out."""
 
     until: float
     found: Sequence[Figures | PolicyFault]
@@ -94,8 +97,10 @@ class Compared:
 
 
 class Forecaster:
-    """`reachable` gives the hosts that answer, `image_in` the seconds until the image of a job is there, which
-    these hosts fetch. `close` ends the thread."""
+    """Background thread of forecasts, and previews on request.
+
+    `reachable` returns the hosts that answer. `image_in` returns the seconds until a job's image is fetched, given the
+    hosts that fetch it. `close` ends the thread."""
 
     def __init__(
         self,
@@ -114,7 +119,7 @@ class Forecaster:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.etas = Etas()
-        """As of the last time; replaced as a whole."""
+        """Latest forecast; replaced as a whole."""
         self._db = db
         self._policy = policy
         self._profiles = profiles
@@ -130,7 +135,7 @@ class Forecaster:
         self._seen: _Seen | None = None
         self._problem = ""
         self._before: _Seen | None = None
-        """What `_changes` said at the last look."""
+        """Result of `_changes` at the last check."""
         self._busy_since: float | None = None
         self._thread = Background("forecaster", self._run, first_s=_LOOK_S)
 
@@ -142,8 +147,10 @@ class Forecaster:
 
     @seeing_all()
     def preview(self, policy: Policy, horizon_s: float) -> tuple[Played, Played, Mapping[str, Facts]]:
-        """What the policy in force would do within `horizon_s`, and what `policy` would. Takes seconds at most; raises
-        PolicyFault if either can't be played."""
+        """Return the simulations of the policy in force and of `policy`.
+
+        They cover `horizon_s` seconds. Also returns the facts of each job. Each simulation takes at most `PREVIEW_S` of
+        CPU time and `PREVIEW_WALL_S` of wall time. Raises PolicyFault if either policy can't be simulated."""
         state, at = self._state(), self._clock()
         now, _ = self._play(self._policy(), state, at, horizon_s)
         then, facts = self._play(policy, state, at, horizon_s)
@@ -153,8 +160,10 @@ class Forecaster:
     def compare(
         self, others: Sequence[Policy], horizon_s: float, stopped: Callable[[], bool] = lambda: False
     ) -> Compared:
-        """What the policy in force and each of the others would do within `horizon_s`, from one state on. Computes for
-        COMPARE_S: policies share what is left of it. `stopped`: nobody waits for it any more; raises StoppedError."""
+        """Compare the policy in force with `others` over `horizon_s` seconds.
+
+        All start from the same state. Together they use at most `COMPARE_S` of CPU time, and each a share of what is
+        left. `stopped`: returns True once the client no longer waits. Raises StoppedError then."""
         state, at = self._state(), self._clock()
         policies = [self._policy(), *others]
         found: list[Figures | PolicyFault] = []
@@ -213,8 +222,10 @@ class Forecaster:
 
     @seeing_all()
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
-        """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
-        at most; raises PolicyFault if the policy can't be played."""
+        """Return the forecast of a job if it were submitted now.
+
+        Also returns the time that the forecast reaches. Takes at most `ETA_S` of CPU time and `PREVIEW_WALL_S` of wall
+        time. Raises PolicyFault if the policy can't be simulated."""
         from schedulearn.scheduler.sim.forecast import Eta, Facts, forecast
 
         quotas, now = self._quotas(), self._clock()
@@ -269,7 +280,9 @@ class Forecaster:
         return found.etas[_UNBORN], found.until
 
     def _predict_without_gpus(self, spec: JobSpec, quotas: Quotas, now: float) -> Eta:
-        """No simulation tells how long such a job takes, so one that has to wait has no start."""
+        """Return the forecast of a new job without GPUs.
+
+        Simulations don't cover such jobs. A job that must wait therefore has no start time."""
         from schedulearn.scheduler.sim.forecast import Eta
 
         with self._db.read() as conn:
@@ -290,7 +303,9 @@ class Forecaster:
         return Eta(now + image_in, None, None, None, Basis.GUESS)
 
     def wait_of(self, spec: JobSpec) -> float | None:
-        """Seconds until it would start if it were submitted now; None: it can't be told. Raises PolicyFault."""
+        """Return the seconds until a job would start if submitted now.
+
+        None if unknown. Raises PolicyFault."""
         eta, _ = self.predict_job(spec)
         return None if eta.start is None else eta.start - self._clock()
 
@@ -301,7 +316,9 @@ class Forecaster:
     def _look(
         self, policy: Policy, state: ClusterState, at: float | None = None
     ) -> tuple[Snapshot, Mapping[str, Facts]]:
-        """The cluster as `policy` would see it at that time, usually now: without the jobs that need no GPUs."""
+        """Return the cluster as `policy` would see it at `at` or now.
+
+        Jobs without GPUs are left out."""
         from schedulearn.scheduler.sim.forecast import Facts
 
         snapshot = without_cpu_only(self._snapshot(policy, state, self._clock() if at is None else at))
@@ -320,7 +337,7 @@ class Forecaster:
         return snapshot, facts
 
     def _length_spread(self, view: JobView) -> float | None:
-        """Of what is left of it, by the far end of the interval of its length."""
+        """Return upper bound / estimate of the remaining work; None: unknown."""
         predicted = self._profiles.length_of(view.id)
         if predicted is None or view.basis is not Basis.FAMILY or not view.remaining:
             return None
@@ -349,7 +366,7 @@ class Forecaster:
             seen = self._changes()
             if seen != self._before and began - (self._busy_since or began) < _BUSY_S:
                 self._before, self._busy_since = seen, self._busy_since or began
-                return _LOOK_S  # let bursts and starts have the processor
+                return _LOOK_S  # leave the processor to bursts of requests and to starting jobs
             self._busy_since = None
             return max(self._every_s, 10 * (time.monotonic() - began)) if self.update() else _LOOK_S
         except Exception as error:
@@ -359,7 +376,7 @@ class Forecaster:
             return STALE_S
 
     def update(self) -> bool:
-        """Predicts anew; False if nothing has changed since the last time."""
+        """Renew the forecast; return False if nothing has changed."""
         seen = self._changes()
         if seen == self._seen and abs(self._clock() - self.etas.at) < STALE_S:
             return False
@@ -379,32 +396,34 @@ class Forecaster:
                 always_on=_always_on(state),
                 quotas=quotas,
             )
-            # Hours that were used are forgotten one by one; nobody reckons when there are enough again.
+            # Used GPU-hours expire one by one; the simulation does not compute when enough have.
             told = {view.id for view in snapshot.jobs if view.allocation or not used_up(view.user, quotas)}
             self.etas = Etas(snapshot.now, found.until, {job: eta for job, eta in found.etas.items() if job in told})
             self._tell(found.problem)
         else:  # an idle service stays without NumPy
             self.etas = Etas(self._clock())
-        self._seen = seen  # after the prediction: one that fails is tried again
+        self._seen = seen  # last, so that a failed forecast is tried again
         return True
 
     def _tell(self, problem: Exception | None) -> None:
-        """Logs what keeps a prediction from its end, once for as long as it is the same."""
+        """Log the problem that ended a forecast early, once per problem."""
         text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
         if problem is not None and text != self._problem:
             log.error("when jobs start and end can't be predicted any further: %s", text, exc_info=problem)
         self._problem = text
 
     def _changes(self) -> _Seen:
-        """Another one after whatever may change a prediction."""
+        """Return a value that differs after every relevant change."""
         quotas = self._quotas()
         with self._db.read() as conn:
             event = repository.last_event_id(conn)
         return event, self._profiles.version, quotas.by_user, quotas.by_group, quotas.group_of
 
     def _within(self, budget_s: float, computing_s: float = math.inf) -> Callable[[], bool]:
-        """Whether the time is up, or that of the processor, which does not depend on what else the machine does; asked
-        often, it leaves the processor to others in between."""
+        """Return a function that tells whether a simulation must stop.
+
+        `budget_s` limits wall time. `computing_s` limits CPU time, which does not depend on the machine's load. The
+        function also yields the processor now and then."""
         end = time.monotonic() + budget_s
         end_computing = time.thread_time() + computing_s
         pause = time.monotonic() + _SHARE
@@ -421,5 +440,5 @@ class Forecaster:
 
 
 def _always_on(state: ClusterState) -> frozenset[str]:
-    """The service's own machine is never switched off."""
+    """Return the hosts that are never switched off: the service's machine."""
     return frozenset(host.id for host in state.hosts if host.origin == "embedded")

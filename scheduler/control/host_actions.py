@@ -1,4 +1,4 @@
-"""What each host is to do so that what runs there is what should: the agents carry it out."""
+"""Actions that bring each host to the desired state. Agents execute them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from schedulearn.scheduler.store.job_rows import keys_of
 
 
 class HostActions:
-    """Of one turn. `suspended`: jobs that pause; `share`: several jobs may run on one GPU; `job_env`:
-    variables by which a job's workers report."""
+    """Actions of one scheduling cycle.
+
+    `suspended`: jobs to pause. `share`: several jobs may use one GPU. `job_env`: job id -> variables for reports of its
+    workers."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class HostActions:
     def begin(self, now: float) -> None:
         if not self._db.leads:  # the turn took long, and another service may be at work by now
             return
-        told: list[Future[bool]] = []  # one commit for all of them, not one each
+        told: list[Future[bool]] = []  # their commits are shared
         for host_id, observation in self._observations.items():
             agent = self._agents[host_id]
             here = [task for task in self._by_host.get(host_id, []) if task.job_id in self._state.jobs]
@@ -118,8 +120,10 @@ class HostActions:
         return task_spec(task, job, keys, self._simulated, gang, self._state, self._job_env(job.id), resources)
 
     def _all_ready(self, job: Job, gang: Sequence[Task]) -> bool:
-        """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one
-        host that come and go wait for nothing but its checkpoints."""
+        """Return whether all tasks of a gang can start together.
+
+        Each host must answer, and have the image and data. Tasks that are resized in place only need the
+        checkpoints."""
         return all(
             (task.generation or (task.host_id in self._observations and self._has_image(job, task.host_id)))
             and not self._lacks_checkpoints(job, task)
@@ -131,12 +135,14 @@ class HostActions:
         return all(map(agent.has_image, agent.needs_of(job)))
 
     def _lacks_checkpoints(self, job: Job, task: Task) -> bool:
-        """The first task of a job has them all; those of a task that ran are where it is."""
+        """Return whether the job's checkpoints are still to be brought.
+
+        Only the first task of a job has checkpoints. Checkpoints of a task that ran are on its host."""
         moved = task.rank == 0 and job.checkpoint_host not in (None, task.host_id)
         return moved and not self._agents[task.host_id].has_checkpoints(task.id)
 
     def _tell_progress(self, here: Sequence[Task], agent: HostAgent, now: float) -> Iterator[Future[bool]]:
-        """Writes down what keeps jobs from starting."""
+        """Record the progress or failure that delays the start of jobs."""
         for task in here:
             job = self._state.jobs[task.job_id]
             if task.stop or job.status != JobStatus.STARTING:

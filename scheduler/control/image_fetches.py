@@ -1,4 +1,4 @@
-"""Carries out what `fetching` decides: jobs become `pulling`, hosts fetch, and the rows tell how far that is."""
+"""Image fetches as `core/planning/image_fetching.py` decides them, and their progress."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
 ALWAYS = "always"
-"""The key `pull` of a job whose image is pulled again where it is there."""
+"""Value of a job's key `pull`: pull the image even if a host has it."""
 Agents = Mapping[str, HostAgent]
 
 
 @dataclass(frozen=True)
 class Images:
-    """What the agents know of the images of `jobs`, by id."""
+    """State of the images and data of `jobs`, known from agents."""
 
     agents: Agents
     jobs: Mapping[str, Job]
     _unfit: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
-    """By what decides it."""
+    """Cache of `unfit`, by the properties that it depends on."""
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
         agent, job = self.agents[host_id], self.jobs[job_id]
@@ -56,7 +56,9 @@ class Images:
         return agent.knows_image(need)
 
     def unfit(self, job: Job) -> Mapping[str, str]:
-        """Hosts on whose GPUs the image of a job can't run, with the reason."""
+        """Return host -> reason for hosts that can't run a job's image.
+
+        The reason is about the GPUs of the host."""
         key = (job.container_image, job.launcher, job.layer)
         if key not in self._unfit:
             found = {host_id: agent.unfit(job) for host_id, agent in self.agents.items()}
@@ -69,12 +71,14 @@ class Images:
         return answers and any(agent.fetch_under_way(need) is not None for need in agent.needs_of(self.jobs[job_id]))
 
     def lacking(self, job_id: str, agent: HostAgent) -> list[str]:
-        """What a job needs that is not there, as far as is known."""
+        """Return the images and data that the host may lack."""
         job = self.jobs[job_id]
         return [need for need in agent.needs_of(job) if not self._knows(job, agent, need)]
 
     def soon(self, job_id: str) -> bool:
-        """Whether the image of a job is expected in a moment; of a fetch that has just begun, it is."""
+        """Return whether the job's image is expected within `SOON_S`.
+
+        A fetch without an estimate counts as soon for its first `SOON_S` / 2 seconds."""
         job = self.jobs[job_id]
         for host_id in job.fetch_hosts:
             agent = self.agents.get(host_id)
@@ -89,7 +93,7 @@ class Images:
         return True
 
     def told(self, job: Job, hosts: Sequence[str]) -> str:
-        """What these hosts lack of what a job needs."""
+        """Return the job's image and data that these hosts lack."""
         lacking = [need for host in hosts if host in self.agents for need in self.lacking(job.id, self.agents[host])]
         return " and ".join(dict.fromkeys(_name_of(need, job) for need in lacking)) or job.container_image
 
@@ -102,12 +106,14 @@ class Images:
 
 
 def wants_anew(job: Job, agent: HostAgent, need: str) -> bool:
-    """Whether this is the image of a job that wants it pulled again."""
+    """Return whether `need` is the job's image, and always pulled."""
     return job.pull == ALWAYS and need == agent.image_of(job)
 
 
 def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
-    """The ends of jobs whose image turned out not to be had since the last call."""
+    """Return the ends of jobs whose image turned out to be unavailable.
+
+    It covers the failed fetches since the last call."""
     refused = {host_id: agent.take_refused_images() for host_id, agent in agents.items()}
     if not any(refused.values()):
         return []
@@ -120,8 +126,9 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
 
 
 def fetch_images(db: Database, images: Images, decision: ImagePlan, in_service: Set[str], now: float) -> None:
-    """Begins the looks and fetches that `decision` asks for, and goes on with those under way on hosts that are
-    neither closed nor lost, `in_service`."""
+    """Begin the checks and fetches of a decision, and record progress.
+
+    Fetches under way go on only on hosts `in_service`: hosts that are neither cordoned nor lost."""
     images.look(sorted(decision.look))
     hosts = fetch_hosts(images.jobs, decision.fetch, in_service, images.is_there, images.is_fetching)
     moving = [job for job in images.jobs.values() if job.status in WAITS and _changes(job, hosts.get(job.id, ()))]
@@ -139,8 +146,9 @@ def fetch_images(db: Database, images: Images, decision: ImagePlan, in_service: 
 
 
 def time_left(agents_now: Callable[[], Agents], job: NeedsData, hosts: Sequence[str]) -> float:
-    """Seconds until the image of a waiting job is there; infinite while nobody knows.
-    `hosts`: those that fetch it for this job, if any does; else it may be on any host."""
+    """Return the seconds until a waiting job's image is on a host.
+
+    Infinite if unknown. `hosts`: hosts that fetch it for this job; if empty, any host counts."""
     agents = agents_now()
     if hosts:
         return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
@@ -163,7 +171,7 @@ def _need_left(agent: HostAgent, image: str) -> float:
 
 
 def _changes(job: Job, hosts: Sequence[str]) -> bool:
-    """Whether a waiting job begins or ends to wait for its image, or does so on other hosts."""
+    """Return whether a waiting job's fetches begin, end or change hosts."""
     return job.status == JobStatus.PULLING if not hosts else tuple(job.fetch_hosts) != tuple(hosts)
 
 
@@ -187,7 +195,7 @@ def _write(
 def _tell(
     db: Database, images: Images, hosts: Mapping[str, Sequence[str]], moved: set[str], now: float
 ) -> Iterator[Future[bool]]:
-    """Writes down how far the fetches are, in whole per cent, for the jobs that wait for them."""
+    """Record the progress of fetches, in whole percent, for waiting jobs."""
     for job_id in hosts.keys() - moved:
         job = images.jobs[job_id]
         slowest = _slowest_fetch(images, job, hosts[job_id])
@@ -206,16 +214,18 @@ def _move(conn: Connection, job: Job, message: str, now: float, changes: JobChan
 
 @dataclass(frozen=True)
 class _Fetch:
-    """How far a fetch is."""
+    """Progress of a fetch."""
 
     percent: float | None
-    """Whole per cent; None: it has to try again."""
+    """Whole percent; None: the fetch failed, and will be tried again."""
     message: str
     stalled: bool = False
 
 
 def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | None:
-    """Of the host that is least far, or has to try again; None: nothing is known yet."""
+    """Return the slowest fetch, or one that will be tried again.
+
+    None: no progress is known yet."""
     found: list[_Fetch] = []
     for host_id in hosts:
         agent = images.agents[host_id]
@@ -236,6 +246,6 @@ def _told_of(fetch: Fetch, progress: ImageProgress, what: str, host_id: str, now
 
 
 def _name_of(need: str, job: Job) -> str:
-    """The image as the job names it, data by where it will be."""
+    """Return the image as the job names it, or data's path."""
     key = key_of_need(need)
     return job.container_image if key is None else next(path for path, each in job.inputs.items() if each == key)

@@ -1,4 +1,7 @@
-"""The logs of a job's attempts are bounded together: one that fails again and again would fill the disk."""
+"""Limits for the logs of all attempts of a job.
+
+Without them, a job that fails repeatedly would fill the disk.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,14 @@ from schedulearn.scheduler.store.models import Job
 log = logging.getLogger(__name__)
 
 KEPT = 2
-"""Attempts whose logs always stay: the first one, which often tells what is wrong, and the last."""
+"""Number of attempts whose logs are always kept: the first, which often shows the cause, and the last."""
 
 
 def surplus_attempts(sizes: Mapping[int, int], max_attempts: int, max_bytes: int) -> list[int]:
-    """Attempts whose logs must go, oldest first; `sizes`: attempt -> bytes of those that still have one. The first one
-    that there is and the last one stay. A bound of 0 is none. Pure."""
+    """Return the attempts whose logs must be deleted, oldest first. Pure.
+
+    `sizes`: attempt -> bytes, for attempts with a log. The first and the last of these are kept. A limit of 0 means no
+    limit."""
     between = sorted(sizes)[1:-1]
     gone: list[int] = []
     count, total = len(sizes), sum(sizes.values())
@@ -37,20 +42,21 @@ def surplus_attempts(sizes: Mapping[int, int], max_attempts: int, max_bytes: int
 
 
 class JobLogs:
-    """Looks at a job's logs each time that an attempt of it has ended, in a thread of its own; at the service's start
-    at those of all jobs that are not over."""
+    """Background thread that deletes surplus logs.
+
+    It checks a job after each attempt beyond `KEPT`, and all such unfinished jobs at the start of the service."""
 
     def __init__(self, db: Database, logs: LogStore, *, max_attempts: int, max_bytes: int) -> None:
-        """The bounds are for all logs of one job; 0: none."""
+        """Limits are for all logs of one job; 0: no limit."""
         self._db = db
         self._logs = logs
         self._max_attempts = max_attempts
         self._max_bytes = max_bytes
         self._jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._deleted: queue.SimpleQueue[str] = queue.SimpleQueue()
-        """Tasks of deleted jobs."""
+        """Tasks of deleted jobs, whose logs are still to be deleted."""
         self._strays = True
-        """Logs may be there of jobs that a service deleted before it ended."""
+        """Whether logs may exist of jobs that were deleted before the service stopped."""
         self._thread = Background("job-logs", self._run)
 
     def start(self) -> None:
@@ -69,7 +75,7 @@ class JobLogs:
             self._thread.wake()
 
     def forget(self, task_ids: Iterable[str]) -> None:
-        """Removes the logs of deleted jobs soon."""
+        """Delete the logs of deleted jobs soon."""
         for task_id in task_ids:
             self._deleted.put(task_id)
         self._thread.wake()
@@ -93,7 +99,7 @@ class JobLogs:
         if self._strays:
             self._strays = False
             with self._db.read() as conn:
-                # Names first: the log of a task begins after its row.
+                # List the logs first: the log of a task begins after its row is stored.
                 for task_id in unknown_tasks(conn, self._logs.task_ids()):
                     self._logs.delete(task_id)
         while not self._deleted.empty():

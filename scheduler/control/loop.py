@@ -1,8 +1,8 @@
 """Scheduling loop: observe, reconcile, snapshot, decide, apply, act, follow up.
 
-It is level-triggered: any cycle may be the first. A cycle never waits for an engine (agents observe and act on their
-own threads), and no transaction spans a decision or a call to one. Changes that were decided on an older state are
-dropped, and the next cycle decides anew.
+It is level-triggered: any cycle may be the first. A cycle never waits for a container engine: agents observe and act on
+their own threads. No transaction spans a decision or a call to an engine. Changes that were decided on an older state
+are dropped, and the next cycle decides anew.
 """
 
 from __future__ import annotations
@@ -71,46 +71,46 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
 
-_RESYNC_S = 10.0  # between turns at most while something runs
-_SETTLING_S = 0.5  # until a GPU that was left is looked at again
-_RETRY_S = 5.0  # until the next turn, at most, after one that failed
-_FAILED_TURNS = 2  # in a row, after which the loop counts as failing
-_LATE_S = 10.0  # that a turn may be overdue, or `interval` where that is longer; then the loop counts as stalled
+_RESYNC_S = 10.0  # maximum interval of cycles while something runs
+_SETTLING_S = 0.5  # until GPUs that jobs have left are checked again
+_RETRY_S = 5.0  # maximum interval after a failed cycle
+_FAILED_TURNS = 2  # consecutive failed cycles after which the loop counts as failing
+_LATE_S = 10.0  # delay of a cycle, or `interval` if longer, after which the loop counts as stalled
 
 
 Advance = Callable[[float], bool]
-"""Called with the time of a scheduling cycle; returns whether it changed jobs."""
+"""Function of a feature: takes the time of a cycle, returns whether it changed jobs."""
 
 
 @dataclass
 class LoopStats:
-    """For people and Prometheus."""
+    """Counters of decisions, for the API and Prometheus."""
 
     decisions: int = 0
-    decision_seconds: float = 0.0  # in all
+    decision_seconds: float = 0.0  # total
     policy_error: str = ""
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What hosts show in one cycle."""
+    """State of the hosts in one cycle."""
 
     now: float
     statuses: Mapping[str, HostStatus]
     observations: Mapping[str, Observation]
-    """Of the hosts that answer."""
+    """Only of hosts that answer."""
 
 
 @dataclass(frozen=True)
 class _View:
-    """What the decision of one cycle rests on."""
+    """Input of the decision of one cycle."""
 
     snapshot: Snapshot
     ready: Set[str]
-    """Hosts that answer, and show no container that was given up."""
+    """Hosts that answer, and have no container that was given up."""
     memory: GpuMemory | None
     resting: Mapping[str, float]
-    """Job that may not start yet -> when it may."""
+    """Job whose retry waits -> when it may start."""
     awaits_profiles: bool
     quotas: Quotas
     cpu_only: CpuOnly
@@ -134,7 +134,9 @@ class _Phases:
 
 
 class SchedulerLoop:
-    """Runs in a thread of its own. `wake` asks for a turn soon; wakes that come together make one turn."""
+    """Scheduling loop in its own thread.
+
+    `wake` requests a cycle soon. Several requests share one cycle."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class SchedulerLoop:
         follow_clock: Callable[[], None] = lambda: None,
         timing: Timing = MACHINE,
     ) -> None:
-        """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
+        """Setting `wake` requests a cycle. `on_attempt_end` gets the job and attempt."""
         self.data_sets = settings.data_sets
         self._writable = settings.writable_data_sets
         self._on_attempt_end = on_attempt_end
@@ -188,43 +190,43 @@ class SchedulerLoop:
         self._monotonic = timing.monotonic
         self.stats = LoopStats()
         self.advances: list[Advance] = []
-        """What features do in each cycle, once what became of jobs is stored."""
+        """Functions of features, called in each cycle after the outcomes of jobs are stored."""
         self.unused_since: UnusedSince = always_used
-        """Set by a feature that knows who is connected to jobs."""
+        """Set by the feature that counts connections to jobs."""
         self.waiting: Mapping[str, str] = {}
-        """job id -> why it waits, as of the last decision."""
+        """Job id -> reason why it waits, as of the last decision."""
         self.utility: float | None = None
-        """Of the last plan."""
+        """Utility of the last plan."""
         self.desired_hosts: int | None = None
-        """How many hosts should be on; None: nobody says."""
+        """Number of hosts that should be on; None: no policy decides."""
         self.parks_idle_only = False
-        """Whether no job has to leave its host so that fewer are on."""
+        """Whether hosts are switched off only if no job must leave them."""
         self._rule = settings.scaling_rule
         self._scaling = ScaleDownDelay(settings.scale_window, self._rule.initial if self._rule else None)
         self._waiting_log = WaitingLog(db)
         self._nearly_done = NearlyDone()
         self._suspended: frozenset[str] = frozenset()
-        """Jobs that pause, as of the last decision."""
+        """Jobs that are paused, as of the last decision."""
         self._share = True
-        """Several jobs may run on one GPU, as of the last decision."""
+        """Whether several jobs may use one GPU, as of the last decision."""
         self._started_at = timing.clock()
         self._settled_at = timing.monotonic() + SETTLE_S
         self._inherited: Set[str] | None = None
-        """Tasks that the service of before has left; None before the first turn."""
+        """Live tasks at the start of the service; None before the first cycle."""
         self._fenced: set[str] = set()
         self._settling: Mapping[str, str] = {}
-        """GPUs that jobs have just left and that nobody may have yet, with what is waited for."""
+        """GPUs that jobs have just left -> condition for their reuse."""
         self._failed_at: dict[str, float] = {}
-        """Live tasks that were seen to have failed: since when, by the monotonic clock."""
+        """Live task that has failed -> when this was first seen, by the monotonic clock."""
         self._awaits_gpus = False
-        """A task has failed on a GPU that is yet to be looked at."""
+        """Whether a task has failed on a GPU that is still to be checked."""
         self._rest_s = settings.interval
         self._hurried = False
-        """There was more to start than one turn should."""
+        """Whether more jobs could start than one cycle may start."""
         self._turned_at: float | None = None
-        """When the last whole turn ended, by the monotonic clock; None: none has."""
+        """End of the last complete cycle by the monotonic clock; None: none yet."""
         self._failures = 0
-        """Turns in a row that failed."""
+        """Number of consecutive failed cycles."""
         self._thread = Background("scheduler-loop", lambda: self._run() if db.leads else LEADS_AGAIN_S, wake=wake)
 
     def start(self) -> None:
@@ -238,7 +240,9 @@ class SchedulerLoop:
 
     @property
     def trouble(self) -> SchedulearnError | None:
-        """Return what keeps jobs from being scheduled. Its text has no details: anybody may ask for it."""
+        """Error that keeps jobs from being scheduled.
+
+        Its text is public, and therefore has no details."""
         if self._failures >= _FAILED_TURNS:
             return FailingError(f"the last {self._failures} scheduling cycles failed: see the log of the service")
         if self._turned_at is None:
@@ -259,9 +263,9 @@ class SchedulerLoop:
         self._failures, self._turned_at = 0, self._monotonic()
         if self._hurried:
             return 0.0
-        if is_first:  # it took longer than others: it loads what they find loaded
+        if is_first:  # it took longer than later ones, as it loads modules and caches
             return self._rest_s
-        # Leave the processor to others for much longer than we had it: with long queues turns take a while.
+        # Rest much longer than the cycle took: with long queues, cycles are slow.
         self._thread.rest(min(2.0, max(0.005, 5 * (time.monotonic() - began))))
         return self._rest_s
 
@@ -289,7 +293,7 @@ class SchedulerLoop:
         log.debug("a scheduling cycle took %s", phases)
 
     def _observe(self) -> _Seen:
-        """What hosts show, the same for the whole cycle."""
+        """Return the state of the hosts, fixed for the whole cycle."""
         now = self.clock()
         self.agents = self._agents_now()
         statuses = {host_id: agent.status for host_id, agent in self.agents.items()}  # once: they change meanwhile
@@ -299,7 +303,9 @@ class SchedulerLoop:
         return _Seen(now, statuses, observations)
 
     def _reconcile(self, seen: _Seen) -> ClusterState:
-        """Store what became of tasks, jobs and hosts, and let features act on it. Returns the state after that."""
+        """Store outcomes of tasks, jobs and hosts; return the new state.
+
+        Features then act on the outcomes, which may change the state again."""
         now = seen.now
         with self.db.read() as conn:
             state = load_cluster_state(conn)
@@ -329,13 +335,13 @@ class SchedulerLoop:
         if lost := failed_dependencies(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
-        changed = [advance(now) for advance in self.advances]  # each is called, whatever the others return
+        changed = [advance(now) for advance in self.advances]  # all are called
         if any(changed):
             state = self._load()
         return state
 
     def _view(self, policy: Policy, state: ClusterState, seen: _Seen) -> _View:
-        """What the decision of this cycle rests on."""
+        """Return the input of this cycle's decision."""
         ready = self._ready_hosts(state, seen.observations)
         self.profiles.follow(state.jobs)
         resting = next_tries(state.jobs, seen.now)
@@ -358,7 +364,9 @@ class SchedulerLoop:
         return _View(snapshot, ready, memory, resting, bool(awaited), quotas, cpu_only, with_images)
 
     def _decide(self, policy: Policy, view: _View) -> Plan | None:
-        """The plan for all jobs; None if the policy failed or broke a rule, which leaves everything as it is."""
+        """Return the plan for all jobs; None: the policy failed.
+
+        A plan that breaks a rule counts as a failure. Everything then stays as it is."""
 
         def ask(snapshot: Snapshot) -> Plan:
             began = time.perf_counter()
@@ -385,11 +393,11 @@ class SchedulerLoop:
         return plan
 
     def _apply(self, state: ClusterState, view: _View, plan: Plan | None, seen: _Seen) -> ClusterState:
-        """Claim what the plan gives, and fetch the images that it lacks. Returns the state after that."""
+        """Claim GPUs as planned, and begin image fetches; return the new state."""
         now = seen.now
         if plan is not None:
             state = self._claim(state, view, plan, now)
-            # Before the hosts have shown themselves all seem to lack GPUs.
+            # Until all hosts have answered once, all jobs seem to lack GPUs.
             if seen.observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
                 queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
@@ -399,7 +407,7 @@ class SchedulerLoop:
         return state
 
     def _act(self, state: ClusterState, seen: _Seen) -> None:
-        """Begin what makes hosts show what the state says."""
+        """Begin the actions that bring hosts to the desired state."""
         actions = HostActions(
             self.db,
             self.agents,
@@ -414,11 +422,11 @@ class SchedulerLoop:
             self._bind_numa,
             self._sys_nice,
         )
-        self.db.confirm_lead()  # a service that slept since may have been replaced
+        self.db.confirm_lead()  # another service may have taken over while this one was suspended
         actions.begin(seen.now)
 
     def _follow_up(self, state: ClusterState, seen: _Seen) -> None:
-        """Look for jobs that report nothing or hang, and for GPUs that were left."""
+        """Check for silent jobs, hanging jobs, and GPUs that jobs have left."""
         self._monitor.notice(state.gpus, state.tasks, seen.observations)
         self._silence.look(seen.now)
         if moves := hang_moves(state.jobs, self._hangs.look(seen.now, seen.observations.keys()), self._on_hang):
@@ -430,7 +438,7 @@ class SchedulerLoop:
             return load_cluster_state(conn)
 
     def _ready_hosts(self, state: ClusterState, observations: Mapping[str, Observation]) -> Set[str]:
-        """Hosts that answer, and show no container that was given up."""
+        """Return the hosts that answer and have no container given up."""
         live = {task.id for task in state.tasks}
         self._fenced = {
             host for host, seen in observations.items() if is_fenced(seen.tasks, live, host in self._fenced)
@@ -486,8 +494,10 @@ class SchedulerLoop:
         statuses: Mapping[str, HostStatus],
         now: float,
     ) -> Mapping[str, str]:
-        """Hosts whose tasks are taken for lost, with the reason: they were removed, or are silent for too long while
-        another host answers. If none answers it is rather we who are cut off, and there is nowhere else to go."""
+        """Return host -> reason for hosts whose tasks count as lost.
+
+        A host was removed, or has been silent for more than `host_grace_s` while another host answers. If no host
+        answers, the service itself is probably cut off."""
         gone: dict[str, str] = {}
         for host_id in concerned - set(observations):
             status = statuses.get(host_id)
@@ -506,7 +516,7 @@ class SchedulerLoop:
             return gpu_memory(state, predicted_needs(conn, state.jobs, hints=self.profiles.hints))
 
     def _claim(self, state: ClusterState, view: _View, plan: Plan, now: float) -> ClusterState:
-        """Claim what the plan gives. Returns the state after that."""
+        """Claim GPUs as planned; return the new state."""
         snapshot, ready, memory = view.snapshot, view.ready, view.memory or GpuMemory()
         waiting = add_shortage_reasons(
             plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling
@@ -548,7 +558,7 @@ class SchedulerLoop:
     def _until_next(
         self, state: ClusterState, plan: Plan | None, resting: Mapping[str, float], awaited: bool, now: float
     ) -> float:
-        """Seconds until the next turn, unless it is woken before."""
+        """Return the seconds until the next cycle, unless `wake` requests one."""
         due = [self.interval_s, *time_left(state, now), *next_deadlines(state, now)]
         due += [
             max(0.05, end - now)

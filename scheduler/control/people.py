@@ -1,4 +1,4 @@
-"""What becomes of what somebody has who is removed, and whose numbers on the hosts are given to whom."""
+"""Removal of users with their objects, and changes of uid and gids."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from schedulearn.scheduler.store.people.tables import Account, GroupMember, Quot
 
 
 class OfJobs(StrEnum):
-    """Those that have not ended, and sweeps."""
+    """Treatment of the unfinished jobs and sweeps of a removed user."""
 
     CANCEL = "cancel"
     KEEP = "keep"
 
 
 class OfThings(StrEnum):
-    """Secrets, or data sets and models."""
+    """Treatment of a removed user's secrets, or data sets and models."""
 
     REMOVE = "remove"
     KEEP = "keep"
@@ -39,8 +39,10 @@ class OfThings(StrEnum):
 def remove_person(
     conn: Connection, name: str, jobs: OfJobs | None, secrets: OfThings | None, data: OfThings | None, now: float
 ) -> None:
-    """Raises NotFoundError, and ConflictError where they have something of which nobody said what becomes of it, or
-    where a job needs their data."""
+    """Remove a user.
+
+    None for `jobs`, `secrets` or `data` means no choice. Raises ConflictError if the user has such objects without a
+    choice, or a job needs data to be removed. Raises NotFoundError for an unknown user."""
     accounts.get_account(conn, name)
     live = select(col(Job.id)).where(col(Job.user) == name, col(Job.status).not_in([each.value for each in TERMINAL]))
     unfinished = list(conn.execute(live).scalars())
@@ -62,7 +64,7 @@ def remove_person(
             kind.cancel(conn, each, now)
         for job_id in unfinished:
             cancel_job(conn, repository.get_job(conn, job_id), now)
-    if jobs is not OfJobs.KEEP:  # else they bound what goes on
+    if jobs is not OfJobs.KEEP:  # kept jobs stay within the quota
         conn.execute(delete(Quota).where(col(Quota.user) == name))
         conn.execute(delete(GroupMember).where(col(GroupMember.user) == name))
     if data is OfThings.REMOVE:
@@ -74,9 +76,11 @@ def remove_person(
 
 
 def set_ids(conn: Connection, name: str, ids: RunAs | None, writable: Collection[str], now: float) -> accounts.Account:
-    """As whom the jobs of a user write folders of the hosts. A container can't change its numbers while it runs, so
-    nobody loses one, or gets a uid, with which a job runs. `writable`: those folders. Raises NotFoundError, and
-    ConflictError."""
+    """Set the ids with which a user's jobs write host folders.
+
+    A running container can't change its uid and gids. Raises ConflictError if a job runs with an id that the user would
+    lose, or with the user's new uid. Only jobs that mount `writable` folders count. Raises NotFoundError for an unknown
+    user."""
     before = accounts.get_account(conn, name)
     lost = _numbers(before.uid, before.gid, before.gids) - (_numbers(ids.uid, ids.gid, ids.gids) if ids else set())
     uid = ids.uid if ids is not None and ids.uid != before.uid else None
@@ -97,7 +101,9 @@ def _numbers(uid: int | None, gid: int | None, gids: Collection[int]) -> set[tup
 
 
 def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[str]) -> list[tuple[str, str]]:
-    """Jobs that run with such a folder: of the user, and of whoever has this uid, also of those who were removed."""
+    """Return id and user of live jobs that mount `writable` folders.
+
+    It covers jobs of the user and of all accounts with this uid, including removed ones."""
     others = select(col(Account.name)).where(col(Account.uid) == uid)
     query = (
         select(col(Job.id), col(Job.user), col(Job.spec))

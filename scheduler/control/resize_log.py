@@ -1,4 +1,4 @@
-"""What each resize gained and cost, in the job's events, once that was measured."""
+"""Events with the measured gain and cost of each resize."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from schedulearn.scheduler.store.db import Database
 
 KIND = "job.resized"
 MEASURED, UNMEASURED = "measured", "unmeasured"
-_ALIKE = 0.01  # of speed: below that it says that nothing has changed
+_ALIKE = 0.01  # of speed; smaller changes count as none
 
 
 @dataclass(frozen=True)
 class ResizeOutcome:
-    """What a resize gained and cost."""
+    """Gain and cost of a resize."""
 
     gpus_before: int
     gpus_after: int
     stall_seconds: float | None
     message: str
     speed: float | None = None
-    """How many times as many samples a second it trains; None: not known."""
+    """Samples per second after the resize, divided by those before; None: unknown."""
 
     @property
     def code(self) -> str:
@@ -47,8 +47,9 @@ class ResizeOutcome:
 
 
 def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView], now: float) -> None:
-    """Writes an event for each job that has trained on its new allocation for long enough to be measured there.
-    `views`: what they hold, at the turn's beginning: since then a job may have ended."""
+    """Record an event for each job whose last resize was measured.
+
+    `views`: jobs at the beginning of the scheduling cycle. Some may have ended since."""
     for view in views:
         job = jobs.get(view.id)
         if job is None or not job.resized_from or job.status != JobStatus.RUNNING or not view.held_seconds:
@@ -63,8 +64,9 @@ def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView]
 def outcome(
     job: Job, view: JobView, seen: Sequence[MeasuredPasses], stalls: Sequence[Sequence[float]]
 ) -> ResizeOutcome | None:
-    """Of the last resize of `job`; None: it was not resized, or it is too early to tell. `stalls`: [step, seconds,
-    time] of each time that it stood still for a resize."""
+    """Return the outcome of the last resize of `job`.
+
+    None if it was not resized, or if it is too early. `stalls`: [step, seconds, time] of each pause for a resize."""
     if not job.resized_from or job.resized_at is None:
         return None
     since, held = job.resized_at, view.held_seconds or 0.0
@@ -91,7 +93,9 @@ def outcome(
 
 
 def _speed(seen: Sequence[MeasuredPasses], gpus: int, since: float = 0.0) -> float | None:
-    """Samples a second on so many GPUs, as measured last; None if never since then."""
+    """Return the latest samples per second on `gpus` GPUs.
+
+    None if nothing was measured since `since`."""
     rows = [row for row in seen if row.num_gpus == gpus and row.at >= since]
     newest = max(rows, key=lambda row: row.at, default=None)
     return None if newest is None else gpus * newest.atomic_batch / newest.iter_time

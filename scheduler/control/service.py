@@ -1,4 +1,7 @@
-"""Use cases: everything that a person or a program may ask for. Each is one transaction: a change and its event."""
+"""Use cases: the requests of users and programs. Each is one transaction.
+
+A transaction stores a change together with its event.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +59,15 @@ log = logging.getLogger(__name__)
 
 DEFAULT_POLICY = "fifo"
 MOST_AFTER = 50_000
-"""Jobs that those of one batch wait for: each is stored with each, while others wait for the writer."""
+"""Maximum predecessors of all jobs in a batch. Storing each with each job keeps the writer from other changes."""
 _RECORD_S = 2.0
 
 
 @dataclass(frozen=True)
 class ChosenPolicy:
-    """What somebody chose, and when. `params`: only those that differ from the policy's defaults."""
+    """Policy that a user chose.
+
+    `params`: only those that differ from the policy's defaults. `at`: seconds since the epoch."""
 
     algorithm: str
     metric: str
@@ -76,7 +81,7 @@ B = TypeVar("B", default=JobRows)
 C = TypeVar("C", default=ChosenPolicy)
 Answer = Callable[[Connection, JobRow], A]
 PolicyAnswer = Callable[[Connection, ChosenPolicy], C]
-"""What the caller gets, made of the changed row before the change is committed: if it fails, nothing has changed."""
+"""Function that makes the response from the changed row before the commit. If it fails, nothing is changed."""
 
 
 def _row(_: Connection, row: JobRow) -> JobRow:
@@ -92,7 +97,7 @@ def _choice(_: Connection, choice: ChosenPolicy) -> ChosenPolicy:
 
 
 class Service:
-    """The use cases over one database. `wake` is called after whatever the loop should react to."""
+    """Use cases of one database. `wake` is called after relevant changes."""
 
     def __init__(
         self,
@@ -121,11 +126,11 @@ class Service:
         self.clock = clock
         self.max_gpus_per_job = max_gpus_per_job
         self.on_delete: Callable[[Sequence[str]], None] = lambda tasks: None
-        """Called with the tasks of each job that was deleted."""
+        """Called with the tasks of each deleted job."""
         self.stop_now: Callable[[Connection, JobRow], bool] = lambda conn, job: False
-        """Stops the containers of a job at once, without recording it; False: it has none."""
+        """Function that stops a job's containers without recording it; returns False if there are none."""
         self._unrecorded: set[str] = set()
-        """Jobs that were stopped, and can't be recorded as cancelled yet."""
+        """Stopped jobs that can't be recorded as cancelled yet."""
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
 
@@ -138,10 +143,14 @@ class Service:
         answer: Callable[[JobRows], B] | None = None,
         asked: Sequence[JobSpec] | None = None,
     ) -> Future[B]:
-        """Stores jobs, all or none; done once they are durable, with the `answer` to their rows. That is made before
-        anything is stored: if it fails, nothing is. The same key with the same jobs gives the jobs of the first time,
-        with other jobs IdempotencyError. `asked`: what the request said, where that is not what `specs` say: a branch
-        names another commit now."""
+        """Store jobs, all or none, and return a future.
+
+        The future is done once the jobs are durable. Its result is `answer` of their rows, which is called before
+        anything is stored. If it fails, nothing is stored.
+
+        The same key with the same jobs returns the jobs of the first request. The same key with other jobs raises
+        IdempotencyError. `asked`: the original request, if `specs` differ from it: a branch may name another commit
+        now."""
         self.check_room()
         self._check_each(specs)
         make = answer or cast("Callable[[JobRows], B]", _rows)
@@ -151,7 +160,7 @@ class Service:
         sent = Counter(spec.user for spec in specs)
         self.quotas.note_submission(sent)
         key = _Key(idempotency_key, asked or specs) if idempotency_key is not None else None
-        # All that takes long is done here: others wait for the one writer.
+        # Slow steps are done here, not in the only writer thread.
         if key and (needs_inputs or len(rows) > 1):
             with self.db.read() as conn:
                 if found := key.jobs(conn):
@@ -186,7 +195,9 @@ class Service:
                 raise InvalidError(error.detail, field=where) from error
 
     def check(self, spec: JobSpec) -> None:
-        """Raises InvalidError for what the operator does not give, and for what is no value."""
+        """Raise InvalidError or ForbiddenError if the operator does not allow the job.
+
+        Masked values of variables are refused too."""
         check_no_mask(spec)
         self._check_secrets(spec.user, spec.secrets)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
@@ -197,7 +208,7 @@ class Service:
                 field="code",
             )
         if spec.after is not None and SEES_ONLY.get() is not None:
-            with self.db.read() as conn:  # what is stored is checked where all jobs are seen
+            with self.db.read() as conn:  # stored jobs are checked in the transaction, which sees all jobs
                 check_predecessors(conn, [spec])
         if spec.data or spec.keep:
             with self.db.read() as conn:
@@ -233,8 +244,9 @@ class Service:
                     )
 
     def cancel(self, job_id: str, answer: Answer[A] | None = None) -> A:
-        """Ends a job: at once if it waits, else by stopping its containers. A second call changes nothing; a job that
-        ended otherwise is a ConflictError."""
+        """Cancel a job that waits, or stop a running job's containers.
+
+        Repeating it changes nothing. Raises ConflictError for a job that ended otherwise."""
 
         make = answer or cast("Answer[A]", _row)
 
@@ -254,8 +266,9 @@ class Service:
         return answered
 
     def _stop_unrecorded(self, job_id: str, change: Callable[[Connection], A], make: Answer[A], error: StoreError) -> A:
-        """Stop a job that can't be recorded as cancelled, as the disk is full. That is done once there is room. Raises
-        `error` for one that has nothing to stop."""
+        """Stop a job that can't be recorded as cancelled yet.
+
+        It is recorded later, for example once the disk has space again. Raises `error` for a job without containers."""
         with self.db.read() as conn:
             job = repository.get_job(conn, job_id)
             if not self.stop_now(conn, job):
@@ -272,7 +285,7 @@ class Service:
             try:
                 self.db.write(change)
             except StoreError:
-                self._record_later(job_id, change)  # until there is room; a service that stops forgets it
+                self._record_later(job_id, change)  # until there is space; a restart of the service forgets it
                 return
             except SchedulearnError:
                 pass  # it has ended meanwhile
@@ -283,8 +296,10 @@ class Service:
             self._later(_RECORD_S, record)
 
     def delete(self, job_id: str, answer: Answer[A] | None = None, *, shown: Callable[[str], bool]) -> A:
-        """Deletes a job that has ended, with its rows; `on_delete` has the rest removed. `shown`: whether a host still
-        shows a container of the job. Raises ConflictError while it has not ended."""
+        """Delete a job that has ended, with its rows.
+
+        `on_delete` removes the rest. `shown`: returns whether a host still has a container of the job. Raises
+        ConflictError if the job has not ended, and ContainersRemainError if a host still has containers."""
         make = answer or cast("Answer[A]", _row)
         tasks: list[str] = []
 
@@ -303,7 +318,9 @@ class Service:
         return answered
 
     def set_priority(self, job_id: str, priority: int, answer: Answer[A] | None = None) -> A:
-        """Takes effect at the next decision. Raises ConflictError for a job that has ended."""
+        """Set a job's priority, which the next decision uses.
+
+        Raises ConflictError for a job that has ended."""
 
         make = answer or cast("Answer[A]", _row)
 
@@ -335,7 +352,9 @@ class Service:
         params: Mapping[str, object] | None = None,
         answer: PolicyAnswer[C] | None = None,
     ) -> C:
-        """Stored, and in force at the next decision; running jobs run on. Raises UnknownPolicyError or InvalidError."""
+        """Store a policy, which makes the next decision.
+
+        Running jobs continue. Raises UnknownPolicyError or InvalidError."""
         make = answer or cast("PolicyAnswer[C]", _choice)
         policy = policy_of(algorithm, metric, params or {})
         with self._policy_lock:
@@ -351,7 +370,9 @@ class Service:
         return answered
 
     def _load_policy(self) -> tuple[Policy, str]:
-        """The stored policy; the default, and why, if it can't be made any more (its file is gone, say)."""
+        """Return the stored policy, or the default and the reason.
+
+        The default replaces a policy that can't be made, for example because its file is gone."""
         with self.db.read() as conn:
             choice = chosen_policy(conn)
         if choice is None:
@@ -363,7 +384,7 @@ class Service:
 
 
 def chosen_policy(conn: Connection) -> ChosenPolicy | None:
-    """The last choice; None: nobody has chosen yet."""
+    """Return the last choice; None: no policy was ever chosen."""
     row = repository.current_policy(conn)
     return ChosenPolicy(row.algorithm, row.metric, row.params, row.at) if row is not None else None
 
@@ -396,11 +417,15 @@ class _Key:
             row["request_hash"] = self._digest
 
     def is_new(self, conn: Connection) -> bool:
-        """Return whether no job has it, where `jobs` found none just now, or there is one job."""
+        """Return whether no job has the key of the first job.
+
+        That is enough for a request of one job, and after `jobs` found none."""
         return conn.execute(select(col(Job.id)).where(col(Job.idempotency_key) == self._keys[0])).first() is None
 
     def jobs(self, conn: Connection) -> JobRows:
-        """Return the jobs that were sent with this key; none: it is new. Raises IdempotencyError."""
+        """Return the jobs stored with this key; none: the key is new.
+
+        Raises IdempotencyError for another request, and if some of the jobs were deleted."""
         rows = conn.execute(select(Job).where(col(Job.idempotency_key).in_(self._keys)))
         found = {row.idempotency_key: dict(row._mapping) for row in rows}
         if any(row["request_hash"] != self._digest for row in found.values()):
@@ -415,7 +440,7 @@ class _Key:
 
 
 def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
-    """Raises InvalidError for a job that is to wait for one that there is not, and for too many of them."""
+    """Raise InvalidError for unknown predecessors, or too many of them."""
     count = sum(len(spec.after.jobs) for spec in specs if spec.after)
     if count > MOST_AFTER:
         raise InvalidError(
@@ -430,7 +455,7 @@ def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
 
 
 def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
-    """Ends a job: at once if it waits, else by stopping its containers. Does nothing to one that ends already."""
+    """Cancel a job. Does nothing if it has ended or is ending."""
     status = JobStatus(job.status)
     if status in WAITS:
         repository.move_job(conn, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)

@@ -1,4 +1,4 @@
-"""From the cluster state to the containers that it asks for."""
+"""Container specifications of tasks, made from the cluster state."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from schedulearn.scheduler.specs.job import JobFields
 
 @dataclass(frozen=True)
 class HostResources:
-    """What a task's host has."""
+    """Resources of the host of a task."""
 
     gpus: int
     facts: HostFacts | None
     topology: Topology
     nodes: Mapping[int, NumaNode]
-    """NUMA nodes to which tasks are bound; none where they are not."""
+    """NUMA nodes to bind tasks to; empty if tasks are not bound."""
     numa: Mapping[str, int | None]
-    """GPU -> its node."""
+    """GPU -> NUMA node."""
     data_sets: Mapping[str, str]
-    """Name -> folder there."""
+    """Name of a mount -> folder on the host."""
     writable: Mapping[str, Collection[str]]
-    """Data sets that jobs may write -> their users who may."""
+    """Writable mount -> users whose jobs may write it."""
     image_of: Callable[[NamesImage], str]
-    """What a job runs in there."""
+    """Image of a job on this host."""
     data_seen_at: Callable[[str, str], str]
-    """Key of data that jobs share, path in the container -> path as the task sees it."""
+    """Key of shared data, path in the container -> path as the task sees it."""
     code_path: Callable[[str], Path]
-    """Where the archive of such a digest is, on the service's machine."""
+    """Digest of code -> its archive on the service's machine."""
     sys_nice: bool = False
-    """Tasks with GPUs bind their processes to NUMA nodes themselves."""
+    """Whether tasks with GPUs bind their processes to NUMA nodes themselves."""
 
 
 def task_spec(
@@ -65,11 +65,10 @@ def task_spec(
     job_env: Mapping[str, str],
     host: HostResources,
 ) -> TaskSpec:
-    """Return the container of a task.
+    """Return the container specification of a task.
 
-    `keys`: those that only a start needs. `gang`: the job's live tasks, with this one. `job_env`: variables by which
-    its workers report.
-    """
+    `keys`: the job's keys that only a start needs. `simulated`: simulated GPUs. `gang`: the job's live tasks, including
+    this one. `job_env`: variables for reports of the job's workers."""
     gpus = len(task.gpu_uuids)
     several_hosts = len(gang) > 1 and not task.generation
     if task.generation:
@@ -131,7 +130,9 @@ def task_spec(
 
 
 def known_spec(task: Task, job: Job, host: HostResources) -> TaskSpec:
-    """Of a task that has started: what is still asked of it. It is never started again, so its command is not."""
+    """Return the specification of a task that is never started again.
+
+    It lacks the command and all other properties that only a start needs."""
     return TaskSpec(
         job_id=job.id,
         attempt=task.attempt,

@@ -1,4 +1,7 @@
-"""Why jobs wait, in their events: one for each change of the reason, so that a long queue costs no writes."""
+"""Events with the reasons why jobs wait.
+
+An event is written only if the reason changes, to limit the writes for a long queue.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,23 @@ from schedulearn.scheduler.store.models import Event, Job
 
 KIND = "job.waiting"
 UNSATISFIABLE = Reason.UNSATISFIABLE.value
-_AT_ONCE = 200  # events a turn; whoever is left over is told of by the next one
+_AT_ONCE = 200  # maximum events per cycle; the next cycle writes the rest
 
 
 class WaitingLog:
-    """Remembers what was said of each job that waits; what was said before this service started, it reads."""
+    """Last recorded reason of each waiting job.
+
+    It reads the reasons of earlier runs of the service from the database."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._said: dict[str | None, str] | None = None
-        """job id -> code of the last event."""
+        """Job id -> code of the last event."""
 
     def tell(self, waiting: Mapping[str, str], now: float) -> None:
-        """Writes an event for each job of `waiting` (job id -> sentence) whose reason is of another code than the last
-        one. Jobs that are missing wait no more: should they wait again, they are told of again."""
+        """Record an event for each job whose reason has a new code.
+
+        `waiting`: job id -> sentence. Jobs that are missing there no longer wait, and are forgotten."""
         if self._said is None:
             self._said = self._said_before(list(waiting))
         for job_id in self._said.keys() - waiting.keys():
@@ -65,9 +71,10 @@ def add_shortage_reasons(
     unknown: Mapping[str, str] = MappingProxyType({}),
     settling: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[str, str]:
-    """`reasons`, and for jobs that need more than may be used, what may not and why. `ready`: hosts that answer.
-    `unknown`: host -> why it can't be told which GPUs are there. `settling`: GPU that a job has just left -> what is
-    waited for. Policies see only what may be used."""
+    """Return `reasons`, with the unusable GPUs added for jobs that need more.
+
+    Policies only see usable GPUs. `ready`: hosts that answer. `unknown`: host -> why its GPUs can't be determined.
+    `settling`: GPU that a job has just left -> condition for its reuse."""
     closed = {host.id for host in hosts if not host.active}
     broken = {host.id: host.gpu_fault for host in hosts if host.gpu_fault and host.active}
     counts = Counter(
@@ -99,8 +106,9 @@ def add_shortage_reasons(
 
 
 def add_leaving_reasons(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan) -> Mapping[str, str]:
-    """`reasons`, and for jobs that are to have GPUs which others are about to leave, that they wait for those. Who can
-    start at once waits no more by the time that anybody reads this."""
+    """Return `reasons`, with those of jobs that wait for leaving jobs.
+
+    Their GPUs are reserved, and still used by jobs that are about to end. Jobs that can start at once get no reason."""
     leaving = {host.id for host in snapshot.hosts if host.leaving}
     kept = {}
     for job in snapshot.jobs:
@@ -114,12 +122,12 @@ def add_leaving_reasons(reasons: Mapping[str, str], snapshot: Snapshot, plan: Pl
 
 
 def code_of(why: str) -> str:
-    """For machines, why a job waits."""
+    """Return the code of a reason."""
     return why.code if isinstance(why, Explanation) else Reason.WAITING_FOR_GPUS.value
 
 
 def why_waiting(reasons: Mapping[str, str], job_id: str) -> Explanation | None:
-    """Of a waiting job; None if the last decision did not speak of it."""
+    """Return why a job waits; None: the last decision gave no reason."""
     why = reasons.get(job_id)
     if why is None:
         return None

@@ -1,4 +1,4 @@
-"""Writes down what the core has found of tasks and jobs, each in the transaction of its caller."""
+"""Storage of findings and evictions, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 
 def write_findings(conn: Connection, findings: Sequence[Finding], now: float) -> None:
-    """Those about rows that have changed meanwhile are left for the next turn."""
+    """Store the findings about tasks and jobs.
+
+    Jobs and tasks that have changed since they were read are left to the next scheduling cycle."""
     for finding in findings:
         match finding:
             case TaskStarted(task, started_at, image):
@@ -58,7 +60,7 @@ def _tell_pause(conn: Connection, task: Task, now: float) -> None:
 def evict(conn: Connection, leaving: Sequence[Eviction], now: float) -> None:
     for eviction in leaving:
         job = eviction.job
-        # What does not run yet has nothing to save: its containers end, or never start, and it waits anew.
+        # Jobs that don't run yet have nothing to save: their containers stop, and they wait again.
         reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
         if repository.move_job(conn, job, reason, eviction.why, now):
             repository.stop_tasks(conn, job.id)

@@ -1,1 +1,1 @@
-"""Data on its way: into the service, to the hosts that lack it, and out of jobs that made it."""
+"""Transfer of data sets, models and outputs between service and hosts."""

@@ -1,4 +1,4 @@
-"""Data sets and models by name: what there is, and what becomes of a version that is pushed or removed."""
+"""Push and removal of versions of data sets and models."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Offer:
-    """What the service says of a version that somebody would push."""
+    """Response to a push of a version."""
 
     version: Version | None
-    """It is stored; None: content is missing."""
+    """The stored version; None: content is missing."""
     missing: Sequence[MissingBlob] = ()
 
 
@@ -34,9 +34,10 @@ class DataSets:
         self.store = store
 
     def push(self, name: str, manifest: Manifest, actor: Actor, answer: Callable[[Offer], A]) -> A:
-        """Stores a version once all of its content is here; else says what is missing. What the newest version holds
-        already makes no new one. Raises InvalidError, ForbiddenError, NoSpaceError
-        and QuotaError."""
+        """Store a version, or report the content that must be sent first.
+
+        `answer` makes the response. Content equal to the newest version adds no new version. Raises InvalidError,
+        ForbiddenError, NoSpaceError and QuotaError."""
         check_name(name)
         with self._db.read() as conn:
             versions.check_may_change(conn, name, actor.name, is_admin=actor.is_admin)
@@ -57,7 +58,9 @@ class DataSets:
         versions.check_share(conn, actor.name, manifest.digest, manifest.bytes, self.store.per_user)
 
     def remove(self, name: str, version: int | None, actor: Actor, answer: Callable[[Sequence[Version]], A]) -> A:
-        """One version, or all of them. Raises NotFoundError, ForbiddenError, and ConflictError while jobs need it."""
+        """Remove one version, or all versions if `version` is None.
+
+        Raises NotFoundError, ForbiddenError, and ConflictError while unfinished jobs or sweeps need one."""
 
         def change(conn: Connection) -> A:
             versions.find(conn, name, version)
@@ -67,7 +70,7 @@ class DataSets:
         return self._db.write(change)
 
     def collect(self) -> int:
-        """Removes content that no version names any more. Bytes that are free then."""
+        """Delete content that no version needs; return the freed bytes."""
 
         def needed() -> set[str]:
             with self._db.read() as conn:

@@ -1,7 +1,7 @@
-"""Outputs that end as data sets and models: brought into the service when their job has succeeded.
+"""Outputs of successful jobs, stored as versions of data sets and models.
 
-A job says by a column that it still has some to make. So a service that was killed makes them when it is back, and one
-of a host that does not answer is made once it does.
+A column of the job's row says that outputs are still to be stored. Therefore a restarted service continues, and outputs
+on a silent host are stored once it answers again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Ended(NamedTuple):
 
 
 class KeptOutputs:
-    """In a thread of its own."""
+    """Background thread that stores outputs as versions."""
 
     def __init__(self, db: Database, store: DataStore, files: JobFiles) -> None:
         self._db = db
@@ -63,7 +63,7 @@ class KeptOutputs:
         self._thread.close()
 
     def make(self) -> None:
-        """What jobs that have ended are still to make."""
+        """Store the pending outputs of ended jobs."""
         pending = select(*(col(getattr(Job, name)) for name in _Ended._fields)).where(
             col(Job.keep_state) == "pending", col(Job.status).in_([*TERMINAL])
         )
@@ -84,7 +84,7 @@ class KeptOutputs:
             try:
                 told.append(self._make_one(job, name, path))
             except RuntimeFault:
-                raise  # a host that does not answer will do so again
+                raise  # the host does not answer yet: try again later
             except SchedulearnError as error:
                 told.append(partial(_tell, job=job, message=f"{name} was not made: {error.detail}", now=time.time()))
 
@@ -96,7 +96,7 @@ class KeptOutputs:
         self._db.write(change)
 
     def _make_one(self, job: _Ended, name: str, path: str) -> Callable[[Connection], object]:
-        """What writes down that it is there."""
+        """Store the content, and return the change that records the version."""
         manifest = manifest_of(self._items(job.id, path), self._store.max_bytes, self._store.max_files)
         self._store.missing(manifest)
         digest = self._store.keep(manifest)
@@ -106,7 +106,9 @@ class KeptOutputs:
         return partial(_add, job=job, made=made, most=self._store.per_user)
 
     def _items(self, job_id: str, path: str) -> Iterator[Item]:
-        """Of all hosts that have some; of files with one name that of the first host."""
+        """Yield the files, folders and links below `path` in the outputs.
+
+        Outputs of all hosts are merged; of files with the same path, the first host's wins."""
         where = f"{OUTPUTS}/{path}".rstrip("/")
         found = self._files.listing(job_id, where, host=None, after="", limit=0)
         if found.away:
@@ -161,7 +163,9 @@ def _version(job: _Ended, name: str, digest: str, manifest: Manifest, now: float
 
 
 def _add(conn: Connection, *, job: _Ended, made: Version, most: int) -> None:
-    """`most`: bytes that a user may keep; with more it is told why there is no version."""
+    """Record a version, or an event if the user's quota forbids it.
+
+    `most`: the quota, in bytes."""
     try:
         versions.check_share(conn, made.user, made.digest, made.bytes, most)
     except QuotaError as error:

@@ -1,5 +1,7 @@
-"""How data that jobs share comes to a host: a version of a data set from the service, the outputs of an earlier job
-from the hosts on which it ran."""
+"""Transfer of shared data to a host.
+
+A version of a data set comes from the service. Outputs of an earlier job come from the hosts on which it ran.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.moved_outputs import hosts_with_outputs
 
 PART_BYTES, PART_FILES = 64 << 20, 2000
-"""Of one part of a copy. A larger file is a part of its own. A copy that was cut goes on with the part that was cut."""
+"""Maximum size of one part of a copy. A larger file is its own part. An interrupted copy resumes with that part."""
 
 
 class HostData:
@@ -31,7 +33,9 @@ class HostData:
         self._agents = agents
 
     def is_there(self, key: str, runtime: Runtime) -> bool:
-        """The outputs of a job that ran only here need not be brought: they are made known by their key."""
+        """Return whether the data is here.
+
+        Outputs of a job that ran only on this host are linked, not copied."""
         if runtime.data.has(key):
             return True
         job_id = job_of_key(key)
@@ -66,7 +70,9 @@ class HostData:
         )
 
     def _bring_outputs(self, key: str, job_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
-        """From all hosts that have some; where two have a file of one name, that of the first host counts."""
+        """Copy a job's outputs from all hosts that have some.
+
+        If several hosts have a file of the same name, the first host's file wins."""
         homes = self._homes(job_id)
         agents = self._agents()
         for home in homes:
@@ -80,7 +86,9 @@ class HostData:
         yield from transfer_all(found, lambda archives: runtime.data.load(key, archives), what)
 
     def _homes(self, job_id: str) -> list[str]:
-        """Raises ImageUnavailable for a job that nobody knows."""
+        """Return the hosts with outputs of a job.
+
+        Raises ImageUnavailable if the job was deleted."""
         with self._db.read() as conn:
             if job_id not in repository.job_states(conn, {job_id}):
                 raise ImageUnavailable(f"job {job_id} was deleted, and its outputs with it")

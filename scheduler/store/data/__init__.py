@@ -1,1 +1,1 @@
-"""Versions of data sets and models, and which of them jobs have."""
+"""Stored versions of data sets and models, and jobs that use them."""

@@ -1,4 +1,4 @@
-"""Which jobs' outputs others still need."""
+"""Jobs whose outputs are still needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from schedulearn.scheduler.store.models import Job
 
 
 def needed_outputs(conn: Connection) -> set[str]:
-    """Of jobs that are still to make data sets of them, and of those before jobs that have not ended."""
+    """Return the ids of jobs whose outputs must not be deleted.
+
+    The outputs are still to be stored as data sets, or are inputs of unfinished jobs."""
     pending = conn.execute(select(col(Job.id)).where(col(Job.keep_state) == "pending")).scalars()
     later = select(col(Job.inputs)).where(col(Job.finished_at).is_(None), col(Job.after).is_not(None))
     keys = [key for inputs in conn.execute(later).scalars() for key in inputs.values()]

@@ -1,4 +1,4 @@
-"""The table of versions."""
+"""Table of the versions of data sets and models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from schedulearn.scheduler.store.columns import InstantColumn
 
 
 class DataVersion(SQLModel, table=True):
-    """What a name held at one time. A row stays when its version is removed, so that no number is given twice."""
+    """Version of a data set or model.
+
+    A row stays when its version is removed, so that no number is used twice."""
 
     __tablename__ = "data_version"
     __table_args__ = (
@@ -21,11 +23,11 @@ class DataVersion(SQLModel, table=True):
     name: str = Field(primary_key=True)
     version: int = Field(primary_key=True)
     digest: str
-    """Of its manifest."""
+    """Digest of its manifest."""
     bytes: int = Field(sa_type=BigInteger)
     files: int
     user: str
-    """Who pushed it, or whose job made it."""
+    """User who pushed it, or owner of the job that made it."""
     job_id: str | None = None
     """The job whose output it is."""
     created_at: float = Field(sa_type=InstantColumn)

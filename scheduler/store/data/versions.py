@@ -1,4 +1,4 @@
-"""Versions by name: added, found, listed, removed."""
+"""Queries and changes of versions by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _versions() -> Select[tuple[object, ...]]:
 
 
 def newest(conn: Connection, limit: int, after: str = "") -> list[Version]:
-    """The newest version of each name that comes after `after`, by name."""
+    """Return the newest version of each name after `after`, by name."""
     last = (
         select(col(DataVersion.name), func.max(col(DataVersion.version)).label("version"))
         .where(col(DataVersion.removed_at).is_(None), col(DataVersion.name) > after)
@@ -57,7 +57,7 @@ def newest(conn: Connection, limit: int, after: str = "") -> list[Version]:
 
 
 def counts(conn: Connection, names: Sequence[str]) -> Mapping[str, int]:
-    """How many versions each of these names has."""
+    """Return the number of versions of each name."""
     query = select(col(DataVersion.name), func.count()).where(
         col(DataVersion.removed_at).is_(None), col(DataVersion.name).in_(names)
     )
@@ -65,7 +65,7 @@ def counts(conn: Connection, names: Sequence[str]) -> Mapping[str, int]:
 
 
 def versions_of(conn: Connection, name: str, limit: int = 1000) -> list[Version]:
-    """The newest first. Raises NotFoundError where there is none."""
+    """Return the versions of a name, newest first. Raises NotFoundError."""
     query = _versions().where(col(DataVersion.name) == name).order_by(col(DataVersion.version).desc()).limit(limit)
     found = [Version._make(row) for row in conn.execute(query)]
     if not found:
@@ -74,7 +74,7 @@ def versions_of(conn: Connection, name: str, limit: int = 1000) -> list[Version]
 
 
 def find(conn: Connection, name: str, version: int | None) -> Version:
-    """`version`: None for the newest one. Raises NotFoundError."""
+    """Return a version; None: the newest one. Raises NotFoundError."""
     if version is None:
         return versions_of(conn, name, 1)[0]
     query = _versions().where(col(DataVersion.name) == name, col(DataVersion.version) == version)
@@ -86,12 +86,14 @@ def find(conn: Connection, name: str, version: int | None) -> Version:
 
 
 def digests(conn: Connection) -> set[str]:
-    """Of all versions that there are."""
+    """Return the digests of all versions."""
     return set(conn.execute(select(col(DataVersion.digest)).where(col(DataVersion.removed_at).is_(None))).scalars())
 
 
 def check_may_change(conn: Connection, name: str, user: str, *, is_admin: bool) -> None:
-    """A name belongs to whoever made its first version. Raises ForbiddenError."""
+    """Raise ForbiddenError if the user may not change versions of this name.
+
+    A name belongs to the owner of its oldest version that is not removed. Admins may change all."""
     query = select(col(DataVersion.user)).where(col(DataVersion.name) == name, col(DataVersion.removed_at).is_(None))
     owner = conn.execute(query.order_by(col(DataVersion.version)).limit(1)).scalar()
     if owner is not None and owner != user and not is_admin:
@@ -99,8 +101,9 @@ def check_may_change(conn: Connection, name: str, user: str, *, is_admin: bool) 
 
 
 def check_share(conn: Connection, user: str, digest: str, size: int, most: int) -> None:
-    """Raises QuotaError if a user's versions would hold more than `most` bytes with this one. One that they have
-    already takes no more; `most` 0: no bound."""
+    """Raise QuotaError if a user's versions would exceed `most` bytes.
+
+    Content that the user already has needs no more space. A `most` of 0 means no limit."""
     mine = select(col(DataVersion.digest), func.max(col(DataVersion.bytes))).where(
         col(DataVersion.user) == user, col(DataVersion.removed_at).is_(None)
     )
@@ -115,8 +118,9 @@ def check_share(conn: Connection, user: str, digest: str, size: int, most: int) 
 
 
 def add(conn: Connection, made: Version) -> Version:
-    """The version as it is stored; its number is chosen here. What the newest version holds already makes no new
-    one."""
+    """Store a version and return it with its number.
+
+    If the newest version has the same content, return that one."""
     current = _versions().where(col(DataVersion.name) == made.name).order_by(col(DataVersion.version).desc()).limit(1)
     row = conn.execute(current).one_or_none()
     if row is not None and Version._make(row).digest == made.digest:
@@ -133,8 +137,9 @@ def add(conn: Connection, made: Version) -> Version:
 
 
 def remove(conn: Connection, name: str, version: int | None, now: float) -> list[Version]:
-    """One version, or all of a name. Raises NotFoundError, and ConflictError where a job that has not ended needs
-    one."""
+    """Remove one version of a name, or all if `version` is None.
+
+    Raises NotFoundError, and ConflictError if an unfinished job or sweep needs one."""
     gone = versions_of(conn, name, _ALL) if version is None else [find(conn, name, version)]
     needed = _needed_by(conn, {each.reference for each in gone})
     if needed:

@@ -1,4 +1,4 @@
-"""Sweeps: one job with many parameters, as designed experiments and as searches, and advice from what jobs did."""
+"""Sweeps, designed experiments, searches, and advice from finished jobs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""A process of its own for scikit-learn: the service never holds its memory. A question comes as JSON on the standard
-input, the answer goes to the standard output."""
+"""Child process with scikit-learn that computes advice.
+
+It reads a question as JSON from standard input, and writes the answer to standard output. The service itself never
+needs the memory of scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MO
 from schedulearn.features.sweeps.models.samples import Configuration, Sample
 
 LEAST_METRICS = 10
-"""So many jobs must have logged the metric, or it is not predicted."""
+"""Minimum jobs that logged the metric; with fewer, it is not predicted."""
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ GpuCount = Annotated[int, Field(ge=1, le=MAX_GPUS)]
 
 
 class AdviceSpec(BaseModel):
-    """What `POST /api/v1/advise` takes."""
+    """Job, objective and choices of `POST /api/v1/advise`."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

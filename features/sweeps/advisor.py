@@ -1,4 +1,7 @@
-"""Advice before a job runs: how long it would take with each batch size and number of GPUs, and what it would reach."""
+"""Advice before a job runs: predicted run time, cost and metric.
+
+Each combination of batch size and number of GPUs gets a prediction.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,13 @@ from schedulearn.scheduler.store.people.kin import owner_of
 log = logging.getLogger(__name__)
 
 LEAST_SAMPLES = 10
-"""Finished jobs of the family below which nothing is said."""
+"""Minimum finished jobs of the family; with fewer, there is no advice."""
 _MOST_SAMPLES = 1000
 _CHILD_S = 90.0
-_QUEUE_S = 30.0  # for other advice to be ready
+_QUEUE_S = 30.0  # maximum wait for other advice
 
 Wait = Callable[[JobSpec], float | None]
-"""Seconds until such a job would start; None: it can't be told."""
+"""Seconds until a job would start; None: unknown."""
 
 
 class Score(NamedTuple):
@@ -56,33 +59,33 @@ class Score(NamedTuple):
 class Advice(NamedTuple):
     choice: Choice
     samples: int
-    """Finished jobs of the family that it rests on."""
+    """Number of finished jobs of the family that it is based on."""
     time_scores: list[Score]
-    """Of each model, the one that is used first."""
+    """Scores of all models. The first one is used."""
     metric_scores: list[Score]
-    """Empty: the metric is not predicted."""
+    """As `time_scores`; empty if the metric is not predicted."""
 
 
 class _Answer(NamedTuple):
     scores: list[Score]
-    """The model that is used first."""
+    """The first model is used."""
     predicted: list[Estimate]
 
 
 class _Told(TypedDict):
-    """An `_Answer`, as JSON."""
+    """Answer of the child process, as JSON."""
 
     scores: list[tuple[str, float, float]]
     predicted: list[tuple[float, float, float]]
 
 
 class _Cluster(NamedTuple):
-    """What a job could be given now."""
+    """GPUs of the cluster, and its load."""
 
     types: Mapping[str, int]
-    """Type of GPU -> how many there are."""
+    """Type of GPU -> number of healthy GPUs."""
     beside: float
-    """Jobs that run on a host, on average."""
+    """Mean number of running jobs per host."""
 
 
 class Advisor:
@@ -96,8 +99,10 @@ class Advisor:
         self._one_at_once = threading.Lock()
 
     def advise(self, spec: AdviceSpec) -> Advice:
-        """Rests on the jobs of the job's user or group. Takes seconds. Raises InvalidError where there is too little
-        history, or no GPU; ConflictError while other advice takes too long."""
+        """Return advice, from finished jobs of the job's user or group.
+
+        Takes seconds. Raises InvalidError if there is too little history, or no suitable GPU. Raises ConflictError if
+        the computation, or other advice before it, takes too long or fails."""
         now, job = self._clock(), spec.checked_job()
         with self._db.read() as conn:
             samples = samples_of(conn, owner_of(conn, job.user), spec.metric.name, now)
@@ -138,7 +143,7 @@ class Advisor:
         try:
             return max(0.0, self._wait(spec.checked_job(required_gpus=gpus, gpu_type=gpu_type)) or 0.0)
         except PolicyFault:
-            return 0.0  # a policy that can't be played says nothing of when a job starts
+            return 0.0  # without a simulation, the start is unknown
 
     def _ask(self, samples: Sequence[Sample], options: Sequence[Configuration]) -> Mapping[str, _Answer]:
         if not self._one_at_once.acquire(timeout=_QUEUE_S):
@@ -161,7 +166,7 @@ class Advisor:
 
 
 def samples_of(conn: Connection, owner: str, metric: str, now: float) -> list[Sample]:
-    """The newest finished jobs of an owner, with what they were given."""
+    """Return the newest finished jobs of an owner as samples."""
     runs = past_runs(conn, owner, metric, _MOST_SAMPLES)
     ids = [run.job_id for run in runs]
     stays = host_stays(conn, since_when(conn, ids), now)

@@ -1,4 +1,7 @@
-"""A process of its own for what needs scikit-learn: the service never holds its memory."""
+"""Child processes for work that needs scikit-learn.
+
+The service itself never needs its memory.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import sys
 
 
 def ask_child(module: str, question: object, timeout_s: float) -> str:
-    """What a module beside this one writes for a question, both as JSON. It has one processor. Raises TimeoutExpired,
-    and CalledProcessError with what it said, of `subprocess`."""
+    """Return the output of a module of this package for a question.
+
+    Both are JSON. The child process has one thread for numerical libraries. Raises TimeoutExpired and
+    CalledProcessError of `subprocess`. The latter has the output of the child."""
     return subprocess.run(
         [sys.executable, "-m", f"{__package__}.{module}"],
         input=json.dumps(question),

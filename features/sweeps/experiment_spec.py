@@ -28,13 +28,15 @@ from schedulearn.scheduler.specs.texts import Text
 
 MAX_FACTORS = 20
 REPLICATION = "replication"
-"""Placeholder in the command for the number of the replication, from 1, e.g. as a seed."""
+"""Placeholder in the command for the number of the replication, from 1; for example as a seed."""
 
 Design = Literal["2k", "factorial", "grid", "random"]
 
 
 class Levels(Span):
-    """Numbers between two; `levels`: so many of them at equal distances, for the design `grid`."""
+    """Range of numbers.
+
+    `levels`: number of levels at equal distances, for the design `grid`."""
 
     levels: int | None = Field(default=None, ge=2, le=1000)
 
@@ -55,7 +57,7 @@ Factor = Levels | Values
 
 
 class ExperimentSpec(BaseModel):
-    """What `POST /api/v1/experiments` takes."""
+    """Job, factors and design of `POST /api/v1/experiments`."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -113,7 +115,7 @@ class ExperimentSpec(BaseModel):
         }
 
     def sweep(self) -> SweepSpec:
-        """Return the experiment as a sweep: the parameters of each run, in starting order."""
+        """Return the experiment as a sweep, with runs in starting order."""
         common: dict[str, Any] = {
             "name": self.name, "job": self.job, "max_parallel": self.max_parallel, "max_failures": self.max_failures,
             "metric": self.metric,
@@ -160,5 +162,7 @@ def _check_factor(name: str, factor: Factor, design: Design) -> None:
 
 
 def factors_of(design: Mapping[str, Any] | None, parameters: Sequence[str]) -> list[str]:
-    """Return the factor names of a sweep: those of its design, else all of its parameters."""
+    """Return the factor names of a sweep.
+
+    They come from its design, else they are all of its parameters."""
     return [*design["factors"]] if design is not None and "factors" in design else [*parameters]

@@ -1,4 +1,4 @@
-"""What a run took of the processors and memory of its hosts, and how busy these were meanwhile."""
+"""Use of processors and memory by a run and its hosts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import MemorySeen, highes
 from schedulearn.scheduler.store.resources import minutes
 
 _MEMORY_S = 540.0
-"""What began less than so long ago is read from memory, look by look; else from averages by the minute."""
+"""Tasks that started less than this many seconds ago are measured by single readings; older ones by minute averages."""
 Mean = Callable[[str, float, float], float | None]
-"""Task, host or GPU, from, until -> its mean in this time; None: it was not measured."""
+"""Function of a task, host or GPU, and start and end of a period. It returns the mean; None: not measured."""
 
 
 class Looks(Protocol):
-    """What was seen of late of tasks and hosts."""
+    """Recent measurements of tasks and hosts."""
 
     def mean_task_cpus(self, task_id: str, since: float, until: float) -> float | None: ...
 
@@ -29,14 +29,16 @@ class Looks(Protocol):
     def memory(self, task_id: str) -> MemorySeen | None: ...
 
     def host_cpus(self, host_id: str) -> int | None:
-        """All cores of a host; None: nothing tells of it now."""
+        """Return the number of a host's cores; None: unknown."""
         ...
 
 
 def machine_use(conn: Connection, run: Ended, looks: Looks, now: float) -> dict[str, float]:
-    """`cpus`: cores that all its tasks kept busy on the average; `memory`: the most bytes that one of them was seen
-    with; `host_utilization`: of all cores of its hosts, per cent that anybody kept busy. What nobody saw is left
-    out: a run shorter than a look, say."""
+    """Return the use of processors and memory by a run.
+
+    `cpus`: mean number of cores that all its tasks kept busy. `memory`: maximum bytes of one of its tasks.
+    `host_utilization`: busy share of all cores of its hosts, percent, including other work. Unmeasured values are left
+    out, for example of a run between two readings."""
     found = {}
     if (cpus := _task_cpus(conn, run, looks, now)) is not None:
         found["cpus"] = cpus
@@ -49,7 +51,9 @@ def machine_use(conn: Connection, run: Ended, looks: Looks, now: float) -> dict[
 
 
 def mean_while(task: TaskUse, name: str, recent: Mean, stored: Mean, now: float) -> float | None:
-    """Of `name` while the task ran: what is in memory of it, else what is stored."""
+    """Return the mean of `name` while the task ran.
+
+    It is computed from recent readings if they cover the task, else from stored averages."""
     begin, end = task.started_at, task.ended_at
     mean = recent(name, begin, end) if now - begin < _MEMORY_S else None
     return stored(name, begin, end) if mean is None else mean
@@ -64,7 +68,7 @@ def _task_cpus(conn: Connection, run: Ended, looks: Looks, now: float) -> float 
         if (cpus := mean_while(task, task.task_id, looks.mean_task_cpus, stored, now)) is not None:
             busy += cpus * took
             seen += took
-    # Of one task, times how many ran at once.
+    # mean of one task, times the mean number of tasks that ran at once
     return busy / seen * ran / run.run_seconds if seen > 0 and run.run_seconds > 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Sweeps as what users have."""
+"""Sweeps as objects that users own."""
 
 from __future__ import annotations
 

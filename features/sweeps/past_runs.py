@@ -1,4 +1,4 @@
-"""Finished jobs as advice needs them: what they were given, how long they ran, what they reached."""
+"""Finished jobs with their configurations and results, for advice."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_STAYS = 20_000
 
 
 class PastRun(NamedTuple):
-    """A job that ran once, from its start to its end."""
+    """Job that ran once, without a resize or retry."""
 
     job_id: str
     family: str
     gpu_type: str
     gpus: int
     batch_size: int
-    """This and the next two: 0 where it is not known."""
+    """This and the next two are 0 if unknown."""
     epochs: int
     input_size: int
     run_seconds: float
@@ -41,8 +41,10 @@ class HostStay(NamedTuple):
 
 
 def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[PastRun]:
-    """The newest jobs of an owner (see `Kin`) that succeeded in their first attempt, without a resize, of the version
-    in use of each family."""
+    """Return the newest jobs of an owner that succeeded at once.
+
+    They succeeded in their first attempt, without a resize. They belong to the model version in use of their family.
+    `owner`: see `Kin`."""
     query = (
         select(
             col(Job.id), col(Job.family), col(Job.spec), col(Profile.init_batch), col(Profile.epochs),
@@ -79,7 +81,7 @@ def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[Pas
 
 
 def _held(conn: Connection, job_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Job id -> the GPUs that it had."""
+    """Return job id -> GPUs that the job had."""
     found: dict[str, list[str]] = {}
     for row in conn.execute(select(col(Task.job_id), col(Task.gpu_uuids)).where(col(Task.job_id).in_(job_ids))):
         found.setdefault(row.job_id, []).extend(row.gpu_uuids)
@@ -87,7 +89,9 @@ def _held(conn: Connection, job_ids: Sequence[str]) -> dict[str, list[str]]:
 
 
 def host_stays(conn: Connection, since: float, now: float) -> list[HostStay]:
-    """Which jobs ran where since then, the newest ones where there are too many."""
+    """Return the periods in which jobs ran on hosts, since `since`.
+
+    At most `_MOST_STAYS` periods are returned, newest first."""
     query = (
         select(col(Task.job_id), col(Task.host_id), col(Task.started_at), col(Task.finished_at))
         .where(col(Task.started_at).is_not(None), col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
@@ -99,6 +103,6 @@ def host_stays(conn: Connection, since: float, now: float) -> list[HostStay]:
 
 
 def since_when(conn: Connection, job_ids: Sequence[str]) -> float:
-    """When the first of these jobs started."""
+    """Return the earliest start of these jobs; 0 if none."""
     found = conn.execute(select(func.min(col(Job.started_at))).where(col(Job.id).in_(job_ids))).scalar()
     return float(found or 0.0)

@@ -1,4 +1,7 @@
-"""What each run of a sweep came to, kept beside the run: it outlives its job, and the telemetry of its GPUs."""
+"""Stored results of each run of a sweep.
+
+They outlive the run's job, and the telemetry of its GPUs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Recorded(NamedTuple):
 
 
 class TaskUse(NamedTuple):
-    """When one container ran, on which GPUs."""
+    """Host, GPUs and period of one container."""
 
     task_id: str
     host_id: str
@@ -44,7 +47,7 @@ class TaskUse(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A run whose job has ended, with what its job left behind."""
+    """Run whose job has ended, with the data of the job."""
 
     sweep_id: str
     number: int
@@ -75,7 +78,7 @@ _UNRECORDED = (
 
 
 def unrecorded(conn: Connection, limit: int) -> list[Ended]:
-    """Runs of unfinished sweeps whose jobs have ended and whose results are not kept yet."""
+    """Return ended runs of unfinished sweeps that have no results yet."""
     runs: list[tuple[Any, ...]] = [tuple(run) for run in conn.execute(_UNRECORDED, {"most": limit})]
     ids = [run[2] for run in runs]
     tasks: dict[str, list[TaskUse]] = {}
@@ -95,7 +98,7 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
 
 
 def record(conn: Connection, recorded: Sequence[Recorded]) -> None:
-    """A run that has another job by now keeps what it has."""
+    """Store results of runs, except those that have another job by now."""
     conn.execute(
         _RECORD,
         [{"of": each.sweep_id, "which": each.number, "job": each.job_id, "found": each.results} for each in recorded],
@@ -103,7 +106,9 @@ def record(conn: Connection, recorded: Sequence[Recorded]) -> None:
 
 
 def mean_utilization(conn: Connection, uuid: str, since: float, until: float) -> float | None:
-    """Of the whole minutes of this time, in per cent; None if it was not measured, or the GPU is simulated."""
+    """Return a GPU's mean utilization over whole minutes, in percent.
+
+    None if it was not measured, or the GPU is simulated."""
     measured = select(col(Gpu.uuid)).where(col(Gpu.simulated).is_(False))
     query = select(func.avg(col(GpuMinute.utilization))).where(
         col(GpuMinute.gpu_uuid).in_(measured),

@@ -1,4 +1,4 @@
-"""Keeps what each run of a sweep came to, once its job has ended."""
+"""Results of the runs of sweeps, recorded when their jobs have ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.prices import cost_of
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.db import Database
 
-_BATCH = 100  # runs that one turn records
+_BATCH = 100  # maximum runs recorded in one cycle
 _MOST_METRICS = 100
 _JOULES_A_KWH = 3.6e6
 
@@ -29,8 +29,10 @@ class RunResults:
         looks: Looks,
         is_energy_counted: Callable[[Collection[str], float], bool],
     ) -> None:
-        """`prices`: of an hour of a GPU, by its type. `utilization`: of a GPU, in per cent, from what is in memory.
-        `is_energy_counted`: whether the database has what these GPUs drew up to a time."""
+        """`prices`: price of a GPU-hour by type of GPU.
+
+        `utilization`: mean of a GPU, in percent, from recent readings. `is_energy_counted`: returns whether the energy
+        of these GPUs up to a time is stored."""
         self._db = db
         self._prices = prices
         self._utilization = utilization
@@ -38,8 +40,9 @@ class RunResults:
         self._is_energy_counted = is_energy_counted
 
     def record(self, now: float) -> Set[str]:
-        """Keeps the results of runs that have ended, and returns the sweeps of those whose energy is still to come.
-        What is not recorded in this turn is in the next one; every turn may be the first after a start."""
+        """Store results of ended runs; return sweeps with incomplete energy data.
+
+        Runs that are not recorded now are left to the next cycle. Any cycle may be the first after a start."""
         found: list[Recorded] = []
         unsettled: set[str] = set()
         with self._db.read() as conn:
@@ -56,7 +59,9 @@ class RunResults:
         return all(self._is_energy_counted(task.gpu_uuids, task.ended_at) for task in run.tasks)
 
     def _results(self, conn: Connection, run: Ended, now: float) -> dict[str, float]:
-        """Nothing of a run that did not succeed: how long it took says nothing of its parameters."""
+        """Return the results of a run; none if it did not succeed.
+
+        The duration of a failed run says nothing about its parameters."""
         if not run.succeeded:
             return {}
         used = usage_of_job(conn, run.job_id, now)

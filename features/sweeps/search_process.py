@@ -1,5 +1,7 @@
-"""A process of its own for scikit-learn, as for advice. A question comes as JSON on the standard input, the next
-trial of a search goes to the standard output."""
+"""Child process with scikit-learn that chooses the next trial of a search.
+
+It reads a question as JSON from standard input, and writes the answer to standard output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches in the database: open sweeps, and how runs are added to them."""
+"""Database queries of searches, which are open sweeps."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from schedulearn.features.sweeps.table import RunRow, Sweep, SweepRow, SweepRun
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
-_MOST_ANSWERS = 1000  # newest searches that are looked through for a family's
+_MOST_ANSWERS = 1000  # maximum searches checked for one of the family
 
 
 def open_searches(conn: Connection) -> list[SweepRow]:
-    """Those that go on, the oldest first."""
+    """Return the running searches, oldest first."""
     query = select(Sweep).where(col(Sweep.open).is_(True), col(Sweep.status) == SweepStatus.RUNNING)
     return list(conn.execute(query.order_by(col(Sweep.id))))
 
 
 def decided_runs(conn: Connection, sweep: SweepRow) -> list[RunRow] | None:
-    """All trials of a search, once each has ended and has its results; None: one is still to come."""
+    """Return all trials of a search, or None if one is unfinished.
+
+    A trial is finished once its results are stored, or its job was deleted."""
     runs = store.list_runs(conn, sweep.id, "", limit=len(sweep.design["points"]) + 1)
     ended = all(run.job_id is not None and (run.results is not None or run.status is None) for run in runs)
     return runs if ended else None
@@ -35,19 +37,23 @@ def decided_runs(conn: Connection, sweep: SweepRow) -> list[RunRow] | None:
 def add_trial(
     sweep_id: str, number: int, params: Mapping[str, int | str], gain: float | None, conn: Connection
 ) -> None:
-    """As the run with this number, if the search goes on and has as many runs as when it was decided. `gain`: what it
-    is expected to gain."""
+    """Add a trial as the run with this number.
+
+    Does nothing if the search has ended, or has another number of runs than when it was decided. `gain`: expected
+    gain."""
     if _as_decided(conn, sweep_id, number - 1):
         conn.execute(insert(SweepRun), [{"sweep_id": sweep_id, "number": number, "params": params, "tries": 0}])
         design = store.get_sweep(conn, sweep_id).design
-        earlier = design.get("gains", [])  # none in a search that an earlier version began
+        earlier = design.get("gains", [])  # missing in searches of earlier versions
         gains = [*earlier, *[None] * (number - 1 - len(earlier)), gain]
         values = {"runs": number, "design": {**design, "gains": gains}}
         conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(**values))
 
 
 def close_search(sweep_id: str, runs: int, answer: Mapping[str, Any], conn: Connection) -> None:
-    """No more trials: the sweep ends by itself. `answer` is kept in its design."""
+    """Close a search: no trials are added, and the sweep then completes.
+
+    `answer` is added to its design."""
     if _as_decided(conn, sweep_id, runs):
         design = {**store.get_sweep(conn, sweep_id).design, **answer}
         conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(open=False, design=design))
@@ -59,7 +65,7 @@ def _as_decided(conn: Connection, sweep_id: str, runs: int) -> bool:
 
 
 def answer_of(conn: Connection, kin: Kin) -> SweepRow | None:
-    """The newest search that found a configuration for these jobs."""
+    """Return the newest search that found a configuration for `kin`."""
     query = (
         select(Sweep)
         .join(Job, col(Job.sweep) == col(Sweep.id))

@@ -28,7 +28,7 @@ SEARCH = "search"
 
 
 class SearchSpec(BaseModel):
-    """What `POST /api/v1/searches` takes."""
+    """Job, choices and goal of `POST /api/v1/searches`."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -90,7 +90,9 @@ class SearchSpec(BaseModel):
         return {name: found for name, found in levels.items() if found}
 
     def trial_job(self) -> dict[str, Any]:
-        """Return the keys that all trials share. Trials are rigid, since the search varies their size."""
+        """Return the keys that all trials share.
+
+        Trials are rigid, since the search varies their size."""
         rigid = {
             "elastic",
             "min_gpus",
@@ -102,11 +104,13 @@ class SearchSpec(BaseModel):
         kept = {key: value for key, value in self.job.items() if key not in rigid}
         image, command = kept.get("container_image"), kept.get("command")
         if isinstance(image, str) and isinstance(command, str) and not kept.get("family"):
-            kept["family"] = family_of(image, command)  # one for all trials, wherever the command has the batch size
+            kept["family"] = family_of(image, command)  # one family for all trials, although their commands may differ
         return {"priority": 10, "max_duration": self.max_duration, **kept}
 
     def sweep(self) -> SweepSpec:
-        """Return the sweep with only the first trial. The others are added during the search."""
+        """Return the sweep with only the first trial.
+
+        The search adds the others."""
         first = random.Random(self.seed).choice(self.points())  # noqa: S311
         return SweepSpec(name=self.name, job=self.trial_job(), list=[first])
 

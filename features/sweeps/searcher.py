@@ -1,6 +1,7 @@
-"""Takes each search on: once its trials have ended, the next one is worked out and added, or the search ends.
+"""Background thread that adds trials to searches, and ends them.
 
-What is known of a search are the rows of its trials, so that any look may be the first after a start.
+The next trial is computed once all trials have ended. The trials' rows are the only state, so that any check may be the
+first after a start.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Configuration(TypedDict):
 
 
 class _Design(TypedDict):
-    """Of a search, as `SearchSpec.design_of` has it."""
+    """Design of a search, as `SearchSpec.design_of` returns it."""
 
     points: list[_Configuration]
     goal: str
@@ -52,10 +53,10 @@ class _Design(TypedDict):
 
 
 class Searcher:
-    """`close` ends the thread."""
+    """Thread of searches. `close` ends it."""
 
     def __init__(self, db: Database, wake: Callable[[], None], prices: Mapping[str, float]) -> None:
-        """`prices`: of an hour of a GPU, by type."""
+        """`prices`: price of a GPU-hour by type of GPU."""
         self._db = db
         self._prices = prices
         self._wake = wake
@@ -101,7 +102,7 @@ class Searcher:
         return True
 
     def _ask(self, design: _Design, runs: Sequence[RunRow]) -> _Told | None:
-        """None: the process failed."""
+        """Return the next trial, or None if the child process failed."""
         points = design["points"]
         tried = [[points.index(run.params), outcome_of(run.results)] for run in runs]
         question = {
@@ -123,7 +124,9 @@ class Searcher:
 
 
 def check_prices(types: Sequence[str], prices: Mapping[str, float]) -> None:
-    """Raises InvalidError where some types have a price and some have none: their costs are of two units."""
+    """Raise InvalidError if some types have a price and others have none.
+
+    Their costs would have different units."""
     missing = sorted(name for name in types if price_of(prices, name) is None)
     if missing and len(missing) < len(types):
         raise InvalidError(
@@ -133,13 +136,13 @@ def check_prices(types: Sequence[str], prices: Mapping[str, float]) -> None:
 
 
 def _price(point: _Configuration, prices: Mapping[str, float]) -> float:
-    """Of all its GPUs, against those of other configurations."""
+    """Return the price of a configuration's GPUs, in relative units."""
     price = price_of(prices, point["gpu_type"]) if "gpu_type" in point else None
     return point["required_gpus"] * (1.0 if price is None else price)
 
 
 def outcome_of(results: Mapping[str, float] | None) -> Outcome | None:
-    """What a trial came to; None: it failed, or has not ended."""
+    """Return the outcome of a trial; None: it failed or goes on."""
     if not results or not (seconds := results.get("run_time")):
         return None
     cost = results.get("cost", results.get("gpu_hours", 0.0) * 3600)

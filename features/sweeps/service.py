@@ -1,8 +1,7 @@
-"""Sweeps: start, cancel and retry many runs as one, and take each sweep as far as it can go.
+"""Use cases of sweeps, and the advance of each sweep.
 
-The runs of a sweep are rows from the beginning. A run gets its job in the transaction that stores the job, and only
-while fewer than `max_parallel` of the sweep's jobs wait or run: whenever the service is killed, no run is lost and none
-has two jobs.
+The runs of a sweep are rows from the beginning. A run gets its job in the transaction that stores the job. At most
+`max_parallel` of the sweep's jobs wait or run. Therefore a killed service loses no run, and no run has two jobs.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from schedulearn.scheduler.store.people.quotas import room_to_wait
 log = logging.getLogger(__name__)
 
 _RUNS, _TEXT = 500, 128 << 10
-"""Runs that start in one transaction, and the length of their jobs, at most."""
+"""Maximum number of runs that start in one transaction, and maximum characters of their jobs."""
 
 A = TypeVar("A", default=SweepRow)
 Answer = Callable[[Connection, SweepRow], A]
-"""What the caller gets, made of the changed row before the change is committed."""
+"""Function that makes the response from the changed row before the commit."""
 
 
 def _row(_: Connection, row: SweepRow) -> SweepRow:
@@ -57,7 +56,9 @@ def _row(_: Connection, row: SweepRow) -> SweepRow:
 
 
 class Sweeps:
-    """The use cases. `check` raises InvalidError for a job that the operator does not allow."""
+    """Use cases of sweeps.
+
+    `check` raises InvalidError for a job that the operator does not allow."""
 
     def __init__(
         self,
@@ -80,10 +81,13 @@ class Sweeps:
         design: dict[str, object] | None = None,
         is_open: bool = False,
     ) -> A:
-        """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
-        anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep. `asked`:
-        what the request said, where that is not what `spec` says: a branch names another commit now. `design`: of an
-        experiment, kept beside it. `is_open`: a search adds further runs."""
+        """Store a sweep. Its first runs start in the next scheduling cycle.
+
+        The job of each run is checked first. Raises InvalidError, and IdempotencyError for a key that was used for
+        another sweep.
+
+        `asked`: the original request, if `spec` differs from it: a branch may name another commit now. `design`:
+        properties of an experiment or search, stored with the sweep. `is_open`: a search adds further runs."""
         runs = list(runs_of(spec))
         for number, params in enumerate(runs, 1):
             try:
@@ -107,7 +111,7 @@ class Sweeps:
             found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
             if found is None:
                 check_predecessors(conn, [first])
-                if first.data:  # each run has the same versions, whatever is pushed meanwhile
+                if first.data:  # all runs use the same versions, even if new ones are pushed
                     values["spec"] = {**given, "job": {**given["job"], "data": pinned(conn, first.data)}}
                 store.add_sweep(conn, values)
                 add_runs(conn)
@@ -120,8 +124,9 @@ class Sweeps:
         return self._changed(change)
 
     def cancel(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
-        """No further run starts, and those that wait or run are cancelled. A second call changes nothing; a sweep that
-        ended otherwise is a ConflictError."""
+        """Cancel a sweep: start no further run, and cancel its jobs.
+
+        Repeating it changes nothing. Raises ConflictError for a sweep that ended otherwise."""
         make = answer or cast("Answer[A]", _row)
 
         def change(conn: Connection) -> A:
@@ -134,9 +139,10 @@ class Sweeps:
         return self._changed(change)
 
     def retry(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
-        """Starts each run again that failed, ran into its time limit or was cancelled, with a new job, and those that
-        never started. Raises ConflictError while the sweep is stopping, and where each run succeeded; InvalidError if
-        its jobs are not allowed any more, or their code is gone."""
+        """Start unsuccessful runs again with new jobs.
+
+        These are runs that failed, reached their time limit, were cancelled or never started. Raises ConflictError
+        while the sweep is stopping, or if all runs succeeded. Raises InvalidError if its jobs are no longer allowed."""
         make = answer or cast("Answer[A]", _row)
         with self._db.read() as conn:
             known = store.get_sweep(conn, sweep_id)
@@ -165,12 +171,14 @@ class Sweeps:
 
 
 def _job_of(sweep: SweepRow, number: int, params: Params) -> JobSpec:
-    """Of one of its runs, for whom the sweep belongs to now: what was written may name somebody who was removed."""
+    """Return the job of a run, for the sweep's current user.
+
+    The stored specification may name a user who was removed."""
     return job_of(sweep.name, {**sweep.spec["job"], "user": sweep.user}, number, params)
 
 
 def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
-    """No further run starts, and those that wait or run are cancelled. Does nothing to one that ends already."""
+    """Cancel a sweep and its jobs. Does nothing if it is ending."""
     sweep = store.get_sweep(conn, sweep_id)
     for job in store.active_jobs(conn, sweep_id):
         cancel_job(conn, job, now)
@@ -187,9 +195,10 @@ def advance_sweeps(
     is_disk_low: Callable[[], bool] = lambda: False,
     unsettled: Collection[str] = (),
 ) -> bool:
-    """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start.
-    No run starts that would be one job too many of its user's that wait, or while the disk is low: the sweep goes on
-    once there is room. `unsettled`: sweeps that do not end yet, since results of their runs are still to come."""
+    """Advance all sweeps as far as possible; return whether anything changed.
+
+    Any call may be the first after a start. No run starts beyond its user's quota of waiting jobs, or while the disk is
+    almost full. `unsettled`: sweeps that must not end yet, since results of their runs are incomplete."""
     with db.read() as conn:
         unfinished = store.unfinished(conn)
         limits = _Limits(quotas, bool(unfinished) and is_disk_low(), unsettled)
@@ -205,7 +214,7 @@ def advance_sweeps(
 
 
 class _Limits(NamedTuple):
-    """What keeps runs from starting, and sweeps from ending."""
+    """Limits that keep runs from starting, and sweeps from ending."""
 
     quotas: Quotas = NO_QUOTAS
     disk_low: bool = False
@@ -220,7 +229,9 @@ def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep 
 
 
 def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bool:
-    """Return whether there may be more to do: others wait while runs start, so these start some at a time."""
+    """Return whether more may be done. Runs start in small groups.
+
+    Other changes wait while runs start."""
     while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], limits)) is not None:
         match step:
             case StartRuns(count):
@@ -247,13 +258,17 @@ def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None
 
 
 def _first(runs: Sequence[RunRow], job: int) -> Sequence[RunRow]:
-    """Return the runs that one transaction starts, of a job of this length: reading a long one takes time."""
+    """Return the runs that one transaction starts.
+
+    `job`: characters of the sweep's job. The total length is limited, because long jobs take time to parse."""
     lengths = accumulate(job + len(str(run.params)) for run in runs)
     return [run for number, (run, length) in enumerate(zip(runs, lengths, strict=True)) if not number or length < _TEXT]
 
 
 def _give_up(sweep_id: str, now: float, conn: Connection) -> None:
-    """A newer version of the service may refuse what an older one took."""
+    """Stop a sweep whose jobs the service no longer accepts.
+
+    A newer version may refuse jobs that an older one accepted."""
     message = "Its runs can't start any more: the service's log says why."
     store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, SweepReason.REFUSED, message, now)
 
@@ -263,7 +278,9 @@ def _located(detail: str, number: int) -> str:
 
 
 def settled_sweep(spec: SweepSpec, store: CodeStore, allowed: Sequence[str]) -> SweepSpec:
-    """Return a sweep whose runs all have the same, stored code and read requirements. Raises InvalidError."""
+    """Return a sweep with stored code and requirements, equal for all runs.
+
+    Raises InvalidError."""
     first = job_of(spec.name, spec.job, 1, next(iter(runs_of(spec))))
     if is_settled([first]):
         return spec

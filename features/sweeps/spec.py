@@ -1,4 +1,4 @@
-"""A sweep as a user writes it: a job, and the parameters that it is tried with. From those to its runs. Pure."""
+"""Specification of a sweep, and its expansion into runs. Pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from schedulearn.scheduler.specs.texts import Text
 
 MAX_RUNS = 10_000
 MAX_PARALLEL = 1000
-"""Jobs of a sweep that wait or run at once."""
-MAX_TEXT = 2 << 20  # characters of all parameters of all runs
+"""Maximum jobs of a sweep that wait or run at once."""
+MAX_TEXT = 2 << 20  # maximum characters of all parameters of all runs
 MAX_TRIED = 64 << 20
-"""Characters of the jobs of all runs: each of them is checked."""
+"""Maximum characters of the jobs of all runs, each of which is checked."""
 _MAX_NAMES = 50
-_LARGEST = 1e100  # of a bound of random numbers, so that their span can be reckoned with
-_DIGITS = 6  # of random numbers, for people who read them
+_LARGEST = 1e100  # maximum bound of random numbers, so that differences are finite
+_DIGITS = 6  # significant digits of random numbers, for readability
 
 _NAME = re.compile(r"(env\.)?[A-Za-z_][A-Za-z0-9_-]{0,99}")
 _SECRET = re.compile(r"TOKEN|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH", re.IGNORECASE)
@@ -47,7 +47,7 @@ Whole = Annotated[int, Field(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 def _as_one(value: object, parse: ValidatorFunctionWrapHandler) -> Any:
-    """One error in place of one for each type that it might have."""
+    """Report one error instead of one per type of the union."""
     try:
         return parse(value)
     except ValidationError as error:
@@ -56,7 +56,7 @@ def _as_one(value: object, parse: ValidatorFunctionWrapHandler) -> Any:
 
 Value = Annotated[bool | Whole | float | Annotated[Text, Field(max_length=4096)], WrapValidator(_as_one)]
 Params = Mapping[str, Value]
-"""Name -> value of one run."""
+"""Parameter -> value in one run."""
 
 
 class _Strict(BaseModel):
@@ -64,11 +64,11 @@ class _Strict(BaseModel):
 
 
 _Bounded = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
-"""Bounds of a union would be no words of JSON schema; those of its members are."""
+"""Range of one member of a union, because JSON schema can't express bounds of the union itself."""
 
 
 class Span(_Strict):
-    """Numbers between two, both included; whole ones if both are whole."""
+    """Range of numbers, including both ends; whole numbers if both are whole."""
 
     min: Whole | _Bounded
     max: Whole | _Bounded
@@ -83,7 +83,9 @@ class Span(_Strict):
         return self
 
     def at(self, share: float) -> int | float:
-        """The number at this share of the way, from 0 to below 1."""
+        """Return the number at a share of the range.
+
+        0 <= `share` < 1."""
         low, high = self.min, self.max
         whole = isinstance(low, int) and isinstance(high, int)
         end = high + 1 if whole else high
@@ -100,7 +102,7 @@ Runs = Annotated[list[dict[str, Value]], Field(min_length=1, max_length=MAX_RUNS
 
 
 class RandomRuns(_Strict):
-    """The same seed gives the same runs."""
+    """Random runs. The same seed gives the same runs."""
 
     count: int = Field(ge=1, le=MAX_RUNS)
     seed: int = Field(default=0, ge=0, le=(1 << 63) - 1)
@@ -108,14 +110,14 @@ class RandomRuns(_Strict):
 
 
 class Objective(_Strict):
-    """By what runs are compared."""
+    """Metric by which runs are compared."""
 
     name: str = Field(default="loss", min_length=1, max_length=64, description="as the script logs it")
     goal: Literal["min", "max"] = "min"
 
 
 class SweepSpec(_Strict):
-    """What `POST /api/v1/sweeps` takes."""
+    """Job and parameters of `POST /api/v1/sweeps`."""
 
     name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
         description="for people; its runs are called NAME-1, NAME-2, ..."
@@ -168,19 +170,19 @@ class SweepSpec(_Strict):
 
     @property
     def names(self) -> Sequence[str]:
-        """Of its parameters."""
+        """Names of the parameters."""
         return parameters_of({"grid": self.grid, "random": self.random and self.random.__dict__, "list": self.list})
 
     @property
     def size(self) -> int:
-        """How many runs it has."""
+        """Number of runs."""
         if self.grid is not None:
             return math.prod(len(values) for values in self.grid.values())
         return self.random.count if self.random is not None else len(self.list or ())
 
 
 def parameters_of(sweep: Mapping[str, Any]) -> list[str]:
-    """Names of the parameters of a sweep, given as its keys."""
+    """Return the parameter names of a stored sweep specification."""
     if sweep.get("grid") is not None:
         return [*sweep["grid"]]
     if sweep.get("random") is not None:
@@ -208,7 +210,9 @@ def _check_name(name: str, job: Mapping[str, Any]) -> None:
 
 
 def _without(job: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """`job` without what these parameters replace: nobody checks or uses it."""
+    """Return `job` without the keys and variables that parameters replace.
+
+    The original values are neither checked nor used."""
     left = {key: value for key, value in job.items() if key not in names}
     if isinstance(env := left.get("env"), Mapping):
         left["env"] = {name: value for name, value in env.items() if f"{_ENV}{name}" not in names}
@@ -216,18 +220,24 @@ def _without(job: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _fills(name: str, job: Mapping[str, Any]) -> bool:
-    """Whether the command has a place for the parameter. Its value goes there, and nowhere else."""
+    """Return whether the command has a placeholder for the parameter.
+
+    The value is then used only there."""
     command = job.get("command")
     return isinstance(command, str) and _placeholder([name]).search(command) is not None
 
 
 def _placeholder(names: Sequence[str]) -> re.Pattern[str]:
-    """`{name}` of one of these, but not `${name}`, which is a shell's."""
+    """Return a pattern of `{name}` for these names.
+
+    It does not match `${name}`, which belongs to the shell."""
     return re.compile(rf"(?<!\$)\{{({'|'.join(map(re.escape, names))})\}}")
 
 
 def runs_of(sweep: SweepSpec) -> Iterator[dict[str, Value]]:
-    """The parameters of each run, in the order in which they start. The same sweep always gives the same ones."""
+    """Yield the parameters of each run, in starting order.
+
+    The same sweep always gives the same runs."""
     if sweep.grid is not None:
         for values in itertools.product(*sweep.grid.values()):
             yield dict(zip(sweep.grid, values, strict=True))
@@ -245,12 +255,14 @@ def _drawn(choice: Span | Sequence[Value], share: float) -> Value:
 
 
 def text_of(value: Value) -> str:
-    """As it stands in a command or a variable."""
+    """Return a value as text for commands and variables."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def job_of(name: str, job: Mapping[str, Any], number: int, params: Params) -> JobSpec:
-    """The job of a run. Raises InvalidError, which names the run and the key."""
+    """Return the job of a run. Raises InvalidError.
+
+    The error names the run and the key."""
     keys = {**job, "name": f"{name}-{number}"}
     elsewhere = {each: value for each, value in params.items() if not _fills(each, job)}
     if len(elsewhere) < len(params):
@@ -266,10 +278,13 @@ def job_of(name: str, job: Mapping[str, Any], number: int, params: Params) -> Jo
 
 
 def _filled(command: str, params: Params) -> str:
-    """Each value stays within its word, whatever is in it. Raises InvalidError for what can't be split into words."""
+    """Return the command with values in place of placeholders.
+
+    Each value stays within its word, whatever characters it has. Raises InvalidError for a command that can't be split
+    into words."""
     pattern = _placeholder([*params])
     return shlex.join(
-        pattern.sub(lambda match: text_of(params[match[1]]), word)  # all at once: a value is never filled itself
+        pattern.sub(lambda match: text_of(params[match[1]]), word)  # all at once: placeholders in values stay
         for word in split_command(command)
     )
 

@@ -1,4 +1,7 @@
-"""Sweeps in the database: their tables and queries. Every function takes the connection of its caller's transaction."""
+"""Tables and queries of sweeps.
+
+Every function takes the connection of its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ _ENDED = ", ".join(f"'{status.value}'" for status in SweepStatus if status.ended
 
 
 class Sweep(SQLModel, table=True):
-    """One job that is tried with many parameters."""
+    """Sweep: one job with many parameters."""
 
     __table_args__ = (
         CheckConstraint(f"status IN ({_STATES})", name="sweep_status"),
@@ -63,7 +66,7 @@ class Sweep(SQLModel, table=True):
     name: str
     user: str
     spec: dict[str, Any] = Field(sa_column=json_column())
-    """A `SweepSpec`, as its user wrote it."""
+    """`SweepSpec`, as its user wrote it."""
     runs: int
     max_parallel: int
     max_failures: int | None
@@ -75,27 +78,28 @@ class Sweep(SQLModel, table=True):
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
     design: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
-    """Of an experiment: what its runs are made of; None: an ordinary sweep."""
+    """Properties of an experiment or search; None: an ordinary sweep."""
     open: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
     """Whether a search may still add runs."""
 
 
 class SweepRun(SQLModel, table=True):
-    """One choice of parameters of a sweep, and the job that tries it."""
+    """Run of a sweep: parameters, and the job that tries them."""
 
     __tablename__ = "sweep_run"
 
     sweep_id: str = Field(sa_column=Column(String, ForeignKey("sweep.id", ondelete="CASCADE"), primary_key=True))
     number: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
-    """From 1, in the order in which they start."""
+    """Number from 1, in starting order."""
     params: dict[str, Any] = Field(sa_column=json_column())
     job_id: str | None = Field(default=None, unique=True)
-    """Set in the transaction that stores the job, so that no run is lost or started twice. No foreign key: a job that
-    is deleted later leaves a run that was started."""
+    """Set in the transaction that stores the job, so that no run is lost or started twice.
+
+    It is no foreign key: after its job is deleted, the run still counts as started."""
     tries: int = 0
-    """Jobs that it had: one more with each retry."""
+    """Number of jobs so far: one more with each retry."""
     results: dict[str, float] | None = Field(default=None, sa_column=json_or_none_column())
-    """What its job came to; None: it has not ended."""
+    """Results of its job; None: not recorded yet."""
 
 
 SweepRow = Row[Any]
@@ -135,7 +139,7 @@ _UNFINISHED = _PROGRESS.where(col(Sweep.status).in_(UNFINISHED)).order_by(col(Sw
 
 
 def unfinished(conn: Connection) -> list[SweepProgress]:
-    """How far each sweep is that has not ended, the oldest first."""
+    """Return the progress of each unfinished sweep, oldest first."""
     return [SweepProgress._make(row) for row in conn.execute(_UNFINISHED)]
 
 
@@ -145,7 +149,7 @@ def progress_of(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, SweepPr
 
 
 def get_sweep(conn: Connection, sweep_id: str) -> SweepRow:
-    """Raises NotFoundError."""
+    """Return a sweep. Raises NotFoundError."""
     row = conn.execute(select(Sweep).where(col(Sweep.id) == sweep_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no sweep {sweep_id!r}")
@@ -165,7 +169,9 @@ def list_sweeps(
     limit: int = 20,
     designed: bool = False,
 ) -> tuple[list[SweepRow], str | None]:
-    """Newest first, and `after` for the next page if there is one. `designed`: only experiments."""
+    """Return sweeps, newest first, and `after` of the next page or None.
+
+    `designed`: only experiments and searches."""
     query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit + 1)
     if designed:
         query = query.where(col(Sweep.design).is_not(null()))
@@ -182,31 +188,35 @@ def list_sweeps(
 
 
 def add_sweep(conn: Connection, values: Mapping[str, object]) -> None:
-    """A sweep without its runs."""
+    """Insert a sweep without its runs."""
     conn.execute(insert(Sweep), [values])
 
 
 def prepare_runs(
     dialect: Dialect, sweep_id: str, runs: Iterable[Mapping[str, object]]
 ) -> Callable[[Connection], object]:
-    """What inserts the runs of a new sweep, made before the writer is asked to. `runs`: the parameters of each."""
+    """Return a function that inserts the runs of a new sweep.
+
+    It is prepared before the change is queued, to spare the writer the work. `runs`: parameters of each run."""
     rows = [{"sweep_id": sweep_id, "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
     return prepare_rows(dialect, SweepRun, rows)
 
 
 def pending_runs(conn: Connection, sweep_id: str, limit: int) -> list[RunRow]:
-    """The next runs to start."""
+    """Return the next runs to start."""
     query = select(SweepRun).where(col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).is_(None))
     return list(conn.execute(query.order_by(col(SweepRun.number)).limit(limit)))
 
 
 def give_jobs(conn: Connection, jobs: Iterable[tuple[RunRow, str]]) -> None:
-    """Each of these runs gets the job with this id."""
+    """Store the job id of each run."""
     conn.execute(_GIVE_JOB, [{"of": run.sweep_id, "which": run.number, "job_id": job_id} for run, job_id in jobs])
 
 
 def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) -> list[repository.JobRow]:
-    """Jobs of its runs that have not ended; with `only_waiting` those that never started."""
+    """Return the unfinished jobs of a sweep.
+
+    `only_waiting`: only jobs that never started."""
     query = select(Job).join(SweepRun, _JOINED).where(col(SweepRun.sweep_id) == sweep_id)
     if only_waiting:
         query = query.where(col(Job.status).in_([*WAITS]), col(Job.attempt) == 0)
@@ -214,7 +224,9 @@ def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) 
 
 
 def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
-    """Makes runs pending whose job failed, ran into its time limit or was cancelled; how many."""
+    """Make unsuccessful runs pending again; return their number.
+
+    Their jobs failed, reached a time limit or were cancelled."""
     bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.status).in_([*_BAD, JobStatus.CANCELLED]))
     where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad))
     return conn.execute(update(SweepRun).where(*where).values(job_id=None, results=null())).rowcount
@@ -223,7 +235,7 @@ def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
 def move_sweep(
     conn: Connection, sweep_id: str, status: SweepStatus, reason: SweepReason, message: str, now: float
 ) -> None:
-    """With its event."""
+    """Change the state of a sweep, and record an event."""
     values = {"status": status, "reason": reason, "message": message, "finished_at": now if status.ended else None}
     conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(values))
     add_sweep_event(conn, sweep_id, status, reason, message, now)
@@ -252,18 +264,18 @@ def _runs(sweep_id: str, metric: str) -> Select[Any]:
 
 
 def list_runs(conn: Connection, sweep_id: str, metric: str, *, after: int = 0, limit: int = 1000) -> list[RunRow]:
-    """Runs with a number above `after`, with how their jobs stand and what they logged as `metric`."""
+    """Return runs above `after`, with job states and values of `metric`."""
     query = _runs(sweep_id, metric).where(col(SweepRun.number) > after).order_by(col(SweepRun.number))
     return list(conn.execute(query.limit(limit)))
 
 
 def best_run(conn: Connection, sweep_id: str, metric: str, *, highest: bool) -> RunRow | None:
-    """The run that logged the best value; None: none has logged it."""
+    """Return the run with the best logged value; None: none logged it."""
     column = col(Metric.highest) if highest else col(Metric.lowest)
     query = _runs(sweep_id, metric).where(column.is_not(None))
     return conn.execute(query.order_by(column.desc() if highest else column, col(SweepRun.number)).limit(1)).first()
 
 
 def logged_metrics(conn: Connection, job_ids: Sequence[str]) -> list[str]:
-    """Names of what these jobs logged."""
+    """Return the names of the metrics that these jobs logged."""
     return list(conn.execute(select(col(Metric.name)).where(col(Metric.job_id).in_(job_ids)).distinct()).scalars())

@@ -16,7 +16,9 @@ from schedulearn.scheduler.disk_room import is_low
 
 
 class SweepWorker:
-    """Use cases of sweeps, the thread of searches, and advice. Each scheduling cycle takes sweeps further."""
+    """Use cases of sweeps, the thread of searches, and advice.
+
+    Each scheduling cycle advances sweeps."""
 
     def __init__(self, cluster: Cluster) -> None:
         prices = cluster.settings.gpu_prices
@@ -37,7 +39,7 @@ class SweepWorker:
         self._searcher.close()
 
     def _advance(self, now: float) -> bool:
-        unsettled = self._results.record(now)  # before a sweep ends: later nobody looks at its runs
+        unsettled = self._results.record(now)  # before a sweep ends: later its runs are not recorded
         return advance_sweeps(self._db, now, self._quotas.now(), self._is_disk_low, unsettled)
 
 

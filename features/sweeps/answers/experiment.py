@@ -1,4 +1,4 @@
-"""Experiments and searches, what their runs came to, and what follows from it."""
+"""Responses with experiments, searches and their analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps and their runs."""
+"""Responses with sweeps and their runs."""
 
 from __future__ import annotations
 
@@ -124,6 +124,8 @@ class SweepDetail(SweepOut):
 
 
 def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
-    """The job of a sweep, without the values of its variables, and but for its owner without secrets in commands."""
+    """Return the job of a sweep, with masked values of variables.
+
+    Other users than the owner also don't see secrets in commands."""
     job = job if to_owner else without_secrets(job)
     return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}

@@ -1,1 +1,1 @@
-"""Commands for experiments and advice."""
+"""Commands for sweeps, experiments, searches, advice and predictions."""

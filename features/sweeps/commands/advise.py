@@ -1,4 +1,4 @@
-"""advise FILE: with which batch size and how many GPUs a job meets its objective."""
+"""Command `advise`."""
 
 from __future__ import annotations
 

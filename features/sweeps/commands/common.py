@@ -1,4 +1,4 @@
-"""What the commands `sweep`, `experiment` and `search` have in common: all of them are sweeps."""
+"""Common parts of the commands `sweep`, `experiment` and `search`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLL_S = 1.0
 
 
 class StartedByFile(Group):
-    """`GROUP FILE` is `GROUP start FILE`."""
+    """Command group in which `GROUP FILE` means `GROUP start FILE`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -30,7 +30,9 @@ class StartedByFile(Group):
 
 
 def read_file(file: IO[str], wanted: str) -> Json:
-    """The object in `file`, as YAML or JSON; `wanted` says what it should be."""
+    """Return the object in a YAML or JSON file.
+
+    `wanted`: description of the expected object, for errors."""
     try:
         found = read_values(file.read(LARGEST + 1), file.name)
         if not isinstance(found, dict):
@@ -42,7 +44,9 @@ def read_file(file: IO[str], wanted: str) -> Json:
 
 
 def complete(found: Json) -> Json:
-    """What to send, with what a file may leave out: the type, one GPU, who you are; the name may stand in the job."""
+    """Return the request with defaults for keys that the file lacks.
+
+    The defaults are the type, one GPU, and the user. A name in the job becomes the name of the request."""
     job = found.get("job")
     if not isinstance(job, dict):
         return found
@@ -58,7 +62,9 @@ def complete(found: Json) -> Json:
 
 
 def wait_for_end(session: Session, found: Json, goes_on: str) -> int:
-    """The exit code of a command that waits. `goes_on` is said where Ctrl-C ends it first."""
+    """Wait for the end, and return the exit code of the command.
+
+    `goes_on`: message after Ctrl-C."""
     ended = until_ended(found, session.client.sweep, goes_on)
     if ended is None:
         return INTERRUPTED
@@ -69,7 +75,9 @@ def wait_for_end(session: Session, found: Json, goes_on: str) -> int:
 
 
 def until_ended(found: Json, look: Callable[[str], Json], goes_on: str) -> Json | None:
-    """It as it ended; None where Ctrl-C came first, after `goes_on` was said."""
+    """Wait for the end, and return the final state; None after Ctrl-C.
+
+    `goes_on`: message after Ctrl-C."""
     try:
         while found["finished_at"] is None:
             time.sleep(_POLL_S)
@@ -88,7 +96,9 @@ def tell(session: Session, found: Json) -> None:
 
 
 def id_of(session: Session, given: str, kind: str, newest_of: Callable[[str], Json]) -> str:
-    """The id for an id, or `last`: your own newest one, first in `newest_of` a user. Raises ClientError."""
+    """Return the id; `last` means the user's newest one.
+
+    `newest_of`: returns the newest ones of a user. Raises ClientError."""
     if given != "last":
         return given
     user = session.user()

@@ -1,4 +1,4 @@
-"""experiment FILE, and experiment ls, show, csv, analyze, plot, wait and cancel."""
+"""Commands `experiment` and its subcommands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of an experiment: main effects, interactions, and a box for each level. matplotlib draws them."""
+"""Plots of main effects, interactions and levels of an experiment."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SIZE = 3.2  # inches of one plot
 
 
 def draw(rows: Sequence[Row], factors: Sequence[str], response: str, folder: Path, kind: str) -> list[Path]:
-    """The files that it wrote. Raises ImportError without matplotlib."""
-    from matplotlib.figure import Figure  # no pyplot: no window system is asked for
+    """Draw the plots and return their files. Raises ImportError without matplotlib."""
+    from matplotlib.figure import Figure  # no pyplot, which would need a window system
 
     varied = [name for name in factors if len({row[0][name] for row in rows}) > 1] or list(factors[:1])
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,4 @@
-"""predictions: how long jobs were predicted to take, and took, what they were predicted to reach, and reached, and what
-the predictions rest on."""
+"""Commands `predictions`, and `predictions families`, `versions`, `pin` and `unpin`."""
 
 from __future__ import annotations
 

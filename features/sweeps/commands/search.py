@@ -1,4 +1,4 @@
-"""search FILE, and search show: the best number of GPUs and batch size for a job."""
+"""Commands `search FILE` and `search show`."""
 
 from __future__ import annotations
 

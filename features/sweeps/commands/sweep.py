@@ -1,4 +1,4 @@
-"""sweep FILE, and sweep ls, show, cancel, retry and wait."""
+"""Commands `sweep FILE`, and `sweep ls`, `show`, `cancel`, `retry` and `wait`."""
 
 from __future__ import annotations
 

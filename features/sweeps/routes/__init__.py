@@ -1,1 +1,1 @@
-"""Routes of experiments, advice and the search for a configuration."""
+"""Routes of sweeps, experiments, searches, advice and predictions."""

@@ -1,4 +1,4 @@
-"""Advice before a job is submitted."""
+"""Route of advice."""
 
 from __future__ import annotations
 

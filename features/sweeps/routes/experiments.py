@@ -1,4 +1,4 @@
-"""Experiments: start, list, look at, analyze. They are sweeps: `routes/sweeps.py` cancels and retries them."""
+"""Routes of experiments. `routes/sweeps.py` cancels and retries them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def analyze_experiment(
     confidence: Annotated[float, Query(ge=0.5, le=0.999, description="of the intervals")] = 0.95,
 ) -> AnalysisOut:
     """Which factors change a response, and by how much: an analysis of variance over the runs that have it."""
-    from schedulearn.features.sweeps.models.anova import Trial, analyze  # SciPy: only who asks pays for it
+    from schedulearn.features.sweeps.models.anova import Trial, analyze  # loads SciPy, which most processes don't need
 
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)

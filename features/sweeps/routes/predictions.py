@@ -1,4 +1,4 @@
-"""How long jobs were predicted to take, and took, and what to reach; the versions of what is learned of families."""
+"""Routes of predictions, and of model versions of families."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
 
 
 def _owner(db: Connection, request: Request, user: str) -> str:
-    """Raises ForbiddenError for what others' jobs tell, but for admins."""
+    """Return the owner whose jobs count.
+
+    Raises ForbiddenError for another user, except for admins."""
     actor = actor_of(request)
     if user and user != actor.name and not actor.is_admin:
         raise ForbiddenError(f"what the jobs of {user} tell is for them and for admins", field="user")

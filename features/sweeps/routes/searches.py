@@ -1,4 +1,4 @@
-"""Searches for a configuration. They are sweeps: `routes/sweeps.py` cancels and retries them."""
+"""Routes of searches. `routes/sweeps.py` cancels and retries them."""
 
 from __future__ import annotations
 

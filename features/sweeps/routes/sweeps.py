@@ -1,4 +1,4 @@
-"""Sweeps: start, list, look at, cancel and retry."""
+"""Routes of sweeps: start, list, show, cancel and retry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RunsShown = Annotated[int, Query(ge=1, le=1000, description="runs of the table")
 
 
 def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
-    """Settings of a route that starts a sweep, or what is one."""
+    """Return settings of a route that starts a sweep or experiment."""
     return {
         "status_code": 201,
         "response_model": answer,
@@ -59,8 +59,10 @@ def started(
     design: Callable[[], dict[str, object]] | None = None,
     is_open: bool = False,
 ) -> Response:
-    """Stores what is asked for as a sweep. `job`: of its runs; who sends it is its user, but admins may name another.
-    `sweep` and `design` are asked for after that."""
+    """Store a request as a sweep.
+
+    `job`: job of the runs. Its user becomes the sender, except that admins may name another user. `sweep` and `design`
+    are called after that."""
     key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
     job["user"] = actor.user_of(job.get("user"))
     cluster.service.check_room()

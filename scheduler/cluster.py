@@ -17,8 +17,8 @@ from sqlalchemy.engine import Connection, make_url
 from schedulearn.scheduler.background import MACHINE, Timing, Worker
 from schedulearn.scheduler.code.store import CodeStore, check_room
 from schedulearn.scheduler.control.clock_watch import ClockWatch
+from schedulearn.scheduler.control.fetching import time_left
 from schedulearn.scheduler.control.forecaster import Forecaster
-from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
@@ -47,7 +47,7 @@ from schedulearn.scheduler.reports.hangs import HangWatch
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.silence import SilenceWatch
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import gpus, hosts, identity
@@ -214,7 +214,7 @@ class Cluster:
         )
         self.fleet.open(self.host, chosen.hosts)
 
-    def _bring(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def _bring(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[FetchProgress]:
         """What a job needs where it goes on."""
         yield from self.checkpoints.fetch(job_id, host_id, runtime)
         yield from self.outputs.fetch(job_id, host_id, runtime)

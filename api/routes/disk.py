@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import Cluster, cluster_of
-from schedulearn.scheduler.core.planning.shared_data import job_of_key
+from schedulearn.scheduler.core.needs import Image, Need, job_of_key
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Stored
@@ -123,8 +123,12 @@ def _agent(cluster: Cluster, host_id: str) -> HostAgent:
 
 def _fetches(agent: HostAgent) -> list[FetchOut]:
     return [
-        FetchOut(image=image, percent=None, message=state)
+        FetchOut(image=name, percent=None, message=state)
         if isinstance(state, str)
-        else FetchOut(image=image, percent=state.percent, message=state.message)
-        for image, state in sorted(agent.fetches().items())
+        else FetchOut(image=name, percent=state.percent, message=state.message)
+        for name, state in sorted((_fetch_name(need), state) for need, state in agent.fetches().items())
     ]
+
+
+def _fetch_name(need: Need) -> str:
+    return need.name if isinstance(need, Image) else f"data {need.key}"

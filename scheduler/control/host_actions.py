@@ -9,6 +9,7 @@ from pathlib import Path
 
 from schedulearn.scheduler.control.task_spec import HostResources, known_spec, task_spec
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
+from schedulearn.scheduler.core.needs import Need
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.planning.reconcile import DesiredTask, diff
 from schedulearn.scheduler.core.states import JobStatus, Reason
@@ -71,13 +72,13 @@ class HostActions:
             agent = self._agents[host_id]
             here = [task for task in self._by_host.get(host_id, []) if task.job_id in self._state.jobs]
             desired = self._desired(here, agent, host_id, observation)
-            waiting_for: dict[str, list[str]] = {}
+            waiting_for: dict[Need, list[str]] = {}
             for task_id, want in desired.items():
                 for need in want.needs:
                     waiting_for.setdefault(need, []).append(task_id)
-            images = {image for image in waiting_for if agent.has_image(image)}
+            there = {need for need in waiting_for if agent.has(need)}
             told += self._tell_progress(here, agent, now)
-            agent.act(diff(desired, observation.tasks, images, now, share=self._share), waiting_for)
+            agent.act(diff(desired, observation.tasks, there, now, share=self._share), waiting_for)
         for change in told:
             change.result()
 
@@ -125,14 +126,14 @@ class HostActions:
         Each host must answer, and have the image and data. Tasks that are resized in place only need the
         checkpoints."""
         return all(
-            (task.generation or (task.host_id in self._observations and self._has_image(job, task.host_id)))
+            (task.generation or (task.host_id in self._observations and self._has_needs(job, task.host_id)))
             and not self._lacks_checkpoints(job, task)
             for task in gang
         )
 
-    def _has_image(self, job: Job, host_id: str) -> bool:
+    def _has_needs(self, job: Job, host_id: str) -> bool:
         agent = self._agents[host_id]
-        return all(map(agent.has_image, agent.needs_of(job)))
+        return all(map(agent.has, agent.needs_of(job)))
 
     def _lacks_checkpoints(self, job: Job, task: Task) -> bool:
         """Return whether the job's checkpoints are still to be brought.

@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
+from schedulearn.scheduler.control.fetching import Images, fetch_images, take_refusals
 from schedulearn.scheduler.control.host_actions import HostActions
-from schedulearn.scheduler.control.image_fetches import Images, fetch_images, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, add_leaving_reasons, add_shortage_reasons
 from schedulearn.scheduler.control.write_findings import evict, write_findings
@@ -45,7 +45,7 @@ from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used,
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.cpu_only import CpuOnly
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
-from schedulearn.scheduler.core.planning.image_fetching import WithImages
+from schedulearn.scheduler.core.planning.fetching import WithImages
 from schedulearn.scheduler.core.planning.nearly_done import NearlyDone
 from schedulearn.scheduler.core.planning.placement import GpuMemory, gpu_memory
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies, failed_dependencies

@@ -21,9 +21,9 @@ from schedulearn.scheduler.core.command import (
 from schedulearn.scheduler.core.gang import Member, member_argv, member_env, place_of
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.needs import input_variables
 from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
-from schedulearn.scheduler.core.planning.shared_data import input_variables
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.core.topology import Topology, binding
 from schedulearn.scheduler.runtimes.recipes import recipe_path

@@ -40,7 +40,7 @@ def layers(
 ) -> list[Layer]:
     """Return the layers of a decision, the outermost first. A layer that is None is left out."""
     return [
-        # Jobs get GPUs only where their image is (image_fetching.ROUNDS questions at most).
+        # Jobs get GPUs only where their image is (fetching.ROUNDS questions at most).
         *([images] if images is not None else []),
         # The number of hosts that should be on.
         *([partial(with_hosts_wanted, rule=rule)] if rule is not None else []),

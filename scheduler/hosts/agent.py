@@ -25,15 +25,16 @@ from schedulearn.scheduler.core.job_image import (
     layered,
     split_layered,
 )
+from schedulearn.scheduler.core.needs import Data, Image, Need, needs_of
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
     ActionKey,
+    CheckNeed,
     FetchCheckpoints,
-    FetchImage,
-    ImageArrival,
-    LookForImage,
+    FetchNeed,
+    NeedArrival,
     PauseTask,
     RemoveTask,
     ResumeTask,
@@ -43,22 +44,21 @@ from schedulearn.scheduler.core.planning.reconcile import (
     action_key,
     goal_of,
 )
-from schedulearn.scheduler.core.planning.shared_data import described, key_of_need, need_of, needs_of
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, ObjectFault, RuntimeFault, StartRefused
 from schedulearn.scheduler.hosts.host_checkpoints import HostCheckpoints
-from schedulearn.scheduler.hosts.host_images import Fetch, HostImages, NotWanted
+from schedulearn.scheduler.hosts.host_needs import Fetch, HostNeeds, NotWanted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
 from schedulearn.scheduler.hosts.retries import Retries, Trouble
 from schedulearn.scheduler.hosts.starts import Starts
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
 
 log = logging.getLogger(__name__)
 
-ImageSource = Callable[[str], Iterator[ImageProgress]]
+ImageSource = Callable[[str], Iterator[FetchProgress]]
 """Image -> progress, while the call makes the image present on a host."""
-CheckpointSource = Callable[[str], Iterator[ImageProgress]]
+CheckpointSource = Callable[[str], Iterator[FetchProgress]]
 """Job id -> progress, while the call brings the job's checkpoints and outputs to a host."""
 
 OnStrayFiles = Callable[[str, Sequence[StrayFile]], None]
@@ -72,7 +72,7 @@ class DataSource(Protocol):
         """Return whether the data is on that host, or can be at once."""
         ...
 
-    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[FetchProgress]:
         """Make the data present on that host, and yield the progress.
 
         Raises ImageUnavailable if that is impossible."""
@@ -84,8 +84,8 @@ class _OnlyThere:
     def is_there(self, key: str, runtime: Runtime) -> bool:
         return runtime.data.has(key)
 
-    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
-        raise ImageUnavailable(f"{described(need_of(key))} can't be had here")
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[FetchProgress]:
+        raise ImageUnavailable(f"{Data(key)} can't be had here")
 
 
 _ACTIONS = 8  # at a time
@@ -132,10 +132,10 @@ class HostAgent:
         self._under_way: set[ActionKey] = set()
         self._told_to_pause: set[str] = set()
         self._starts = Starts()
-        self._images = HostImages(timing.clock)
+        self._needs = HostNeeds(timing.clock)
         self._checkpoints = HostCheckpoints()
         self._retries = Retries(timing)
-        self._observer = HostObserver(host_id, runtime, self._starts, self._images, on_change, on_contact, timing)
+        self._observer = HostObserver(host_id, runtime, self._starts, self._needs, on_change, on_contact, timing)
         self._pool = timing.pool(_ACTIONS, f"act-{host_id}")
         self._fetchers = timing.pool(_FETCHES, f"fetch-{host_id}")
 
@@ -163,7 +163,7 @@ class HostAgent:
     def status(self) -> HostStatus:
         return self._observer.status
 
-    # Images.
+    # Images and data.
 
     def image_of(self, job: NamesImage) -> str:
         """Return the image, or local environment, that a job needs on this host."""
@@ -194,75 +194,76 @@ class HostAgent:
             return why
         return self._unfit.get(f"{self.image_of(job)} {gpus.driver}", "")
 
-    def needs_of(self, job: NeedsData) -> tuple[str, ...]:
-        """Return the names of the image and data that a job needs.
-
-        They must be here before it starts. The methods for images below accept the names of data too."""
+    def needs_of(self, job: NeedsData) -> tuple[Need, ...]:
+        """Return the image and data that must be here before a job starts."""
         return needs_of(self.image_of(job), job.inputs)
 
     def data_seen_at(self, key: str, target: str) -> str:
         return self.runtime.data.seen_at(key, target)
 
-    def has_image(self, image: str) -> bool:
-        """Return whether the image is known to be here: tasks can start at once."""
-        return self.knows_image(image) is True
+    def has(self, need: Need) -> bool:
+        """Return whether a need is known to be here."""
+        return self.knows(need) is True
 
-    def knows_image(self, image: str) -> bool | None:
-        """Return whether the image is here; None: not checked yet."""
-        return self._images.is_there(image)
+    def knows(self, need: Need) -> bool | None:
+        """Return whether a need is here; None: not checked yet."""
+        return self._needs.is_there(need)
 
-    def look_for(self, image: str) -> None:
-        """Begin to check whether an image is here."""
-        self._begin(LookForImage(image))
+    def check(self, need: Need) -> None:
+        """Begin to check whether a need is here."""
+        self._begin(CheckNeed(need))
 
-    def fetch_under_way(self, image: str) -> Fetch | None:
-        return self._images.fetch_under_way(image)
+    def fetch_under_way(self, need: Need) -> Fetch | None:
+        return self._needs.fetch_under_way(need)
 
     def fetch(self, image: str, *, anew: bool = False) -> None:
         """Begin to fetch an image that was requested for this host.
 
         An image that is already here is fetched only if `anew`. `fetches` returns the reason of a failure."""
-        image = self.image_here(image)
-        self._images.ask_for(image)
-        self._begin(FetchImage(image, anew))
+        need = Image(self.image_here(image))
+        self._needs.ask_for(need)
+        self._begin(FetchNeed(need, anew))
 
-    def fetched_since(self, image: str, instant: float) -> bool:
-        """Return whether a successful fetch of the image began at or after an instant."""
-        return self._images.fetched_since(image, instant)
+    def fetched_since(self, need: Need, instant: float) -> bool:
+        """Return whether a successful fetch of the need began at or after an instant."""
+        return self._needs.fetched_since(need, instant)
 
-    def fetch_for_jobs(self, images: Set[str], anew: Set[str]) -> None:
-        """Begin to fetch the images that jobs wait for here.
+    def fetch_for_jobs(self, needs: Set[Need], anew: Set[Need]) -> None:
+        """Begin to fetch the needs of jobs that wait for them here.
 
-        Images whose fetch failed recently wait for their next try. Images in `anew` are fetched even if they are here.
-        A fetch that no job needs any more is aborted, unless the image was requested by `fetch`."""
-        self._images.need(images)
-        for image in sorted(images):
-            if self._timing.clock() >= self.image_trouble(image).not_before:
-                self._begin(FetchImage(image, image in anew))
+        After a recent failure, a need waits for its next try. Images in `anew` are fetched even if they are here. A
+        fetch that no job needs any more is aborted, unless it was requested by `fetch`."""
+        self._needs.keep_wanted(needs)
+        for need in sorted(needs, key=str):
+            if self._timing.clock() >= self.fetch_trouble(need).not_before:
+                self._begin(FetchNeed(need, need in anew))
 
-    def may_fetch(self, image: str) -> bool:
-        """Return False after a permanent failure to fetch the image."""
-        return not self._images.has_failed(image) or bool(self.image_trouble(image).why)
+    def may_fetch(self, need: Need) -> bool:
+        """Return False after a permanent failure to fetch the need."""
+        return not self._needs.has_failed(need) or bool(self.fetch_trouble(need).why)
 
-    def fetches(self) -> dict[str, ImageProgress | str]:
-        """Return the progress of each image's fetch, or why the last fetch failed."""
-        return self._images.fetches()
+    def fetches(self) -> dict[Need, FetchProgress | str]:
+        """Return the progress of each fetch, or why the last fetch failed."""
+        return self._needs.fetches()
 
-    def image_trouble(self, image: str) -> Trouble:
-        """Return the temporary failure of an image's fetch."""
-        return self._retries.trouble(ImageArrival(image))
+    def fetch_trouble(self, need: Need) -> Trouble:
+        """Return the temporary failure of a fetch."""
+        return self._retries.trouble(NeedArrival(need))
 
-    def take_refused_images(self) -> dict[str, str]:
-        """Return the permanent fetch failures since the last call: image -> reason."""
-        return self._images.take_refusals()
+    def take_refused_fetches(self) -> dict[Need, str]:
+        """Return the permanent fetch failures since the last call, with their reasons."""
+        return self._needs.take_refusals()
 
-    def forget_image(self, image: str) -> None:
-        """Remove an image, so that its next use fetches it again.
+    def forget(self, need: Need) -> None:
+        """Remove an image or data, so that its next use fetches it again.
 
         An image that a container uses stays."""
-        self._images.forget(image)
-        key = key_of_need(image)
-        self.runtime.images.remove(image) if key is None else self.runtime.data.drop(key)
+        self._needs.forget(need)
+        match need:
+            case Image(name):
+                self.runtime.images.remove(name)
+            case Data(key):
+                self.runtime.data.drop(key)
 
     # Checkpoints.
 
@@ -270,7 +271,7 @@ class HostAgent:
         """Return whether the job's checkpoints were brought here for this task."""
         return self._checkpoints.are_there(task_id)
 
-    def bringing(self, task_id: str) -> ImageProgress | None:
+    def bringing(self, task_id: str) -> FetchProgress | None:
         """Return the progress of checkpoints for this task; None: none are under way."""
         return self._checkpoints.progress(task_id)
 
@@ -300,10 +301,10 @@ class HostAgent:
         """Return the temporary failure of a task's start."""
         return self._retries.trouble(TaskStart(task_id))
 
-    def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
+    def act(self, actions: Sequence[Action], waiting_for: dict[Need, list[str]]) -> None:
         """Begin the `actions` that are not under way.
 
-        `waiting_for`: image -> ids of its tasks. It holds all tasks of this host that have not ended. The agent forgets
+        `waiting_for`: need -> ids of its tasks. It holds all tasks of this host that have not ended. The agent forgets
         what it knows of other tasks."""
         live = {task_id for ids in waiting_for.values() for task_id in ids}
         self._starts.keep_only(live)
@@ -311,7 +312,7 @@ class HostAgent:
             self._told_to_pause &= live
         self._checkpoints.keep_only(live)
         for action in actions:
-            waiting = tuple(waiting_for.get(action.image, ())) if isinstance(action, LookForImage) else ()
+            waiting = tuple(waiting_for.get(action.need, ())) if isinstance(action, CheckNeed) else ()
             self._begin(action, waiting)
 
     def stop_task(self, task_id: str, grace_s: float) -> None:
@@ -321,7 +322,7 @@ class HostAgent:
     def _begin(self, action: Action, waiting: Sequence[str] = ()) -> None:
         """Begin an action, unless it is under way, done, or too early.
 
-        `waiting`: ids of the tasks that wait for the image that the action looks for."""
+        `waiting`: ids of the tasks that wait for the need that the action checks."""
         with self._lock:
             key = action_key(action)
             done = isinstance(action, StartTask) and self._starts.has_succeeded(action.spec.task_id)
@@ -334,9 +335,9 @@ class HostAgent:
                 self._told_to_pause.add(action.task_id)
             if isinstance(action, StartTask):
                 self._starts.begin(action.spec.task_id, self._timing.clock())
-            if isinstance(action, FetchImage):
-                self._images.begin_fetch(action.image)
-        pool = self._fetchers if isinstance(action, FetchImage) else self._pool
+            if isinstance(action, FetchNeed):
+                self._needs.begin_fetch(action.need)
+        pool = self._fetchers if isinstance(action, FetchNeed) else self._pool
         pool.submit(self._run, action, waiting)
 
     def _run(self, action: Action, waiting: Sequence[str]) -> None:
@@ -344,7 +345,7 @@ class HostAgent:
             self._do(action, waiting)
             self._retries.forget(goal_of(action))
         except NotWanted:
-            log.info("%s: %s ends, no job needs the image any more", self.host_id, action)
+            log.info("%s: %s ends, no job needs it any more", self.host_id, action)
         except StartRefused as fault:
             self._refuse(action, fault)
         except Exception as fault:
@@ -367,10 +368,10 @@ class HostAgent:
                 self._tell_stray_files(task_id)
                 self.runtime.remove(task_id)
                 self._retries.forget(TaskStart(task_id))
-            case LookForImage(image):
-                self._look_for(image, waiting)
-            case FetchImage(image, anew):
-                self._fetch(image, anew)
+            case CheckNeed(need):
+                self._check(need, waiting)
+            case FetchNeed(need, anew):
+                self._fetch(need, anew)
             case FetchCheckpoints(task_id, job_id):
                 self._bring_checkpoints(task_id, job_id)
 
@@ -387,39 +388,46 @@ class HostAgent:
                 raise RuntimeFault("the service ends") from fault
             log.warning("%s: what %s wrote to its own disk is not known: %s", self.host_id, task_id, fault)
 
-    def _look_for(self, image: str, waiting: Sequence[str]) -> None:
-        there = self._is_there(image)
-        self._images.note(image, there)
+    def _check(self, need: Need, waiting: Sequence[str]) -> None:
+        there = self._is_there(need)
+        self._needs.note(need, there)
         if not there:
-            self._miss(image, waiting)
+            self._miss(need, waiting)
 
-    def _fetch(self, image: str, anew: bool) -> None:
-        def note(progress: ImageProgress) -> None:
-            self._images.check_wanted(image)
-            self._images.note_progress(image, progress)
+    def _fetch(self, need: Need, anew: bool) -> None:
+        def note(progress: FetchProgress) -> None:
+            self._needs.check_wanted(need)
+            self._needs.note_progress(need, progress)
 
-        self._images.check_wanted(image)
-        base, layer = split_layered(image)
-        if anew and layer:
-            self._follow(self._image_source(base), note)
-        if anew or not self._is_there(image):
-            self._follow(self._source_of(image), note)
-            self._images.note_fetch(image)
-        self._images.arrive(image)
+        self._needs.check_wanted(need)
+        if anew and isinstance(need, Image):
+            base, layer = split_layered(need.name)
+            if layer:
+                self._follow(self._image_source(base), note)
+        if anew or not self._is_there(need):
+            self._follow(self._source_of(need), note)
+            self._needs.note_fetch(need)
+        self._needs.arrive(need)
 
-    def _is_there(self, image: str) -> bool:
-        key = key_of_need(image)
-        return self.runtime.images.has(image) if key is None else self._data_source.is_there(key, self.runtime)
+    def _is_there(self, need: Need) -> bool:
+        match need:
+            case Image(name):
+                return self.runtime.images.has(name)
+            case Data(key):
+                return self._data_source.is_there(key, self.runtime)
 
-    def _source_of(self, image: str) -> Iterator[ImageProgress]:
-        key = key_of_need(image)
-        return self._image_source(image) if key is None else self._data_source.fetch(key, self.runtime)
+    def _source_of(self, need: Need) -> Iterator[FetchProgress]:
+        match need:
+            case Image(name):
+                return self._image_source(name)
+            case Data(key):
+                return self._data_source.fetch(key, self.runtime)
 
     def _bring_checkpoints(self, task_id: str, job_id: str) -> None:
         with self._checkpoints.bring(task_id, job_id):
             self._follow(self._checkpoint_source(job_id), partial(self._checkpoints.note_progress, task_id))
 
-    def _follow(self, progress: Iterator[ImageProgress], note: Callable[[ImageProgress], None]) -> None:
+    def _follow(self, progress: Iterator[FetchProgress], note: Callable[[FetchProgress], None]) -> None:
         """Consume `progress` to its end, or until `note` raises.
 
         The end of the service aborts it with RuntimeFault. The next service begins it again."""
@@ -436,11 +444,11 @@ class HostAgent:
     def _refuse(self, action: Action, fault: StartRefused) -> None:
         """Record a permanent failure: no retry can help."""
         match action:
-            case FetchImage(image, anew):
-                self._images.refuse(image, fault.detail, anew=anew)
+            case FetchNeed(need, anew):
+                self._needs.refuse(need, fault.detail, anew=anew)
             case StartTask(TaskSpec(task_id=task_id, image=image) as spec) if isinstance(fault, ImageUnavailable):
                 for need in needs_of(image, spec.data):
-                    self._images.note(need, False)  # a fetch checks which of them is missing
+                    self._needs.note(need, False)  # a fetch checks which of them is missing
                 self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
             case StartTask(TaskSpec(task_id=task_id, image=image)) if isinstance(fault, HostRefused):
                 if fault.blame == Blame.IMAGE:
@@ -449,17 +457,17 @@ class HostAgent:
             case StartTask(TaskSpec(task_id=task_id)):
                 self._starts.refuse([task_id], Refusal(Reason.START_REFUSED, fault.detail))
 
-    def _miss(self, image: str, task_ids: Sequence[str]) -> None:
-        """Refuse tasks that hold GPUs, because their image has been removed."""
-        what = described(image)
+    def _miss(self, need: Need, task_ids: Sequence[str]) -> None:
+        """Refuse tasks that hold GPUs, because their image or data has been removed."""
+        what = str(need)
         refusal = Refusal(Reason.IMAGE_GONE, f"{what[0].upper()}{what[1:]} is no longer on {self.host_id}.")
         self._starts.refuse(task_ids, refusal)
 
     def _try_later(self, action: Action, waiting: Sequence[str], fault: Exception) -> None:
-        if isinstance(action, FetchImage):
-            self._images.fail(action.image, str(fault))
-        if isinstance(action, LookForImage):
-            self._images.note(action.image, False)  # a fetch checks again, and reports the error
+        if isinstance(action, FetchNeed):
+            self._needs.fail(action.need, str(fault))
+        if isinstance(action, CheckNeed):
+            self._needs.note(action.need, False)  # a fetch checks again, and reports the error
         if not isinstance(fault, RuntimeFault):
             log.exception("%s: %s failed", self.host_id, action)
         delay = self._retries.put_off(goal_of(action), str(fault), map(TaskStart, waiting))
@@ -481,6 +489,6 @@ class HostAgent:
             self._under_way.discard(action_key(action))
             if isinstance(action, StartTask):
                 self._starts.end(action.spec.task_id)
-            if isinstance(action, FetchImage):
-                self._images.end_fetch(action.image)
+            if isinstance(action, FetchNeed):
+                self._needs.end_fetch(action.need)
         self._observer.report_anew()

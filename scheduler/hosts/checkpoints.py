@@ -26,7 +26,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
@@ -165,7 +165,7 @@ class Checkpoints:
         self._swept_at = -_SWEEP_S
         self._thread.wake()
 
-    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[FetchProgress]:
         """Bring a job's newest checkpoints to a host.
 
         They come from the host that has them, else from the service's copy. If there is neither, none are brought.

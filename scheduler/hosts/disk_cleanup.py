@@ -20,7 +20,7 @@ from sqlmodel import col
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.core.job_image import NamesImage, layer_tag, split_layered
-from schedulearn.scheduler.core.planning.shared_data import described, need_of
+from schedulearn.scheduler.core.needs import Data, Image
 from schedulearn.scheduler.disk_room import take_reserve
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -95,7 +95,7 @@ class Housekeeping:
             if agent.status.observation is None or self._thread.stopping:
                 continue
             for image in self._settings.images:
-                if not agent.has_image(agent.image_here(image)):
+                if not agent.has(Image(agent.image_here(image))):
                     agent.fetch(image)
             try:
                 self._forget_unfinished(agent)
@@ -132,7 +132,7 @@ class Housekeeping:
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
             with about_one(f"image {name} on {agent.host_id}"):
-                agent.forget_image(name)
+                agent.forget(Image(name))
         for job_id in self._jobs_to_drop(disk.checkpoints, self._settings.checkpoint_room):
             log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
             with about_one(f"checkpoints of {job_id} on {agent.host_id}"):
@@ -151,7 +151,7 @@ class Housekeeping:
             with self._db.read() as db:
                 needed = data_of_jobs(db, agent.host_id, time.time()).get(key, 0.0) is None
             if not needed:
-                log.info("%s goes from %s: its copy was cut, no job needs it", described(need_of(key)), agent.host_id)
+                log.info("%s goes from %s: its copy was cut, no job needs it", Data(key), agent.host_id)
                 with about_one(f"{key} on {agent.host_id}"):
                     agent.runtime.data.drop(key)
 
@@ -160,9 +160,9 @@ class Housekeeping:
             used = data_of_jobs(db, agent.host_id, time.time())
         items = [Item(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
         for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
-            log.info("%s goes from %s: data_room is full", described(need_of(key)), agent.host_id)
+            log.info("%s goes from %s: data_room is full", Data(key), agent.host_id)
             with about_one(f"{key} on {agent.host_id}"):
-                agent.forget_image(need_of(key))
+                agent.forget(Data(key))
 
     def _jobs_to_drop(self, kept: Sequence[Stored], room: int, needed: Set[str] = frozenset()) -> list[str]:
         over = {**self._finished([stored.name for stored in kept]), **dict.fromkeys(needed)}

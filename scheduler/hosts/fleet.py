@@ -20,7 +20,7 @@ from schedulearn.scheduler.hosts.agent import DataSource, HostAgent, ImageSource
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.store.cluster_state import live_tasks
@@ -47,7 +47,7 @@ class RemoteHost:
 MakeRuntime = Callable[[RemoteHost], Runtime]
 """Host -> its runtime."""
 
-BringCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
+BringCheckpoints = Callable[[str, str, Runtime], Iterator[FetchProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
 TellStrayFiles = Callable[[str, str, Sequence[StrayFile]], None]
 """As `outputs.Outputs.tell_stray_files`."""
@@ -210,7 +210,7 @@ class Fleet:
 
         `unknown`: the reason why its GPUs can't be listed, if there is one."""
 
-        def fetch(image: str) -> Iterator[ImageProgress]:
+        def fetch(image: str) -> Iterator[FetchProgress]:
             if split_layered(image)[1]:
                 return self._add_layer(host_id, runtime, image)
             return self._fetch(host_id, runtime, image)
@@ -241,7 +241,7 @@ class Fleet:
         if self._started:
             agent.start()
 
-    def _add_layer(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
+    def _add_layer(self, host_id: str, runtime: Runtime, image: str) -> Iterator[FetchProgress]:
         """Install requirements on top of an image, which is fetched first if it is missing.
 
         Each host does this itself."""
@@ -276,7 +276,7 @@ class Fleet:
                 raise ConflictError(f"{spec.name!r} is this service's own host: choose another name", field="hosts")
             hosts.put_spec(db, spec, "settings", now)
 
-    def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
+    def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[FetchProgress]:
         """Fetch an image from another host, or as the runtime does it.
 
         Another host is the source of images that take long to build, and of images that the runtime can't fetch. An
@@ -321,7 +321,7 @@ def _register(db: Connection, host: EmbeddedHost, now: float) -> None:
         gpus.found_gpus(db, host.id, (), now, gpus.driver_of(db, host.id), host.unknown)
 
 
-def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:
+def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[FetchProgress]:
     """Copy an image from one host to another, through the service."""
     yield from transfer(source.runtime.images.save(image), target.images.load, f"copying {image} from {source.host_id}")
     if not target.images.has(image):

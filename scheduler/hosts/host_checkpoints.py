@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 
 
 class HostCheckpoints:
@@ -16,17 +16,17 @@ class HostCheckpoints:
         self._lock = threading.Lock()
         self._jobs: set[str] = set()
         """Jobs whose checkpoints are being brought."""
-        self._progress: dict[str, ImageProgress] = {}  # by task id
+        self._progress: dict[str, FetchProgress] = {}  # by task id
         self._arrived: set[str] = set()
         """Tasks whose job's checkpoints have arrived."""
 
     def are_there(self, task_id: str) -> bool:
         return task_id in self._arrived
 
-    def progress(self, task_id: str) -> ImageProgress | None:
+    def progress(self, task_id: str) -> FetchProgress | None:
         return self._progress.get(task_id)
 
-    def note_progress(self, task_id: str, progress: ImageProgress) -> None:
+    def note_progress(self, task_id: str, progress: FetchProgress) -> None:
         self._progress[task_id] = progress
 
     def keep_only(self, live: Set[str]) -> None:

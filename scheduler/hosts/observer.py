@@ -11,7 +11,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, through_outages
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
-from schedulearn.scheduler.hosts.host_images import HostImages
+from schedulearn.scheduler.hosts.host_needs import HostNeeds
 from schedulearn.scheduler.hosts.retries import BACKOFF_S
 from schedulearn.scheduler.hosts.starts import Starts
 from schedulearn.scheduler.runtimes.contract import Runtime
@@ -59,7 +59,7 @@ class HostObserver:
         host_id: str,
         runtime: Runtime,
         starts: Starts,
-        images: HostImages,
+        needs: HostNeeds,
         on_change: Callable[[], None],
         on_contact: Callable[[HostFacts], None],
         timing: Timing = MACHINE,
@@ -71,7 +71,7 @@ class HostObserver:
         self._host_id = host_id
         self._runtime = runtime
         self._starts = starts
-        self._images = images
+        self._needs = needs
         self._on_change = on_change
         self._on_contact = on_contact
         self._last: _Seen | None = None
@@ -153,7 +153,7 @@ class HostObserver:
         if before.facts is not None and before.observation is not None:
             return before.facts
         facts = self._runtime.survey()
-        self._images.forget_all()  # it may be another engine than the one that was checked
+        self._needs.forget_all()  # it may be another engine than the one that was checked
         self._on_contact(facts)
         return facts
 

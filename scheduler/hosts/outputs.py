@@ -23,7 +23,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
 from schedulearn.scheduler.runtimes.stray import told
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
@@ -74,7 +74,7 @@ class Outputs:
         """Wake the thread, because a job was deleted from the database."""
         self._thread.wake()
 
-    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[FetchProgress]:
         """Bring a job's outputs to the host where it continues.
 
         They are added to the outputs that it has there. Raises RuntimeFault if a later try may help."""

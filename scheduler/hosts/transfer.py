@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 
 
-def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str) -> Iterator[ImageProgress]:
+def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str) -> Iterator[FetchProgress]:
     """Transfer one archive, as `transfer_all` does several."""
     return transfer_all([chunks], lambda archives: load(next(iter(archives))), what)
 
@@ -20,7 +20,7 @@ def transfer_all(
     what: str,
     total: int = 0,
     done_before: int = 0,
-) -> Iterator[ImageProgress]:
+) -> Iterator[FetchProgress]:
     """Pass `archives` to `load`, which takes one after another, and yield progress every second.
 
     `what`: description such as "copying ... from gpu1". `total`: approximate number of bytes, including `done_before`,
@@ -51,9 +51,9 @@ def transfer_all(
     try:
         while not done.wait(1.0):
             share = f"{sent / 1e6:,.0f} of {total / 1e6:,.0f} MB" if total else f"{sent / 1e6:,.0f} MB"
-            yield ImageProgress(min(99.0, 100.0 * sent / total) if total else 0.0, f"{what} ({share})")
+            yield FetchProgress(min(99.0, 100.0 * sent / total) if total else 0.0, f"{what} ({share})")
     finally:
         stopped = True
     if failure:
         raise RuntimeFault(f"{what} failed: {failure[0]}") from failure[0]
-    yield ImageProgress(100.0, f"{what} ({sent / 1e6:,.1f} MB)")
+    yield FetchProgress(100.0, f"{what} ({sent / 1e6:,.1f} MB)")

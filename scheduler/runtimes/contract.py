@@ -24,7 +24,7 @@ OWN_ENVIRONMENT = "(the service's own environment)"
 
 
 @dataclass(frozen=True)
-class ImageProgress:
+class FetchProgress:
     percent: float  # 0..100, never falling within one call
     message: str
 
@@ -93,13 +93,13 @@ class Images(Protocol):
         """Whether `start` could use this image and its layer at once. Cheap: no network, no build."""
         ...
 
-    def fetch(self, image: str) -> Iterator[ImageProgress]:
+    def fetch(self, image: str) -> Iterator[FetchProgress]:
         """Pull or build the image; yield progress at least every few seconds, return when it is there.
 
         Raises ImageUnavailable with the reason if the image can't be pulled or built."""
         ...
 
-    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         """Install requirements on top of an image that is there; `image` names both (core.job_image).
 
         Yields progress as `fetch` does. Returns at once if the layer exists. Raises ImageUnavailable with the
@@ -201,7 +201,7 @@ class JobFolders(Protocol):
 
 
 class SharedData(Protocol):
-    """Read-only data on one host that this service's jobs share, by key (`core.planning.shared_data`).
+    """Read-only data on one host that this service's jobs share, by key (`core.needs`).
 
     An entry is complete or absent, even if a service is killed at any moment."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 
 INSTALL_S = 3600.0
 _PASSED_ON = re.compile(
@@ -18,10 +18,10 @@ def index_settings(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if _PASSED_ON.fullmatch(name) and "'" not in value}
 
 
-def installing(requirements: Sequence[str], output: Sequence[str]) -> ImageProgress:
+def installing(requirements: Sequence[str], output: Sequence[str]) -> FetchProgress:
     """Return a progress message; pip reports no percentage. `output` holds its last lines."""
     last = next((line.strip() for line in reversed(output) if line.strip()), "")
-    return ImageProgress(0.0, f"installing {len(requirements)} requirements" + (f": {last[:120]}" if last else ""))
+    return FetchProgress(0.0, f"installing {len(requirements)} requirements" + (f": {last[:120]}" if last else ""))
 
 
 LOST_CODE = 128

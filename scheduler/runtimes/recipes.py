@@ -19,7 +19,7 @@ from typing import IO
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 
 PACKAGE = "schedulearn.worker_images"
@@ -65,13 +65,13 @@ def recipe_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[ImageProgress, None, str]:
+def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[FetchProgress, None, str]:
     """Run one script, yield its progress, and return the value of its `ready` line.
 
     `env` is added to the service's environment. If the script fails, raises ImageUnavailable with the end of stderr. If
     it was interrupted or a disk is full, raises RuntimeFault. Closing the generator ends the script.
     """
-    last = ImageProgress(0.0, f"preparing {what}")
+    last = FetchProgress(0.0, f"preparing {what}")
     yield last
     ready = ""
     with tempfile.TemporaryFile() as errors:
@@ -116,13 +116,13 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _parse(rest: str, last: ImageProgress) -> ImageProgress:
+def _parse(rest: str, last: FetchProgress) -> FetchProgress:
     number, _, message = rest.partition(" ")
     try:
         percent = float(number)
     except ValueError:
         percent = last.percent
-    return ImageProgress(max(last.percent, min(100.0, percent)), message)
+    return FetchProgress(max(last.percent, min(100.0, percent)), message)
 
 
 def _last_words(errors: IO[bytes]) -> str:

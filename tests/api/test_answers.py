@@ -15,7 +15,7 @@ from matrices import each
 from schemas import check_answer, faults
 
 from schedulearn.metrics.probe.readings import Xid
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.specs.job import JobFields
 
 DOCUMENT = openapi()
@@ -93,7 +93,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
         wait_for(lambda: len(gpus()) == 3 and all(gpu["reading"] for gpu in gpus()), what="readings")
         api.runtime.images.present = {FIVE_KEYS["container_image"]}
-        api.runtime.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
+        api.runtime.fetchable = {"new:1": [FetchProgress(50.0, "half")]}
         done = api.submit(required_gpus=1)
         api.wait(done, "running")
         api.write_log(done, b"epoch 1\n", end=True)

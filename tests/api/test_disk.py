@@ -6,13 +6,13 @@ from apis import FIVE_KEYS, Api
 from clusters import wait_for
 
 from schedulearn.scheduler.core.task import GIB
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 
 
 def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) -> None:
     image = FIVE_KEYS["container_image"]
     api.runtime.images.present = {f"{image}:latest", image, "foreign:1"}
-    api.runtime.images.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
+    api.runtime.images.fetchable = {"new:1": [FetchProgress(50.0, "half")]}
     job = api.submit()
     api.wait(job, "running")
     api.runtime.write_checkpoint(job, b"x" * 10)

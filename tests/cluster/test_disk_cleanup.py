@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.job_image import layer_of, layered
+from schedulearn.scheduler.core.needs import Image
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, surplus
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.settings import ClusterSettings
 
 items = st.lists(
@@ -119,9 +120,9 @@ def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Pat
 
 
 def test_wanted_images_come_before_a_job_needs_them(tmp_path: Path) -> None:
-    runtime = FakeRuntime("local", images=set(), fetchable={"wanted:1": [ImageProgress(50.0, "half")]})
+    runtime = FakeRuntime("local", images=set(), fetchable={"wanted:1": [FetchProgress(50.0, "half")]})
     with FakeCluster(tmp_path, runtime=runtime) as c:
         wait_for(lambda: c.cluster.agents["local"].status.observation)
         housekeeping(c, ClusterSettings(images=["wanted:1", "nowhere:1"])).tidy()
-        wait_for(lambda: c.cluster.agents["local"].has_image("wanted:1"), what="the image")
-        wait_for(lambda: "nowhere:1" in c.cluster.agents["local"].fetches(), what="why the other can't be had")
+        wait_for(lambda: c.cluster.agents["local"].has(Image("wanted:1")), what="the image")
+        wait_for(lambda: Image("nowhere:1") in c.cluster.agents["local"].fetches(), what="why the other can't be had")

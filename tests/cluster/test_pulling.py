@@ -10,8 +10,9 @@ from fakes.runtime import FakeRuntime
 
 from schedulearn.api.answers.job import EtaOut
 from schedulearn.scheduler.core.job_image import layer_of, layered
+from schedulearn.scheduler.core.needs import Image
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 
@@ -99,7 +100,7 @@ def test_an_image_that_could_not_be_had_is_asked_for_again_by_the_next_job(tmp_p
     with FakeCluster(tmp_path, runtime=runtime) as c:
         [bad] = c.submit(new())
         c.wait(bad, "failed")
-        runtime.images.fetchable["new"] = [ImageProgress(50.0, "half")]
+        runtime.images.fetchable["new"] = [FetchProgress(50.0, "half")]
         [good] = c.submit(new())
         c.wait(good, "running")
 
@@ -110,7 +111,7 @@ def test_a_fetch_that_fails_for_a_passing_cause_is_told_and_tried_again(tmp_path
         [job] = c.submit(new())
         wait_for(lambda: c.job(job).message == "the registry is busy Trying again.")
         assert (c.state(job), c.leases()) == ("pulling", [])
-        runtime.images.fetchable["new"] = [ImageProgress(50.0, "half")]
+        runtime.images.fetchable["new"] = [FetchProgress(50.0, "half")]
         c.wait(job, "running")
 
 
@@ -143,7 +144,7 @@ def test_a_fetch_that_somebody_asked_for_goes_on_without_jobs(tmp_path: Path) ->
         wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > decided + 2)
         assert not fetch.given_up.is_set()
         fetch.end()
-        wait_for(lambda: c.cluster.agents["local"].has_image("new"))
+        wait_for(lambda: c.cluster.agents["local"].has(Image("new")))
 
 
 def test_a_service_that_starts_again_goes_on_with_the_fetch_where_it_was_although_the_gpus_are_taken(
@@ -204,7 +205,7 @@ def test_a_gang_waits_until_all_of_its_hosts_have_the_image(tmp_path: Path) -> N
         hosts = c.job(gang).fetch_hosts
         assert len(hosts) == 2
         fetches[hosts[0]].end()
-        wait_for(lambda: c.cluster.agents[hosts[0]].has_image("new"))
+        wait_for(lambda: c.cluster.agents[hosts[0]].has(Image("new")))
         decided = c.cluster.loop.stats.decisions
         wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > decided + 4)
         assert (c.state(gang), c.leases(), c.job(gang).fetch_hosts) == ("pulling", [], [hosts[1]])
@@ -282,7 +283,7 @@ def test_shared_gpus_are_leased_only_once_the_image_is_there(tmp_path: Path) -> 
 def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedulearn.scheduler.core.planning.image_fetching._SHORT_S", 0.0)
+    monkeypatch.setattr("schedulearn.scheduler.core.planning.fetching._SHORT_S", 0.0)
     fetch = SlowFetch(1.0)
     with FakeCluster(tmp_path, runtime=fetching(fetch)) as c:
         [job] = c.submit(new())
@@ -300,7 +301,7 @@ def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_
         assert " left." in c.job(job).message
         c.cluster.forecaster.update()
         eta = c.cluster.forecaster.etas.jobs[job]
-        began = c.cluster.agents["local"].fetch_under_way("new")
+        began = c.cluster.agents["local"].fetch_under_way(Image("new"))
         assert began is not None
         assert eta.start is not None
         assert eta.start - c.cluster.forecaster.etas.at == pytest.approx(

@@ -8,8 +8,8 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from fakes.runtime import FakeRuntime
 
+from schedulearn.scheduler.core.needs import outputs_key
 from schedulearn.scheduler.core.people import Actor, Role
-from schedulearn.scheduler.core.planning.shared_data import outputs_key
 from schedulearn.scheduler.errors import ForbiddenError, NotFoundError
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.job import JobSpec

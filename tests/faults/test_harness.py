@@ -43,8 +43,9 @@ def _waits_for_the_clock(patch: Patch) -> None:
 def _starts_whatever_runs(patch: Patch) -> None:
     """A task starts on GPUs that another one uses."""
 
-    def begin(task_id: str, want: Any, gpus: Any, images: Any, *, due: bool) -> Any:
-        return reconcile.StartTask(want.spec) if want.spec.image in images else reconcile.LookForImage(want.spec.image)
+    def begin(task_id: str, want: Any, gpus: Any, there: Any, *, due: bool) -> Any:
+        image = want.needs[0]
+        return reconcile.StartTask(want.spec) if image in there else reconcile.CheckNeed(image)
 
     patch.setattr(reconcile, "_begin", begin)
 

@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec
@@ -63,11 +63,11 @@ class SlowFetch:
         self._over = threading.Event()
         self._error: RuntimeFault | None = None
 
-    def __iter__(self) -> Iterator[ImageProgress]:
+    def __iter__(self) -> Iterator[FetchProgress]:
         self.begun.set()
         try:
             while not self._over.wait(0.05):
-                yield ImageProgress(self.percent, "layers")
+                yield FetchProgress(self.percent, "layers")
         except GeneratorExit:
             self.given_up.set()
             raise

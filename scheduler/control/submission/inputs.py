@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.core.planning.shared_data import INPUTS, outputs_key
+from schedulearn.scheduler.core.needs import INPUTS, outputs_key
 from schedulearn.scheduler.data.manifest import split_reference
 from schedulearn.scheduler.errors import InvalidError, NotFoundError
 from schedulearn.scheduler.specs.job import JobSpec

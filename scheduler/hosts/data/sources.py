@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from schedulearn.scheduler.core.planning.shared_data import job_of_key
+from schedulearn.scheduler.core.needs import job_of_key
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import ImageUnavailable, NotFoundError, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.transfer import transfer_all
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.moved_outputs import hosts_with_outputs
@@ -44,7 +44,7 @@ class HostData:
         runtime.data.link(key, job_id)
         return runtime.data.has(key)
 
-    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[FetchProgress]:
         job_id = job_of_key(key)
         if job_id is None:
             yield from self._bring_version(key, runtime)
@@ -53,7 +53,7 @@ class HostData:
         if not runtime.data.has(key):
             raise RuntimeFault(f"{key[:19]} was brought, and is not there all the same")
 
-    def _bring_version(self, digest: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def _bring_version(self, digest: str, runtime: Runtime) -> Iterator[FetchProgress]:
         try:
             manifest = self._store.manifest(digest)
         except NotFoundError as error:
@@ -69,7 +69,7 @@ class HostData:
             manifest.bytes - sum(part.bytes for part in left),
         )
 
-    def _bring_outputs(self, key: str, job_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+    def _bring_outputs(self, key: str, job_id: str, runtime: Runtime) -> Iterator[FetchProgress]:
         """Copy a job's outputs from all hosts that have some.
 
         If several hosts have a file of the same name, the first host's file wins."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schedulearn.scheduler.core.job_image import LAYERS
-from schedulearn.scheduler.core.planning.shared_data import key_of
+from schedulearn.scheduler.core.needs import key_of
 from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.layers import LABEL_MAKER

@@ -19,7 +19,7 @@ from docker.utils import parse_repository_tag
 
 from schedulearn.scheduler.core.job_image import FRAMEWORKS, layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.layers import add_layer, is_current
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
@@ -56,13 +56,13 @@ class DockerImages:
                 raise
         return True
 
-    def fetch(self, image: str) -> Iterator[ImageProgress]:
+    def fetch(self, image: str) -> Iterator[FetchProgress]:
         for progress in _fetch(self._engine, image):
             if self._closed.is_set():
                 raise RuntimeFault(f"the fetch of {image} was interrupted")
             yield progress
 
-    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         for progress in add_layer(self._engine, image, requirements, self._service):
             if self._closed.is_set():
                 raise RuntimeFault(f"the making of {image} was interrupted")
@@ -98,7 +98,7 @@ class DockerImages:
                     raise
 
 
-def _fetch(engine: Engine, image: str) -> Iterator[ImageProgress]:
+def _fetch(engine: Engine, image: str) -> Iterator[FetchProgress]:
     """Pull or build an image.
 
     Names below `schedulearn/` are never pulled from a registry, where anybody could own that name."""
@@ -116,13 +116,13 @@ def _fetch(engine: Engine, image: str) -> Iterator[ImageProgress]:
     return _build(engine, image, flavour)
 
 
-def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:
+def _build(engine: Engine, image: str, flavour: str) -> Iterator[FetchProgress]:
     yield from run_recipe(
         recipe_path(SCRIPT), flavour, env=_for_scripts(engine), what=f"the image {image} on {engine.url}"
     )
 
 
-def _build_probe(engine: Engine, image: str) -> Iterator[ImageProgress]:
+def _build_probe(engine: Engine, image: str) -> Iterator[FetchProgress]:
     with tempfile.TemporaryDirectory(prefix="schedulearn-probe-") as folder:
         write_probe_files(Path(folder))
         script = recipe_path(PROBE_SCRIPT)
@@ -135,7 +135,7 @@ def _for_scripts(engine: Engine) -> dict[str, str]:
     return {"DOCKER_HOST": engine.url, **tls}
 
 
-def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
+def _pull(engine: Engine, image: str) -> Iterator[FetchProgress]:
     repository, tag = parse_repository_tag(image)
     layers = _Layers(image)
     yield layers.progress()
@@ -246,6 +246,6 @@ class _Layers:
         now = sum(weights[each] * self.done[each] for each in self.done) / sum(weights.values())
         self.percent = max(self.percent, round(100 * now, 1))
 
-    def progress(self) -> ImageProgress:
+    def progress(self) -> FetchProgress:
         size = sum(self.sizes.values()) / 1e6
-        return ImageProgress(self.percent, f"pulling {self.image}" + (f" ({size:,.0f} MB)" if size else ""))
+        return FetchProgress(self.percent, f"pulling {self.image}" + (f" ({size:,.0f} MB)" if size else ""))

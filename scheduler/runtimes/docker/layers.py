@@ -17,7 +17,7 @@ import docker.errors
 
 from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
 from schedulearn.scheduler.runtimes.docker.container import CAPABILITIES, PIDS
 from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings, installing, is_full, was_cut_short
@@ -46,7 +46,7 @@ def is_current(api: Any, image: str) -> bool:
         return False
 
 
-def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: str) -> Iterator[ImageProgress]:
+def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: str) -> Iterator[FetchProgress]:
     """Implement `Images.add_layer`. Closing the generator removes the unfinished container."""
     base, layer = split_layered(image)
     with engine.errors("install requirements"):
@@ -70,7 +70,7 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
         finally:
             with suppress(docker.errors.DockerException, OSError):  # an earlier error is more informative
                 api.remove_container(container, v=True, force=True)
-    yield ImageProgress(100.0, f"installed {len(requirements)} requirements")
+    yield FetchProgress(100.0, f"installed {len(requirements)} requirements")
 
 
 def _create(engine: Engine, base: str, tag: str) -> str:
@@ -114,7 +114,7 @@ def _make_way(engine: Engine, name: str) -> None:
         pass
 
 
-def _follow(engine: Engine, container: str, requirements: Sequence[str], what: str) -> Iterator[ImageProgress]:
+def _follow(engine: Engine, container: str, requirements: Sequence[str], what: str) -> Iterator[FetchProgress]:
     api = engine.api
     end = time.monotonic() + INSTALL_S
     words: list[str] = []

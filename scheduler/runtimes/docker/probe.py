@@ -21,7 +21,7 @@ from docker.types import DeviceRequest, LogConfig
 from schedulearn.metrics.probe.readings import MAX_LINE, Inventory, Reading, from_line
 from schedulearn.metrics.probe.sampling import VERSION_VARIABLE
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.container import LABEL, cdi_devices
 from schedulearn.scheduler.runtimes.docker.gpu_reset import reset_there
@@ -54,7 +54,7 @@ class ContainerProbe:
         self,
         url: str | None,
         cluster_id: str,
-        fetch: Callable[[str], Iterator[ImageProgress]],
+        fetch: Callable[[str], Iterator[FetchProgress]],
         *,
         tls: Path | None = None,
         image: str | None = None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from schedulearn.scheduler.core.job_image import split_layered
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, ImageProgress
+from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, FetchProgress
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
 
@@ -65,7 +65,7 @@ class Environments:
         path = Path(record["path"])
         return path if (path / "bin").is_dir() else None
 
-    def fetch(self, image: str) -> Iterator[ImageProgress]:
+    def fetch(self, image: str) -> Iterator[FetchProgress]:
         """Build the environment and yield progress. Raises ImageUnavailable."""
         if image in self._named:
             if self.find(image) is None:
@@ -83,7 +83,7 @@ class Environments:
             raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
         procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
 
-    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         base, _ = split_layered(image)
         below = self.find(base)
         if below is None:

@@ -24,7 +24,7 @@ from schedulearn.scheduler.core.job_image import LAYERS, layer_tag
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.contract import ImageProgress, StoredImage
+from schedulearn.scheduler.runtimes.contract import FetchProgress, StoredImage
 from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing, is_full, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import end_process
 
@@ -47,7 +47,7 @@ class Layers:
         made = procfs.read_json(str(path / _COMPLETE))
         return path if made and made["over"] == str(prefix) else None
 
-    def make(self, image: str, prefix: Path, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def make(self, image: str, prefix: Path, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         """Build the layer and yield progress. Raises ImageUnavailable.
 
         Closing the generator ends the build; the next call removes the incomplete layer."""
@@ -62,9 +62,9 @@ class Layers:
             shutil.rmtree(path, ignore_errors=True)
             raise
         procfs.write_json(str(path / _COMPLETE), {"over": str(prefix)})
-        yield ImageProgress(100.0, f"installed {len(requirements)} requirements")
+        yield FetchProgress(100.0, f"installed {len(requirements)} requirements")
 
-    def _install(self, prefix: Path, path: Path, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def _install(self, prefix: Path, path: Path, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         python = prefix / "bin" / "python3"
         sites = json.loads(_run(python, "-c", _SITES))
         _run(python, "-m", "venv", "--without-pip", "--system-site-packages", str(path))
@@ -164,7 +164,7 @@ def _run(program: Path, *words: str) -> str:
 
 def _follow(
     process: subprocess.Popen[bytes], output: IO[bytes], requirements: Sequence[str]
-) -> Iterator[ImageProgress]:
+) -> Iterator[FetchProgress]:
     end = time.monotonic() + INSTALL_S
     while True:
         try:

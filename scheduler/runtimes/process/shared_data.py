@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedulearn.scheduler.core.planning.shared_data import folder_name, key_of
+from schedulearn.scheduler.core.needs import folder_name, key_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.archives import extract
 from schedulearn.scheduler.runtimes.contract import Stored

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.planning.shared_data import job_of_key
+from schedulearn.scheduler.core.needs import job_of_key
 from schedulearn.scheduler.store.models import Job
 
 

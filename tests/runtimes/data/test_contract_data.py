@@ -12,7 +12,7 @@ import pytest
 from benches import SLEEPER, Bench, shell
 from fakes.runtime import FakeRuntime
 
-from schedulearn.scheduler.core.planning.shared_data import outputs_key
+from schedulearn.scheduler.core.needs import outputs_key
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes

@@ -22,7 +22,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import GIB, EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
+from schedulearn.scheduler.runtimes.contract import Disk, FetchProgress, Runtime, StoredImage, StrayFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
@@ -54,7 +54,7 @@ class FakeRuntime(Runtime):
         host_id: str = "fake",
         *,
         images: set[str] | None = None,
-        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault] | None = None,
+        fetchable: Mapping[str, Iterable[FetchProgress] | RuntimeFault] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.host_id = host_id

@@ -13,7 +13,7 @@ from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import EngineState, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
-from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, ImageProgress, Stored
+from schedulearn.scheduler.runtimes.contract import FetchProgress, FileEntry, FileKind, Stored
 
 
 class Owner(Protocol):
@@ -253,7 +253,7 @@ class FakeImages:
         self,
         runtime: Owner,
         present: set[str] | None,
-        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault],
+        fetchable: Mapping[str, Iterable[FetchProgress] | RuntimeFault],
     ) -> None:
         self.present = present
         self.layers: dict[str, tuple[str, ...]] = {}
@@ -267,7 +267,7 @@ class FakeImages:
     def name_for(self, image: str, launcher: str) -> str:
         return image
 
-    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         yield from self.fetch(image)
         self.layers[image] = tuple(requirements)
 
@@ -275,7 +275,7 @@ class FakeImages:
         with self._runtime.called("images.has", image):
             return self.holds(image)
 
-    def fetch(self, image: str) -> Iterator[ImageProgress]:
+    def fetch(self, image: str) -> Iterator[FetchProgress]:
         with self._runtime.called("images.fetch", image):
             outcome = () if self.holds(image) else self.fetchable.get(image)
         if outcome is None:

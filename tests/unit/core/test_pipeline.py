@@ -10,7 +10,7 @@ from builders import host, job, snapshot
 from schedulearn.scheduler.core.host_scaling import ScalingRule
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.pipeline import Ask, decide, layers
-from schedulearn.scheduler.core.planning.image_fetching import WithImages
+from schedulearn.scheduler.core.planning.fetching import WithImages
 from schedulearn.scheduler.core.planning.quotas import Quota, Quotas
 from schedulearn.scheduler.errors import PolicyFault
 from schedulearn.scheduler.policies.registry import make_policy

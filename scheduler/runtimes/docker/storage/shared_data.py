@@ -15,7 +15,7 @@ from typing import Any
 
 import docker.errors
 
-from schedulearn.scheduler.core.planning.shared_data import folder_name, key_of
+from schedulearn.scheduler.core.needs import folder_name, key_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
 from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.image_fetching import (
+from schedulearn.scheduler.core.planning.fetching import (
     ROUNDS,
     ImagePlan,
     fetch_hosts,

@@ -1,4 +1,4 @@
-"""Image fetches as `core/planning/image_fetching.py` decides them, and their progress."""
+"""Image fetches as `core/planning/fetching.py` decides them, and their progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.job_image import NeedsData
+from schedulearn.scheduler.core.needs import Image, Need
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.planning.image_fetching import (
+from schedulearn.scheduler.core.planning.fetching import (
     SOON_S,
     ImagePlan,
     fetch_hosts,
@@ -23,11 +24,10 @@ from schedulearn.scheduler.core.planning.image_fetching import (
     refused_fetches,
     seconds_left,
 )
-from schedulearn.scheduler.core.planning.shared_data import key_of_need
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
-from schedulearn.scheduler.hosts.host_images import Fetch
-from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.hosts.host_needs import Fetch
+from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
@@ -50,10 +50,10 @@ class Images:
         known = [self._knows(job, agent, need) for need in agent.needs_of(job)]
         return False if False in known else None if None in known else True
 
-    def _knows(self, job: Job, agent: HostAgent, need: str) -> bool | None:
+    def _knows(self, job: Job, agent: HostAgent, need: Need) -> bool | None:
         if wants_anew(job, agent, need) and not agent.fetched_since(need, job.submitted_at):
             return False
-        return agent.knows_image(need)
+        return agent.knows(need)
 
     def unfit(self, job: Job) -> Mapping[str, str]:
         """Return host -> reason for hosts that can't run a job's image.
@@ -70,7 +70,7 @@ class Images:
         answers = agent.status.observation is not None
         return answers and any(agent.fetch_under_way(need) is not None for need in agent.needs_of(self.jobs[job_id]))
 
-    def lacking(self, job_id: str, agent: HostAgent) -> list[str]:
+    def lacking(self, job_id: str, agent: HostAgent) -> list[Need]:
         """Return the images and data that the host may lack."""
         job = self.jobs[job_id]
         return [need for need in agent.needs_of(job) if not self._knows(job, agent, need)]
@@ -101,20 +101,20 @@ class Images:
         for job_id, host_id in asked:
             agent = self.agents[host_id]
             for need in agent.needs_of(self.jobs[job_id]) if job_id in self.jobs else ():
-                if agent.knows_image(need) is None:
-                    agent.look_for(need)
+                if agent.knows(need) is None:
+                    agent.check(need)
 
 
-def wants_anew(job: Job, agent: HostAgent, need: str) -> bool:
+def wants_anew(job: Job, agent: HostAgent, need: Need) -> bool:
     """Return whether `need` is the job's image, and always pulled."""
-    return job.pull == ALWAYS and need == agent.image_of(job)
+    return job.pull == ALWAYS and need == Image(agent.image_of(job))
 
 
 def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     """Return the ends of jobs whose image turned out to be unavailable.
 
     It covers the failed fetches since the last call."""
-    refused = {host_id: agent.take_refused_images() for host_id, agent in agents.items()}
+    refused = {host_id: agent.take_refused_fetches() for host_id, agent in agents.items()}
     if not any(refused.values()):
         return []
 
@@ -153,7 +153,7 @@ def time_left(agents_now: Callable[[], Agents], job: NeedsData, hosts: Sequence[
     if hosts:
         return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
     reached = [agent for agent in agents.values() if agent.status.observation is not None]
-    if not reached or any(all(agent.knows_image(n) is not False for n in agent.needs_of(job)) for agent in reached):
+    if not reached or any(all(agent.knows(n) is not False for n in agent.needs_of(job)) for agent in reached):
         return 0.0
     return min(_host_left(agent, job) for agent in reached)
 
@@ -162,10 +162,10 @@ def _host_left(agent: HostAgent, job: NeedsData) -> float:
     return max(_need_left(agent, need) for need in agent.needs_of(job))
 
 
-def _need_left(agent: HostAgent, image: str) -> float:
-    if agent.has_image(image):
+def _need_left(agent: HostAgent, need: Need) -> float:
+    if agent.has(need):
         return 0.0
-    fetch = agent.fetch_under_way(image)
+    fetch = agent.fetch_under_way(need)
     left = seconds_left(fetch.progress.percent, time.time() - fetch.began_at) if fetch and fetch.progress else None
     return math.inf if left is None else left
 
@@ -232,20 +232,21 @@ def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | N
         for need in images.lacking(job.id, agent):
             fetch = agent.fetch_under_way(need)
             if fetch is None:
-                if trouble := agent.image_trouble(need).why:
+                if trouble := agent.fetch_trouble(need).why:
                     return _Fetch(None, f"{trouble} Trying again.")
             elif fetch.progress is not None:
                 found.append(_told_of(fetch, fetch.progress, _name_of(need, job), host_id, time.time()))
     return min(found, key=lambda fetch: fetch.percent or 0.0, default=None)
 
 
-def _told_of(fetch: Fetch, progress: ImageProgress, what: str, host_id: str, now: float) -> _Fetch:
+def _told_of(fetch: Fetch, progress: FetchProgress, what: str, host_id: str, now: float) -> _Fetch:
     times = (progress.percent, fetch.advanced_at - fetch.began_at, now - fetch.advanced_at)
     message = f"Fetching {what} on {host_id}: {progress.message}; {how_long(*times)}."
     return _Fetch(float(int(progress.percent)), message, is_stalled(*times))
 
 
-def _name_of(need: str, job: Job) -> str:
+def _name_of(need: Need, job: Job) -> str:
     """Return the image as the job names it, or data's path."""
-    key = key_of_need(need)
-    return job.container_image if key is None else next(path for path, each in job.inputs.items() if each == key)
+    if isinstance(need, Image):
+        return job.container_image
+    return next(path for path, key in job.inputs.items() if key == need.key)

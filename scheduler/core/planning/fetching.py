@@ -1,8 +1,8 @@
-"""Jobs whose image is not where they would start: where it is fetched, and who has the GPUs meanwhile. Pure.
+"""Layer of the pipeline that gives GPUs only where images and data are. Pure.
 
-A job gets GPUs only on hosts that have its image. The policy is asked with all jobs first, which tells where those that
-lack their image would go; then again without them, so that others use the GPUs while the images come. Nothing is taken
-from a running job for one that can't start yet.
+The policy is asked with all jobs first. Its plan shows where jobs that lack their image would start, and the image is
+fetched there. Then it is asked without these jobs, so that others use the GPUs meanwhile. No running job gives up GPUs
+for one that can't start yet. "Image" stands for everything that a job needs on its host (`core/needs.py`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
 Ask = Callable[[Snapshot], Plan]
 IsThere = Callable[[str, str], bool | None]
-"""(job id, host id) -> whether the job's image is on that host; None: nobody has looked yet."""
+"""(job id, host id) -> whether the job's image is on that host; None: not checked yet."""
 
 ROUNDS = 4
-"""So often the policy is asked in one turn. GPUs that are then still planned for jobs without their image stay free."""
+"""Maximum policy calls per scheduling cycle. GPUs still planned for jobs without their image then stay free."""
 SOON_S = 60.0
-"""Running jobs are not resized for GPUs that a job will have again so soon: each time costs them a restart."""
-_LITTLE = 3.0  # per cent, below which a fetch says nothing of how long it takes
-_SHORT_S = 5.0
+"""Running jobs do not grow onto GPUs that are needed again within this time: each resize costs them a restart."""
+_LITTLE = 3.0  # per cent, below which the rest of a fetch can't be estimated
+_SHORT_S = 5.0  # elapsed time below which it can't be estimated
 _STILL_S = 20.0
 """Seconds without progress after which an estimate is no longer shown."""
 _ELSEWHERE = "Its image is on no host yet. It is being fetched for jobs before it."
@@ -35,15 +35,15 @@ class ImagePlan:
     """Plan that gives GPUs only where images are, and the images that it lacks."""
 
     plan: Plan = field(default_factory=lambda: Plan({}))
-    """What can be done at once."""
+    """Plan that can be applied at once."""
     fetch: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """job id -> hosts without its image where the policy would have it."""
+    """Job id -> hosts without its image on which the policy would start it."""
     look: Set[tuple[str, str]] = frozenset()
-    """(job id, host id): whether the job's image is there must be found out first."""
+    """(job id, host id) pairs to check for the job's image first."""
 
 
 class WithImages:
-    """Layer of the pipeline that keeps what its last plan lacked."""
+    """Layer of the pipeline that keeps its last plan and the images that were missing."""
 
     def __init__(self, is_there: IsThere, soon: Callable[[str], bool]) -> None:
         self._is_there = is_there
@@ -58,7 +58,7 @@ class WithImages:
 def plan_with_images(
     ask: Ask, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
 ) -> ImagePlan:
-    """Plan GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
+    """Plan GPUs only where images are. `soon`: whether a job's image is expected within SOON_S."""
     machines = snapshot.machines()
     hosts = list(dict.fromkeys(host.machine for host in snapshot.hosts if host.open))
     fetch: dict[str, tuple[str, ...]] = {}
@@ -89,13 +89,13 @@ def plan_with_images(
 
 
 def _new_hosts(job: JobView, plan: Plan, machines: Mapping[str, str]) -> tuple[str, ...]:
-    """Where the plan has a job that it is not yet; nothing for one that stays where it is."""
+    """Return the hosts that the plan adds to a job."""
     wanted, now = plan.allocations.get(job.id, {}), {machines.get(part, part) for part in job.allocation}
     return tuple(sorted({machines.get(part, part) for part in wanted} - now))
 
 
 def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
-    """The plan with `jobs` left as they are."""
+    """Return the plan with `jobs` left as they are."""
     if not jobs:
         return plan
     held = {job.id: job.allocation for job in snapshot.jobs if job.id in jobs}
@@ -106,8 +106,9 @@ def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
 
 
 def _nothing_taken_for(absent: Set[str], snapshot: Snapshot, plan: Plan) -> Plan:
-    """The plan in which running jobs keep what was to be taken from them for the `absent` jobs, which can't start yet:
-    all that nobody else gets."""
+    """Return the plan in which running jobs keep the GPUs meant for the `absent` jobs, which can't start yet.
+
+    They keep only GPUs that no other job gets."""
     if not absent or plan.jobs_per_gpu > 1:
         return plan
     free = {host.id: host.gpus for host in snapshot.hosts}
@@ -128,9 +129,10 @@ def _nothing_taken_for(absent: Set[str], snapshot: Snapshot, plan: Plan) -> Plan
 def _others(
     snapshot: Snapshot, fetch: Mapping[str, Sequence[str]], hosts: Sequence[str], is_there: IsThere, soon: bool
 ) -> list[JobView]:
-    """The jobs that can be planned without those of `fetch`: waiting ones whose image is nowhere are left out as well,
-    running ones stay as they are until the image is where they are to go. None grows if the GPUs are wanted back
-    `soon`."""
+    """Return the jobs to plan without those of `fetch`.
+
+    Waiting jobs whose image is on no host are left out. Running jobs of `fetch` stay as they are. If the GPUs are
+    needed again `soon`, no job grows."""
     jobs = []
     for job in snapshot.jobs:
         if job.allocation:
@@ -149,7 +151,7 @@ def _at_most(job: JobView) -> JobView:
 
 
 def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
-    """The plan with waiting jobs moved from a host without their image to one like it that has the image and room."""
+    """Return the plan with waiting jobs moved to similar hosts that have their image and free GPUs."""
     if plan.jobs_per_gpu > 1:
         return plan
     views = {host.id: host for host in snapshot.hosts}
@@ -177,7 +179,7 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
 def _host_with_image(
     job: JobView, like: HostView, gpus: int, free: Mapping[str, int], views: Mapping[str, HostView], is_there: IsThere
 ) -> str | None:
-    """The fullest one that still has room."""
+    """Return the suitable host with the fewest free GPUs."""
     fitting = [
         part for part, room in free.items()
         if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job.id, views[part].machine)
@@ -193,9 +195,11 @@ def fetch_hosts(
     is_there: IsThere,
     is_fetching: Callable[[str, str], bool],
 ) -> dict[str, tuple[str, ...]]:
-    """For each waiting job the hosts that fetch its image. A fetch that has begun goes on where it is, whatever the
-    next plans say, until the image is there or that host is not `in_service`: closed or lost.
-    `jobs`: all that have not ended; `decided`: what the plan of this turn would have."""
+    """Return the hosts that fetch the image of each waiting job.
+
+    A fetch under way goes on, also if later plans differ, until the image is there or the host is cordoned or lost.
+    `jobs`: all unfinished jobs. `decided`: fetches of this cycle's plan. `in_service`: hosts neither cordoned nor
+    lost."""
     found = {}
     for job in jobs.values():
         if job.status not in WAITS:
@@ -210,7 +214,7 @@ def fetch_hosts(
 
 
 def refused_fetches(jobs: Mapping[str, Job], refused: Callable[[Job, str], str | None]) -> list[JobMoved]:
-    """The ends of jobs whose image can't be had. `refused`: (job, host id) -> why it can't be had there."""
+    """Return the ends of jobs whose image is unavailable. `refused`: (job, host id) -> reason."""
     moved = []
     for job in jobs.values():
         if job.status == JobStatus.PULLING:
@@ -222,14 +226,14 @@ def refused_fetches(jobs: Mapping[str, Job], refused: Callable[[Job, str], str |
 
 
 def seconds_left(percent: float, elapsed_s: float) -> float | None:
-    """How long a fetch still takes, as long as it goes on like this; None: too early to tell."""
+    """Return the seconds that a fetch still takes at its average speed; None: too early to tell."""
     if percent < _LITTLE or elapsed_s < _SHORT_S:
         return None
     return elapsed_s * (100.0 - percent) / percent
 
 
 def is_stalled(percent: float, elapsed_s: float, still_s: float) -> bool:
-    """Tell whether a fetch has stood still for longer than was expected for all of the rest.
+    """Return whether a fetch has made no progress for twice the time estimated for its rest.
 
     `elapsed_s`: seconds until its last progress; `still_s`: seconds since then.
     """
@@ -237,7 +241,7 @@ def is_stalled(percent: float, elapsed_s: float, still_s: float) -> bool:
 
 
 def how_long(percent: float, elapsed_s: float, still_s: float) -> str:
-    """Return in words what can be said of the rest of a fetch: a range, or that nothing can. As `is_stalled`."""
+    """Return the estimated rest of a fetch in words. Parameters as of `is_stalled`."""
     if is_stalled(percent, elapsed_s, still_s):
         return f"no progress for {_words(max(step for step in _STEPS if step <= still_s))}, so its end can't be told"
     left = seconds_left(percent, elapsed_s)

@@ -67,6 +67,7 @@ def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Servic
     assert service.rows("SELECT count(*) FROM job") == before
 
 
+@pytest.mark.slow
 def test_it_is_told_as_a_table_and_by_its_exit_code(advise: Advise, job: str) -> None:
     shown = advise(job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
     assert shown[0].startswith("batch_size 32, required_gpus 2")

@@ -54,6 +54,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield Lab(api, stack.enter_context(known_by(api, token_for(api, "ada", "user"))))
 
 
+@pytest.mark.slow
 def test_advice_learns_of_ones_own_jobs_and_those_of_ones_group(lab: Lab) -> None:
     lab.run("ben", TRIALS)
     refused = lab.advice()

@@ -185,6 +185,7 @@ def test_it_looks_no_further_than_it_may_and_says_so(monkeypatch: pytest.MonkeyP
     assert few.etas["j9"].end is None
 
 
+@pytest.mark.slow
 def test_a_long_queue_is_looked_at_in_coarser_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [known(f"j{i}", 600.0 + i, at=float(i)) for i in range(400)]
     coarse = play(jobs, gpus=16, horizon_s=10 * DAY)

@@ -146,6 +146,7 @@ RAN = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(ran=st.lists(RAN, min_size=1, max_size=8), span=st.tuples(INSTANTS, INSTANTS).map(sorted))
 def test_all_sums_of_gpu_hours_agree(database: Database, ran: list[Ran], span: list[float]) -> None:

@@ -31,6 +31,7 @@ ARG PIP_EXTRA_INDEX_URL
 COPY requirements/server.txt requirements/
 RUN python -m venv /opt/schedulearn && /opt/schedulearn/bin/pip install --quiet -r requirements/server.txt
 COPY pyproject.toml setup.py README.md ./
+COPY scripts/unasync.py scripts/
 COPY src src
 COPY api api
 COPY scheduler scheduler

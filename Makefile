@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-references test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
+.PHONY: help setup sync at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-references test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -32,7 +32,11 @@ help:
 	@echo "make sbom    what the wheel, the page and the worker images are made of, as CycloneDX, into dist/sbom"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
 
-setup: $(VENV)/.server $(VENV)/.page
+setup: $(VENV)/.server $(VENV)/.page sync
+
+# The synchronous client. setup.py makes it too; this keeps it current after a change.
+sync: $(VENV)/.server
+	@$(BIN)/python scripts/unasync.py
 
 # What only needs Python and Node, at the same time.
 at-once:
@@ -114,7 +118,7 @@ screenshots: setup $(VENV)/.dev
 gpu-check:
 	@scripts/gpu-check.sh $(ARGS)
 
-lint: $(VENV)/.dev
+lint: sync $(VENV)/.dev
 	@scripts/test.sh $(BIN) lint
 
 bench: setup $(VENV)/.dev

@@ -3,8 +3,11 @@
 Top-level modules called ``api`` or ``metrics`` would collide with other people's (docs/adr/0001).
 """
 
+import runpy
+
 from setuptools import find_packages, setup
 
+runpy.run_path("scripts/unasync.py", run_name="__main__")
 FOLDERS = {
     "features": "features",
     "api": "api",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import runpy
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["tiers"]
 load_tables()
 ROOT = Path(__file__).parent.parent
+runpy.run_path(str(ROOT / "scripts/unasync.py"), run_name="__main__")  # nothing has imported the client yet
 gc.disable()  # until all is imported: see `pytest_collection_finish`
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
 from schedulearn.api.client.errors import ClientError, UnreachableError
-from schedulearn.api.client.transport import Transport, check, part
+from schedulearn.api.client.sync_calls import Calls
+from schedulearn.api.client.transport import check, part, without_empty
 
 if TYPE_CHECKING:
     import httpx
@@ -28,7 +29,7 @@ _REST_S = 0.5  # multiplied by the number of tries
 _READ_S = 120.0  # maximum silence: an engine may need long to find the beginning of a part
 
 
-class FilesClient(Transport):
+class FilesClient(Calls):
     """Part of the client for the files of jobs. A path begins with `outputs` or `checkpoints`."""
 
     def download(
@@ -51,7 +52,8 @@ class FilesClient(Transport):
         path = path.strip("/")
         if not path:
             raise ClientError("name a file or a folder, e.g. outputs/model.pt")
-        listed = self._object("GET", f"jobs/{part(job_id)}/files", params={"path": path, "limit": 0, **_only(host)})
+        query = {"path": path, "limit": 0, **without_empty(host=host)}
+        listed = self._object("GET", f"jobs/{part(job_id)}/files", params=query)
         itself = [item for item in listed["items"] if item["path"] == path]
         target = _target(path, os.fspath(to))
         try:
@@ -222,7 +224,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _only(host: str | None) -> dict[str, str]:
-    return {"host": host} if host else {}

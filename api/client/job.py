@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from schedulearn.api.client.transport import Json
+from schedulearn.api.client.transport import Json, part
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 MASK = "********"
@@ -97,6 +97,11 @@ class LogPiece:
 
 def id_of(job: str | Job) -> str:
     return job if isinstance(job, str) else job.id
+
+
+def path_of(job: str | Job) -> str:
+    """Return the path of a job below /api/v1."""
+    return f"jobs/{part(id_of(job))}"
 
 
 def resubmission(spec: Json, changes: Mapping[str, Any], now: datetime) -> tuple[Json, bool]:

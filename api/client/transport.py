@@ -1,8 +1,4 @@
-"""Transport of the client: addresses, requests, streams and errors.
-
-Requests are tried again where that is safe, and streams resume. Errors say what to do. httpx is imported when a client
-is made, not before, so `schedulearn serve` never loads it.
-"""
+"""Addresses, responses and streams of the client. Errors say what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
@@ -37,79 +33,6 @@ class Event:
     id: int | None
     name: str
     data: Any
-
-
-class Transport:
-    """Requests to one service.
-
-    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA."""
-
-    def __init__(
-        self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0, ca: str | None = None
-    ) -> None:
-        """`ca`: file with the certificate to trust, or its fingerprint, `sha256:...`."""
-        import httpx
-
-        self.url, options = connection(url, token, timeout_s, ca)
-        self._http = httpx.Client(**options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.close()
-
-    def _object(self, method: str, path: str, **options: Any) -> Json:
-        return as_object(self._request(method, below_api(path), **options), self.url)
-
-    def _list(self, method: str, path: str, **options: Any) -> list[Json]:
-        return as_list(self._request(method, below_api(path), **options), self.url)
-
-    def _nothing(self, method: str, path: str, **options: Any) -> None:
-        check(self._request(method, below_api(path), **options), self.url)
-
-    def _text(self, path: str, **options: Any) -> str:
-        return as_text(self._request("GET", below_api(path), **options), self.url)
-
-    def _request(
-        self, method: str, path: str, *, key: str | None = None, again: bool = False, **options: Any
-    ) -> httpx.Response:
-        """Send a request. `again`: sending it twice has the same effect as once, as for GET or with a `key`."""
-        import httpx
-
-        headers = {**options.pop("headers", {}), **({"idempotency-key": key} if key else {})}
-        try:
-            try:
-                return self._http.request(method, path, headers=headers, **options)
-            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                if method != "GET" and not key and not again:
-                    raise
-                return self._http.request(method, path, headers=headers, **options)  # it hung up: a retry is safe
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
-
-    def _follow(self, path: str, last_id: int, on_gap: Callable[[str], None]) -> Iterator[Event]:
-        """Yield server-sent events without end, resumed by id whenever the connection ends."""
-        import httpx
-
-        held = ResumedStream(self.url, last_id, on_gap)
-        while True:
-            try:
-                with self._http.stream("GET", path, headers=held.headers, timeout=limits()) as response:
-                    if held.opens(response):
-                        for chunk in response.iter_bytes():
-                            yield from held.feed(chunk)
-            except httpx.TransportError as error:
-                if not held.connected:
-                    raise self._unreachable(error) from error
-                held.failed(error)
-            time.sleep(held.pause())
-
-    def _unreachable(self, error: Exception) -> UnreachableError:
-        return unreachable(self.url, error)
 
 
 def connection(url: str | None, token: str | None, timeout_s: float, ca: str | None = None) -> tuple[str, Json]:
@@ -255,23 +178,9 @@ def below_api(path: str) -> str:
     return path if path.startswith("/") else f"/api/v1/{path}"
 
 
-def as_object(response: httpx.Response, url: str) -> Json:
-    answer = checked_json(response, url)
-    if not isinstance(answer, dict):
-        raise not_ours(url)
-    return answer
-
-
-def as_list(response: httpx.Response, url: str) -> list[Json]:
-    answer = checked_json(response, url)
-    if not isinstance(answer, list):
-        raise not_ours(url)
-    return answer
-
-
-def as_text(response: httpx.Response, url: str) -> str:
-    check(response, url)
-    return response.text
+def without_empty(**values: Any) -> Json:
+    """Return a query without the parameters that are not given."""
+    return {name: value for name, value in values.items() if value}
 
 
 def not_ours(url: str) -> ClientError:

@@ -4,100 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, T
-from schedulearn.api.client.transport import part
+from schedulearn.api.client.calls import AsyncTransport
+from schedulearn.api.client.transport import Json, part
 
 
-class AccountCalls(Asked[J, L, N, T]):
+class AsyncAccountCalls(AsyncTransport):
     """Calls of both clients for accounts."""
 
-    def whoami(self) -> J:
+    async def whoami(self) -> Json:
         """Your account at the service: `{"name", "role", ...}`."""
-        return self._object("GET", "whoami")
+        return await self._object("GET", "whoami")
 
-    def users(self) -> J:
+    async def users(self) -> Json:
         """`{"items": [...]}`, without the account that runs the service."""
-        return self._object("GET", "users")
+        return await self._object("GET", "users")
 
-    def add_user(
+    async def add_user(
         self, name: str, role: str = "user", *, uid: int | None = None, gid: int | None = None, gids: Sequence[int] = ()
-    ) -> J:
+    ) -> Json:
         """`uid`, `gid`, `gids`: IDs with which their jobs write folders of the hosts; None: they write none."""
         ids = {"uid": uid, "gid": gid, "gids": list(gids)} if uid is not None or gid is not None or gids else {}
-        return self._object("POST", "users", json={"name": name, "role": role, **ids})
+        return await self._object("POST", "users", json={"name": name, "role": role, **ids})
 
-    def set_role(self, name: str, role: str) -> J:
-        return self._object("PATCH", f"users/{part(name)}", json={"role": role})
+    async def set_role(self, name: str, role: str) -> Json:
+        return await self._object("PATCH", f"users/{part(name)}", json={"role": role})
 
-    def set_ids(self, name: str, uid: int | None, gid: int | None, gids: Sequence[int] = ()) -> J:
+    async def set_ids(self, name: str, uid: int | None, gid: int | None, gids: Sequence[int] = ()) -> Json:
         """Set the IDs with which their jobs write folders of the hosts; None: they write none."""
-        return self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
+        return await self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
 
-    def remove_user(
+    async def remove_user(
         self, name: str, *, jobs: str | None = None, secrets: str | None = None, data: str | None = None
-    ) -> N:
+    ) -> None:
         """Remove a user and revoke their tokens. `jobs`: cancel or keep; `secrets`, `data`: remove or keep.
 
         Raises ConflictError if they have any of these for which the argument is None."""
         answers = {"jobs": jobs, "secrets": secrets, "data": data}
-        return self._nothing(
+        await self._nothing(
             "DELETE", f"users/{part(name)}", params={key: value for key, value in answers.items() if value is not None}
         )
 
-    def quotas(self) -> J:
+    async def quotas(self) -> Json:
         """`{"items": [...]}`, with each user's current use; the user `*` is everybody else."""
-        return self._object("GET", "quotas")
+        return await self._object("GET", "quotas")
 
-    def set_quota(self, user: str, bounds: Mapping[str, float]) -> J:
+    async def set_quota(self, user: str, bounds: Mapping[str, float]) -> Json:
         """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, weight; a missing one is not
         bounded."""
-        return self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
+        return await self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
 
-    def remove_quota(self, user: str) -> N:
-        return self._nothing("DELETE", f"quotas/{part(user)}")
+    async def remove_quota(self, user: str) -> None:
+        await self._nothing("DELETE", f"quotas/{part(user)}")
 
-    def groups(self) -> J:
+    async def groups(self) -> Json:
         """`{"items": [...]}`, with the current use of each group's users together."""
-        return self._object("GET", "groups")
+        return await self._object("GET", "groups")
 
-    def set_group(self, name: str, bounds: Mapping[str, float]) -> J:
+    async def set_group(self, name: str, bounds: Mapping[str, float]) -> Json:
         """Create or change a group. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib; a
         missing one is not bounded."""
-        return self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
+        return await self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
 
-    def remove_group(self, name: str) -> N:
-        return self._nothing("DELETE", f"groups/{part(name)}")
+    async def remove_group(self, name: str) -> None:
+        await self._nothing("DELETE", f"groups/{part(name)}")
 
-    def add_member(self, group: str, user: str) -> J:
+    async def add_member(self, group: str, user: str) -> Json:
         """Add a user to a group, and remove them from their former group."""
-        return self._object("PUT", f"groups/{part(group)}/members/{part(user)}")
+        return await self._object("PUT", f"groups/{part(group)}/members/{part(user)}")
 
-    def remove_member(self, group: str, user: str) -> N:
-        return self._nothing("DELETE", f"groups/{part(group)}/members/{part(user)}")
+    async def remove_member(self, group: str, user: str) -> None:
+        await self._nothing("DELETE", f"groups/{part(group)}/members/{part(user)}")
 
-    def secrets(self) -> J:
+    async def secrets(self) -> Json:
         """`{"items": [...]}`, without their values."""
-        return self._object("GET", "secrets")
+        return await self._object("GET", "secrets")
 
-    def set_secret(self, name: str, value: str, *, shared: bool = False) -> J:
-        return self._object("PUT", f"secrets/{part(name)}", json={"value": value}, params={"shared": shared})
+    async def set_secret(self, name: str, value: str, *, shared: bool = False) -> Json:
+        return await self._object("PUT", f"secrets/{part(name)}", json={"value": value}, params={"shared": shared})
 
-    def remove_secret(self, name: str, *, shared: bool = False) -> N:
-        return self._nothing("DELETE", f"secrets/{part(name)}", params={"shared": shared})
+    async def remove_secret(self, name: str, *, shared: bool = False) -> None:
+        await self._nothing("DELETE", f"secrets/{part(name)}", params={"shared": shared})
 
-    def tokens(self) -> J:
+    async def tokens(self) -> Json:
         """`{"required", "items": [...]}`, without the tokens themselves."""
-        return self._object("GET", "tokens")
+        return await self._object("GET", "tokens")
 
-    def add_token(
+    async def add_token(
         self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = 90
-    ) -> J:
+    ) -> Json:
         """Create a token. Only this response has the `token` itself.
 
         Without `role`, its role is at most `user`. With `expires_in_days` None, it does not expire by itself."""
         given = {key: value for key, value in {"user": user, "role": role}.items() if value is not None}
-        return self._object("POST", "tokens", json={"name": name, **given, "expires_in_days": expires_in_days})
+        return await self._object("POST", "tokens", json={"name": name, **given, "expires_in_days": expires_in_days})
 
-    def revoke_token(self, token_id: int) -> N:
+    async def revoke_token(self, token_id: int) -> None:
         """Revoke a token and all tokens that were made with it."""
-        return self._nothing("DELETE", f"tokens/{token_id}")
+        await self._nothing("DELETE", f"tokens/{token_id}")

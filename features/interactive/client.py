@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, T
-from schedulearn.api.client.transport import part
+from schedulearn.api.client.calls import AsyncTransport
+from schedulearn.api.client.transport import Json, part
 
 
-class InteractiveCalls(Asked[J, L, N, T]):
+class AsyncInteractiveCalls(AsyncTransport):
     """Part of both clients."""
 
-    def port_link(self, job_id: str, name: str) -> J:
+    async def port_link(self, job_id: str, name: str) -> Json:
         """Return a link that opens a port of a job in a browser, once."""
-        return self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")
+        return await self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")

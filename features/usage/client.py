@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, T
+from schedulearn.api.client.calls import AsyncTransport
+from schedulearn.api.client.transport import Json
 
 
-class UsageCalls(Asked[J, L, N, T]):
+class AsyncUsageCalls(AsyncTransport):
     """Calls of both clients for usage reports."""
 
-    def usage(self, **given: Any) -> L:
+    async def usage(self, **given: Any) -> list[Json]:
         """Rows of `GET /api/v1/usage`; `given` are its parameters."""
-        return self._list("GET", "usage", params=given)
+        return await self._list("GET", "usage", params=given)
 
-    def usage_capacity(self, **given: Any) -> J:
+    async def usage_capacity(self, **given: Any) -> Json:
         """`GET /api/v1/usage/capacity`; `given` are its parameters."""
-        return self._object("GET", "usage/capacity", params=given)
+        return await self._object("GET", "usage/capacity", params=given)
 
-    def usage_csv(self, **given: Any) -> T:
-        return self._text("/api/v1/usage", params={**given, "format": "csv"})
+    async def usage_csv(self, **given: Any) -> str:
+        return await self._text("/api/v1/usage", params={**given, "format": "csv"})

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, T
+from schedulearn.api.client.calls import AsyncTransport
+from schedulearn.api.client.transport import Json
 
 
-class WebhookCalls(Asked[J, L, N, T]):
+class AsyncWebhookCalls(AsyncTransport):
     """Calls of both clients for webhooks."""
 
-    def webhooks(self) -> J:
+    async def webhooks(self) -> Json:
         """`{"events": {name: meaning}, "items": [...]}`."""
-        return self._object("GET", "webhooks")
+        return await self._object("GET", "webhooks")
 
-    def add_webhook(self, spec: Mapping[str, Any]) -> J:
-        return self._object("POST", "webhooks", json=dict(spec))
+    async def add_webhook(self, spec: Mapping[str, Any]) -> Json:
+        return await self._object("POST", "webhooks", json=dict(spec))
 
-    def set_webhook(self, webhook_id: int, *, active: bool) -> J:
-        return self._object("PATCH", f"webhooks/{webhook_id}", json={"active": active})
+    async def set_webhook(self, webhook_id: int, *, active: bool) -> Json:
+        return await self._object("PATCH", f"webhooks/{webhook_id}", json={"active": active})
 
-    def remove_webhook(self, webhook_id: int) -> N:
-        return self._nothing("DELETE", f"webhooks/{webhook_id}")
+    async def remove_webhook(self, webhook_id: int) -> None:
+        await self._nothing("DELETE", f"webhooks/{webhook_id}")
 
-    def test_webhook(self, webhook_id: int) -> J:
+    async def test_webhook(self, webhook_id: int) -> Json:
         """Send a made-up event at once: `{"ok", "status", "error", "seconds"}`."""
-        return self._object("POST", f"webhooks/{webhook_id}/test")
+        return await self._object("POST", f"webhooks/{webhook_id}/test")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from schedulearn.api.client.client import ApiError, ClientError, Job, UnreachableError
-    from schedulearn.clients import AsyncClient, Client
+    from schedulearn.clients import AsyncClient
+    from schedulearn.sync_clients import Client
 
 __all__ = ["ApiError", "AsyncClient", "Client", "ClientError", "Job", "UnreachableError", "__version__"]
 __version__ = "0.2.0.dev0"
@@ -20,7 +21,7 @@ __version__ = "0.2.0.dev0"
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        module = "clients" if name in ("AsyncClient", "Client") else "api.client.client"
+        module = {"AsyncClient": "clients", "Client": "sync_clients"}.get(name, "api.client.client")
         found: object = getattr(import_module(f"{__name__}.{module}"), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

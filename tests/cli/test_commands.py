@@ -14,6 +14,7 @@ from services import IMAGE, Service, invoke, run
 from terminals import without_escapes
 
 import schedulearn
+from schedulearn.api.client import sync_calls
 
 NASTY = "\x1b[31mred\x07 [bold]markup[/bold] :smile: \u202e\r\nend"
 ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold] :smile: \\u202e\\r\\nend"
@@ -60,15 +61,13 @@ def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service
 
 
 def test_all_goes_through_every_page(service: Service) -> None:
-    from schedulearn.api.client import client
-
-    with client.Client(service.url) as api:
+    with schedulearn.Client(service.url) as api:
         every = [job["id"] for job in api.all_jobs()["items"]]
-        client.PAGE, kept = 2, client.PAGE
+        sync_calls.PAGE, kept = 2, sync_calls.PAGE
         try:
             assert [job["id"] for job in api.all_jobs()["items"]] == every
         finally:
-            client.PAGE = kept
+            sync_calls.PAGE = kept
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +81,6 @@ def four_done(shared_service: Service) -> list[str]:
 
 
 def test_a_limit_bounds_ended_jobs_too(service: Service, four_done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedulearn.api.client import client
-
     def listed(*options: str) -> list[str]:
         return [line.split()[0] for line in service.invoke("ls", "--label", "of=four", *options).out.splitlines()[1:]]
 
@@ -91,7 +88,7 @@ def test_a_limit_bounds_ended_jobs_too(service: Service, four_done: list[str], m
     assert listed("--all", "-n", "1") == four_done[:1]
     assert listed("--state", "succeeded", "-n", "2") == four_done[:2]
     assert listed("--all") == four_done
-    monkeypatch.setattr(client, "PAGE", 2)
+    monkeypatch.setattr(sync_calls, "PAGE", 2)
     assert listed("--all", "--limit", "3") == four_done[:3], "over two pages"
     assert listed("--all", "--limit", "2") == four_done[:2]
     assert listed("--all", "--limit", "5000") == four_done

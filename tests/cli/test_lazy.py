@@ -17,7 +17,7 @@ SERVER = (
     "schedulearn.scheduler.store", "schedulearn.scheduler.runtimes", "schedulearn.api.answers",
 )  # fmt: skip
 NOT_FOR_HELP = (*SERVER, "httpx", "rich", "yaml", "ssl", "schedulearn.api.client.client", "schedulearn.api.cli.submit")
-NOT_FOR_LS = (*SERVER, "rich", "pygments", "yaml", "schedulearn.api.cli.submit")
+NOT_FOR_LS = (*SERVER, "asyncio", "rich", "pygments", "yaml", "schedulearn.api.cli.submit")
 
 
 @pytest.mark.parametrize("name", cli.known)

@@ -54,6 +54,8 @@ def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     for name in ours:
         mine, other = (inspect.signature(each[name]).parameters.values() for each in (ours, theirs))
         assert [(p.name, p.kind, bool(p.default)) for p in mine] == [(p.name, p.kind, bool(p.default)) for p in other]
+    told = {name for name in ours if inspect.getdoc(ours[name]) != inspect.getdoc(theirs[name])}
+    assert told == {"all_jobs"}, "one yields jobs, the other returns them"
 
 
 def test_the_async_client_asks_for_all_that_the_other_does(service: Service, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import schedulearn
 from schedulearn import policy
-from schedulearn.clients import Client
+from schedulearn.sync_clients import Client
 
 
 def test_what_authors_of_policies_need_is_in_one_place() -> None:

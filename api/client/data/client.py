@@ -1,4 +1,4 @@
-"""Calls for data sets, and resumable pushes."""
+"""Resumable pushes of data sets, and downloads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedulearn.api.client import calls
 from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
-from schedulearn.api.client.transport import Json, Transport, check, checked_json, part
+from schedulearn.api.client.sync_calls import Calls
+from schedulearn.api.client.transport import Json, check, part
 
 if TYPE_CHECKING:
     from schedulearn.api.client.data.folder import PushProgress
@@ -31,33 +31,8 @@ _TRIES = 5  # consecutive tries without a new byte
 _REST_S = 0.5  # multiplied by the number of tries
 
 
-class DataClient(Transport):
-    """Part of the client for data sets and models."""
-
-    def data(self) -> list[Json]:
-        """Return all data sets and models, each with its newest version."""
-        items: list[Json] = []
-        after: str | None = ""
-        while after is not None:
-            call = calls.data(after)
-            page = self._object(call.method, call.path, params=call.params)
-            items += page["items"]
-            after = page["next"]
-        return items
-
-    def data_versions(self, name: str) -> list[Json]:
-        """Return the versions of a data set, newest first."""
-        call = calls.data_versions(name)
-        found: list[Json] = self._object(call.method, call.path)["items"]
-        return found
-
-    def remove_data(self, name: str, version: int | None = None) -> list[Json]:
-        """Remove one version, or all of them, and return what was removed.
-
-        A job that has not ended keeps the data it needs."""
-        call = calls.remove_data(name, version)
-        found: list[Json] = self._object(call.method, call.path, params=call.params)["items"]
-        return found
+class DataClient(Calls):
+    """Part of the client for the content of data sets and models."""
 
     def push_data(
         self,
@@ -174,8 +149,7 @@ class DataClient(Transport):
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
         headers = {"content-type": "application/x-tar"}
-        answer = self._request("POST", "/api/v1/content", content=buffer.getvalue(), headers=headers, timeout=_ANSWER_S)
-        checked_json(answer, self.url)
+        self._object("POST", "content", content=buffer.getvalue(), headers=headers, timeout=_ANSWER_S)
         sending.sent(sum(each["size"] for each in batch))
 
     def _send_large(self, each: Json, path: Path, sending: _Sending) -> None:

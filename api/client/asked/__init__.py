@@ -1,4 +1,0 @@
-"""Endpoints that both clients share.
-
-`Client` returns responses, `AsyncClient` awaitables.
-"""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import IO
 
-from schedulearn.api.client.data.client import DataClient
+from schedulearn.api.client.data import DataClient
 from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece

@@ -19,7 +19,7 @@ from schedulearn.api.client.sync_calls import Calls
 from schedulearn.api.client.transport import Json, check, part
 
 if TYPE_CHECKING:
-    from schedulearn.api.client.data.folder import PushProgress
+    from schedulearn.api.client.folder import PushProgress
 
 _SMALL = 1 << 20
 """Files up to this size are sent together."""
@@ -47,7 +47,7 @@ class DataClient(Calls):
         Only files that the service lacks are sent, and an interrupted push continues in the next call. The same content
         makes no new version. `on_left_out` is called for each link that leads outside, and each entry that is not a
         plain file."""
-        from schedulearn.api.client.data.folder import digests_of, list_folder, manifest_json
+        from schedulearn.api.client.folder import digests_of, list_folder, manifest_json
 
         limits = self._object("GET", "data-limits")
         found = list_folder(Path(folder), limits["max_bytes"], limits["max_files"])

@@ -1,4 +1,4 @@
-"""Contents of a folder as a version of a data set.
+"""Folder as a version of a data set.
 
 A version holds the whole folder; files are named by their content.
 """

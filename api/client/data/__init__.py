@@ -1,1 +1,0 @@
-"""Client part for data sets and models: push, list, download, remove."""

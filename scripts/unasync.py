@@ -38,7 +38,7 @@ def synchronous(code: str) -> str:
             line = lines[row - 1]
             lines[row - 1] = line[:start] + name + line[end if name else end + 1 :]
     text = "".join(lines)
-    # A source imports other sources: what is made of it imports what is made of them.
+    # Imports of a source become imports of the file that is made from it.
     text = re.sub(r"(from schedulearn\.api\.client\.)(calls import)", r"\1sync_\2", text)
     return re.sub(r"(from schedulearn\.features\.\w+\.)(client import)", r"\1sync_\2", text)
 

@@ -1,4 +1,4 @@
-"""Secrets in command lines, URLs and messages: what stands in their place for whoever may not see them. Pure."""
+"""Masking of secrets in command lines, URLs and messages. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from itertools import pairwise
 from schedulearn.scheduler.core.words import split_words
 
 MASK = "********"
-"""What is shown in place of a value that may be a secret."""
+"""Replacement for a value that may be a secret."""
 
 _NAME = (
     r"[\w.-]*?(?<![A-Za-z])(?:pass(?:word|wd|phrase|code)?|pwd|secrets?|token|credentials?|auth|authorization|cookie|dsn|"
     r"jwt|pat|key|api-?key)"
 )
-"""A name whose last word says that it is a secret: `--hf-token`, `WANDB_API_KEY`, `db.password`; not `--max-tokens`."""
+"""Pattern of names whose last word suggests a secret: `--hf-token`, `db.password`; not `--max-tokens`."""
 _CAMEL = r"[\w.-]*[a-z](?:Password|Token|Secret|Key|Credentials?)"
 _NAMED = rf"(?:(?i:{_NAME})|{_CAMEL})"
 _OPTION = re.compile(rf"--?{_NAMED}")
@@ -33,7 +33,7 @@ _KNOWN = re.compile(
 )
 _MAYBE_JWT = re.compile(r"\beyJ[\w-]*+(?:\.[\w-]++)*+")
 _HARMLESS = re.compile(r"[\w./-]{0,14}")
-"""A word that is too short for a token, and has no place for a value."""
+"""Pattern of words that are too short for a token, and hold no `name=value`."""
 _MAY_HOLD = re.compile(
     r"://|(?i:pass|pwd|secret|token|credential|auth|cookie|dsn|jwt|pat|key|bearer|basic)|gh[pousr]_|hf_|glpat|sk-|xox|sl_"
     r"|AKIA|eyJ"
@@ -42,12 +42,14 @@ _MAY_HOLD = re.compile(
 
 _SHELL = frozenset("#&;|<>$`()~")
 _SHORT = 1000
-"""Characters of a command that is kept in memory: 10 MB for all of them."""
+"""Maximum characters of a cached command; all cached commands together take at most 10 MB."""
 
 
 def hide_in_text(text: str) -> str:
-    """A message, a script or a URL without the secrets that its form tells: of options and variables by their names, of
-    URLs, headers, and tokens that are known by how they begin."""
+    """Return a message, script or URL with recognizable secrets masked.
+
+    These are values of options and variables with telling names, credentials in URLs and headers, and tokens with
+    known prefixes."""
     if _MAY_HOLD.search(text) is None:
         return text
     text = _USER_INFO.sub(_without_user_info, text)
@@ -65,7 +67,7 @@ def _without_jwt(found: re.Match[str]) -> str:
 
 
 def _without_user_info(found: re.Match[str]) -> str:
-    """Users of ssh and the like are no secrets; a user alone of https may be a token."""
+    """Return a URL's start without secrets. A user name is masked only for http(s), where it may be a token."""
     scheme, info = found[1], found[2]
     user, colon, _ = info.partition(":")
     if colon:
@@ -74,7 +76,7 @@ def _without_user_info(found: re.Match[str]) -> str:
 
 
 def hide_in_command(command: str) -> str:
-    """A command line likewise, word by word. One without secrets is left as it is written."""
+    """Return a command line with secrets masked, word by word. Without secrets it stays as it is."""
     return _hide_in_short(command) if len(command) <= _SHORT else _hide_in(command)
 
 

@@ -1,8 +1,8 @@
-"""Jobs without GPUs: no policy sees them, since they take nothing that a policy gives. Pure.
+"""Placement of jobs without GPUs, which policies don't see. Pure.
 
-They run beside the others, on the host that has most room for them: a number of them a host, and together no more
-processors and memory than it has. The user who runs the fewest comes first. One that does not fit lets others pass,
-and is not passed for ever (`keeps_a_host`).
+They run beside other jobs, on the host with the most room: a maximum number per host, and in total no more processors
+and memory than it has. The user with the fewest such jobs comes first. A job that does not fit lets others pass, but
+not forever (`keeps_a_host`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from schedulearn.scheduler.core.states import WAITS, Reason
 from schedulearn.scheduler.core.task import GIB
 
 Places = Mapping[str, str | Explanation]
-"""Job -> the host where it starts, or why it waits."""
+"""Job id -> host on which it starts, or reason why it waits."""
 
 PATIENCE_S = 600.0
-"""How long a job that does not fit lets others pass before a host is kept for it."""
+"""Seconds for which a job that does not fit lets others pass, before a host is kept for it."""
 
 
 class CpuUse(NamedTuple):
-    """What jobs without GPUs take together, or may take. Infinite: no bound."""
+    """Resources that jobs without GPUs use together, or may use. Infinite: no limit."""
 
     jobs: float = 0.0
     cpus: float = 0.0
@@ -47,7 +47,7 @@ class CpuUse(NamedTuple):
         return self.jobs <= most.jobs and self.cpus <= most.cpus and self.memory <= most.memory
 
     def share_of(self, whole: CpuUse) -> float:
-        """Of whatever it takes the largest part of."""
+        """Return the dominant share: the largest of the shares of `whole`."""
         return max(used / most if most else 1.0 for used, most in zip(self, whole, strict=True))
 
 
@@ -55,13 +55,13 @@ _NOTHING = CpuUse()
 
 
 def cpu_use(asked: Asked) -> CpuUse:
-    """What a job takes. One that does not say gets a processor and the usual memory."""
+    """Return the resources of a job; by default one processor and the usual memory."""
     memory = usual_memory(asked) if asked.memory_bytes is None else asked.memory_bytes
     return CpuUse(1, 1.0 if asked.cpus is None else asked.cpus, memory)
 
 
 class NewJob(NamedTuple):
-    """What counts of a job that is not stored."""
+    """Properties of a job that is not stored."""
 
     id: str
     user: str
@@ -74,25 +74,27 @@ class NewJob(NamedTuple):
 
 @dataclass(frozen=True)
 class CpuOnly:
-    """Where jobs without GPUs start, as of one moment."""
+    """Placement of jobs without GPUs at one moment."""
 
     state: ClusterState
     ready: Set[str]
     """Hosts that answer."""
     facts: Mapping[str, HostFacts | None]
     most: int
-    """Such jobs on one host."""
+    """Maximum of such jobs on one host."""
     is_there: Callable[[str, str], bool | None]
-    """Whether the image of a job is on a host."""
+    """(job id, host id) -> whether the job's image is there; None: not checked yet."""
     resting: Set[str] = frozenset()
-    """Jobs that may not start yet."""
+    """Jobs whose retry waits."""
     quotas: Quotas = NO_QUOTAS
     several_users: bool = False
-    """Others than who sends jobs now may come: nobody takes the last places."""
+    """Whether other users may submit jobs: then no user takes the last places."""
     now: float = 0.0
 
     def places(self, among: Set[str] | None = None, new: NewJob | None = None) -> Places:
-        """For each waiting job without GPUs; `among`: only of these. `new`: as if this one were submitted now."""
+        """Return the places of waiting jobs without GPUs.
+
+        `among`: only of these jobs. `new`: as if this job were submitted now."""
         waiting: list[NewJob | Job] = [
             job for job in self.state.jobs.values()
             if not job.required_gpus and job.status in WAITS and job.id not in self.resting
@@ -143,8 +145,10 @@ class CpuOnly:
         return None
 
     def _too_large_a_share(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
-        """Why it may not start although there is room: its user would have more than what is left to all others. So
-        some is left for the next user, however many come. An operator's own bound counts instead."""
+        """Return why a job may not start although there is room.
+
+        Its user would use more than what is left for all others. This leaves some room for the next user. If the user
+        has a quota of such jobs, that counts instead."""
         held = rooms.held.get(Holder(job.user), _NOTHING)
         if not self.several_users or not held.jobs or self.quotas.of(job.user).cpu_jobs is not None:
             return None
@@ -155,14 +159,15 @@ class CpuOnly:
 
 
 def keeps_a_host(waited_s: float) -> bool:
-    """Whether a host takes no other jobs, so that one that fits nowhere comes to start there. Not at first; then in
-    turns with times in which others pass, each twice as long as the one before: so no job waits for ever, and one that
-    waits for what never ends does not stop all others."""
+    """Return whether a host is kept free for a job that fits nowhere.
+
+    After PATIENCE_S, times with and without a kept host alternate, each twice as long as the one before. No job waits
+    forever, and a job that waits for one that never ends does not stop all others."""
     return waited_s >= PATIENCE_S and int(math.log2(waited_s / PATIENCE_S)) % 2 == 0
 
 
 def without_cpu_only(snapshot: Snapshot) -> Snapshot:
-    """What a policy sees."""
+    """Return the snapshot that a policy sees."""
     if all(job.required_gpus for job in snapshot.jobs):
         return snapshot
     return replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.required_gpus))
@@ -171,7 +176,7 @@ def without_cpu_only(snapshot: Snapshot) -> Snapshot:
 def with_cpu_only(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, cpu_only: CpuOnly) -> Plan:
     """Return the plan of a policy that does not see jobs without GPUs, with these jobs on their hosts.
 
-    A job that is not in the snapshot takes no place: its image is still fetched, or it waits for other jobs.
+    Jobs that are not in the snapshot get no place: their image is being fetched, or they wait for other jobs.
     """
     plan = ask(without_cpu_only(snapshot))
     mine = {job.id for job in snapshot.jobs if not job.required_gpus}
@@ -184,20 +189,20 @@ def with_cpu_only(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, cpu_only:
 
 
 class _Rooms:
-    """What is left on each open host, and what users hold, while places are given."""
+    """Resources left on each open host and held by each user, while jobs are placed."""
 
     def __init__(self, whole: Mapping[str, CpuUse]) -> None:
         self.whole = whole
         self.left = dict(whole)
         self.all = reduce(CpuUse.plus, whole.values(), _NOTHING)
         self.used = _NOTHING
-        """Of `all`."""
+        """Used part of `all`."""
         self.held: dict[Holder, CpuUse] = {}
-        """By users and groups, on whatever host."""
+        """Resources held by users and groups, on all hosts."""
         self.kept = ""
-        """The host that is kept for a job that fits nowhere now."""
+        """Host that is kept for a job that fits nowhere."""
         self._full: set[CpuUse] = set()
-        """What was found to fit nowhere."""
+        """Requests that fit on no host now."""
         self._too_large: set[CpuUse] = set()
 
     def take(self, host: str, holders: Sequence[Holder], need: CpuUse) -> None:
@@ -208,7 +213,7 @@ class _Rooms:
             self.used = self.used.plus(need)
 
     def could_fit(self, need: CpuUse) -> bool:
-        """On a host where nothing else runs."""
+        """Return whether it fits on a host where nothing else runs."""
         if need not in self._too_large and not any(need.within(whole) for whole in self.whole.values()):
             self._too_large.add(need)
         return need not in self._too_large
@@ -222,14 +227,15 @@ class _Rooms:
         return found
 
     def keep(self, need: CpuUse) -> None:
-        """Keeps the host that has most of it already."""
+        """Keep the suitable host with the most free resources."""
         able = [host for host, whole in self.whole.items() if need.within(whole)]
         self.kept = max(able, key=lambda host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs))
 
 
 class _Turns:
-    """Waiting jobs: first that of the user who runs the fewest, of equals the one submitted first. A user's own jobs go
-    by priority. Tell `started` of each that starts."""
+    """Order of waiting jobs: the user with the fewest running jobs first, then by submission.
+
+    A user's own jobs are ordered by priority. Call `started` for each job that starts."""
 
     def __init__(self, waiting: Sequence[NewJob | Job], held: Mapping[Holder, CpuUse]) -> None:
         self._jobs: dict[str, list[NewJob | Job]] = {}
@@ -256,7 +262,7 @@ class _Turns:
 
 
 def _whole(facts: HostFacts | None, most: int) -> CpuUse:
-    """What a host has for them; what it does not tell is no bound."""
+    """Return the resources of a host; unknown ones are unlimited."""
     cpus = float(facts.cpus) if facts is not None and facts.cpus else math.inf
     return CpuUse(most, cpus, facts.memory_bytes if facts is not None and facts.memory_bytes else math.inf)
 

@@ -1,4 +1,4 @@
-"""Jobs that must leave where they are, whatever the policy thinks of it. Pure."""
+"""Jobs that must leave their hosts or GPUs, regardless of the policy. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ class Eviction:
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
-    """Of jobs that hold a GPU whose fault makes them leave, and of those on a host or GPU that is drained: rigid ones
-    that run at its deadline, others at once, since they lose nothing. Elastic ones leave a host that is to be parked
-    too."""
+    """Return the evictions that are due.
+
+    Jobs leave GPUs with a fault that requires it, and hosts and GPUs that are drained. Running rigid jobs leave at the
+    deadline of the drain; others leave at once, since they lose nothing. Running elastic jobs also leave a host that
+    is to be powered down."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault and jobs_leave(gpu.fault_kind)}
@@ -48,24 +50,24 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
 
 
 def _drained(task: Task, draining: Mapping[str, Gpu], now: float, *, at_once: bool) -> Gpu | None:
-    """A GPU that a task must leave now."""
+    """Return a GPU that a task must leave now."""
     mine = [draining[uuid] for uuid in task.gpu_uuids if uuid in draining]
     return next((gpu for gpu in mine if at_once or (gpu.drain_until or 0.0) <= now), None)
 
 
 def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """GPU -> what is wrong with it, as a sentence without its end; without those that are well."""
+    """Return GPU -> its fault, as a sentence without its full stop. Healthy GPUs are left out."""
     return {gpu.uuid: f"GPU {gpu.ordinal} of {gpu.host_id} is unhealthy ({gpu.fault})" for gpu in gpus if gpu.fault}
 
 
 def next_deadlines(state: ClusterState, now: float) -> list[float]:
-    """Seconds until the deadline of each drain that is still to come."""
+    """Return the seconds until each future deadline of a drain."""
     ends = [*(host.drain_until for host in state.hosts), *(gpu.drain_until for gpu in state.gpus)]
     return [end - now for end in ends if end is not None and end > now]
 
 
 def time_left(state: ClusterState, now: float) -> list[float]:
-    """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
+    """Return the seconds until events that wake nobody: a max_duration, or the settling of an inherited task."""
     settling = [SETTLE_S] if any(task.stop and task.wanted for task in state.tasks) else []
     return settling + [
         max(0.05, job.max_duration - job.run_seconds - run_seconds(task, now))

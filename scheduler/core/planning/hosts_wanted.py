@@ -1,7 +1,7 @@
-"""How many hosts should be on, whatever the policy: jobs that wait for GPUs wake hosts, idle ones are not wanted. Pure.
+"""Layer of the pipeline that sets the number of hosts to keep on. Pure.
 
-A policy that knows how well its jobs use the GPUs says itself how many hosts it wants. For all others, and with the
-rule of the Horizontal Pod Autoscaler, this does.
+Jobs that wait for GPUs wake hosts; idle hosts are not needed. A policy that knows how well its jobs use GPUs sets the
+number itself. This layer does it for other policies, and by the rule of the Horizontal Pod Autoscaler.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapsho
 from schedulearn.scheduler.core.states import Reason
 
 TOLERANCE = 0.1
-"""The number of hosts stays while the value lies within this share of its target, as the Horizontal Pod Autoscaler has
-it."""
+"""Relative deviation from the target within which the number of hosts stays, as of the Horizontal Pod Autoscaler."""
 _NOT_FOR_HOSTS = frozenset({Reason.OVER_QUOTA.value, Reason.FAIR_SHARE.value})
-"""Why jobs wait that no host more would start."""
+"""Reasons of waiting jobs that more hosts would not start."""
 
 
 def with_hosts_wanted(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, rule: ScalingRule) -> Plan:
@@ -28,8 +27,10 @@ def with_hosts_wanted(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, rule:
 
 
 def hosts_wanted(snapshot: Snapshot, plan: Plan, rule: ScalingRule) -> int:
-    """The policy's own wish if it has one and no target is set; else what the jobs need, and what the target asks for
-    beyond that. Within the bounds of `rule`."""
+    """Return the number of hosts that should be on, within the bounds of `rule`.
+
+    It is the policy's own number if it has one and no target is set. Else it is what the jobs need, or what the target
+    requires if that is more."""
     if plan.desired_hosts is not None and rule.target is None:
         return rule.bounded(plan.desired_hosts)
     waiting = _waiting(snapshot, plan)
@@ -40,7 +41,7 @@ def hosts_wanted(snapshot: Snapshot, plan: Plan, rule: ScalingRule) -> int:
 
 
 def _waiting(snapshot: Snapshot, plan: Plan) -> list[JobView]:
-    """Jobs that would start if there were room, the oldest first."""
+    """Return the jobs that would start if there were free GPUs, the oldest first."""
     return [
         job
         for job in sorted(snapshot.jobs, key=lambda job: job.order)
@@ -53,14 +54,16 @@ def _waits_for_others(why: str | None) -> bool:
 
 
 def _size(job: JobView, could: int) -> int:
-    """GPUs with which the job would start: what it asks for, and where all hosts together have less, what it needs at
-    least. Most policies start elastic jobs with what they ask for."""
+    """Return the GPUs with which a job would start.
+
+    Most policies start elastic jobs with the requested GPUs. If all hosts together have fewer (`could`), it is the
+    minimum."""
     return job.min_gpus if job.elastic and job.required_gpus > could else job.required_gpus
 
 
 @dataclass
 class _Part:
-    """GPUs of one type on one machine. `free`: how many GPUs no job has under the plan."""
+    """GPUs of one type on one machine. `free`: GPUs without a job under the plan."""
 
     machine: str
     gpu_type: str
@@ -70,7 +73,7 @@ class _Part:
 
 
 def _parts(snapshot: Snapshot, plan: Plan) -> list[_Part]:
-    """What is on, and what could be, in this order."""
+    """Return the parts that are on, then those that could be powered up."""
     used: dict[str, int] = {}
     for allocation in plan.allocations.values():
         for host_id, gpus in allocation.items():
@@ -89,9 +92,10 @@ def _parts(snapshot: Snapshot, plan: Plan) -> list[_Part]:
 
 
 def _needed(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView]) -> int:
-    """Hosts that hold jobs, and those where jobs that wait would start: beside all that are on if one must be woken,
-    since which hosts are on is not the rule's to say. While a job waits that the hosts could hold, but not now, none is
-    given up: others will end, and it needs the room of both."""
+    """Return the number of hosts with jobs, and of hosts on which waiting jobs would start.
+
+    If a host must be powered up, all hosts that are on count too: the rule does not choose hosts. The same holds while
+    a job waits that fits on the hosts, but not now: it needs the GPUs of jobs that will end."""
     parts = _parts(snapshot, plan)
     open_machines = {host.id: host.machine for host in snapshot.hosts if host.open}
     wanted = {
@@ -103,7 +107,7 @@ def _needed(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView]) -> int:
     on = {part.machine for part in parts if part.on}
     largest = max((part.size for part in parts), default=0)
     could = sum(part.size for part in parts)
-    failed = [math.inf, math.inf]  # the least need that found no room on one host, and over several
+    failed = [math.inf, math.inf]  # smallest size that did not fit on one host, and over several
     lacking = math.inf
     for job in waiting:
         gpus = _size(job, could)
@@ -122,7 +126,7 @@ def _needed(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView]) -> int:
 
 
 def _one(parts: Iterable[_Part], gpus: int, wanted: Collection[str]) -> set[str] | None:
-    """The machine that takes a job: one that is on or wanted already, if any has room."""
+    """Return the machine that takes a job; those that are wanted or on come first."""
     fitting = [part for part in parts if part.free >= max(1, gpus)]
     if not fitting:
         return None
@@ -132,8 +136,10 @@ def _one(parts: Iterable[_Part], gpus: int, wanted: Collection[str]) -> set[str]
 
 
 def _span(parts: Sequence[_Part], gpus: int) -> set[str] | None:
-    """The machines that take a job over several: whole free ones and one more for the rest, of one type if any type has
-    so many; those that are on first. None, and nothing taken, where they don't suffice."""
+    """Return the machines that take a job over several hosts.
+
+    These are whole free machines and one more for the rest, of one GPU type if one has enough GPUs. Machines that are
+    on come first. None, and nothing is taken, if there are too few."""
     kinds = dict.fromkeys(part.gpu_type for part in parts)
     alike = [[part for part in parts if part.gpu_type == kind] for kind in kinds]
     for some in [each for each in alike if sum(part.size for part in each) >= gpus] or [list(parts)]:
@@ -156,8 +162,10 @@ def _span(parts: Sequence[_Part], gpus: int) -> set[str] | None:
 
 
 def _by_target(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView], target: float) -> int:
-    """ceil(n x value / target). The value is the policy's utility, or the share of held GPUs where it knows none,
-    and the share that waiting jobs need; those that are too large for all hosts together don't count."""
+    """Return ceil(n x value / target), the rule of the Horizontal Pod Autoscaler.
+
+    The value is the policy's utility (else the share of held GPUs) plus the share that waiting jobs need. Jobs too
+    large for all hosts together don't count."""
     on = [host for host in snapshot.hosts if host.open and host.gpus]
     capacity = sum(host.gpus for host in on)
     machines = len({host.machine for host in on})

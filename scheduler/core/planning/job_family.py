@@ -1,4 +1,4 @@
-"""Families: jobs of one kind, which share what is learned of them. Pure."""
+"""Families: similar jobs that share measurements and predictions. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import re
 from schedulearn.scheduler.core.command import split_command
 from schedulearn.scheduler.core.planning.command_masking import hide_in_words
 
-MOST = 200  # characters of a name
+MOST = 200  # maximum characters of a name
 _OPTION = re.compile(r"--?[A-Za-z]")
-_PROGRAM = ("-m", "-c")  # their value says what is run
+_PROGRAM = ("-m", "-c")  # their value names the program
 
 
 def family_of(image: str, command: str) -> str:
-    """The image and the command without its arguments' values: `train.py --lr=0.1 --epochs 5` and `train.py --lr=0.2
-    --epochs 9` are of one family. Names that would be too long are told apart by a hash."""
+    """Return the family: the image, and the command without values of its options.
+
+    `train.py --lr=0.1 --epochs 5` and `train.py --lr=0.2 --epochs 9` are one family. A name that would be too long is
+    replaced by a hash."""
     kept: list[str] = []
     options = False
     program = False
-    for word in hide_in_words(split_command(command)):  # everybody sees the names of families
+    for word in hide_in_words(split_command(command)):  # all users see names of families
         if _OPTION.match(word) and not program:
             program = word in _PROGRAM and not options
             options = options or not program

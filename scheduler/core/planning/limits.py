@@ -1,4 +1,4 @@
-"""What a job may use of a host beside its GPUs, and which of the operator's data sets it sees. Pure."""
+"""CPU and memory limits of tasks, and the operator's data sets that jobs may mount. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
 
 SHARES_A_GPU = 1024
-"""Docker's own default for a container: so much weight, for each GPU."""
+"""CPU weight for each GPU; Docker's default of a container."""
 SHM_A_GPU = 4 * GIB
 MAX_SHM = 1 << 42
-_SPARE = 0.05  # of the memory, for the system and the engine
+_SPARE = 0.05  # share of the memory for the system and the engine
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _OURS = ("/schedulearn", "/proc", "/sys", "/dev", "/etc", "/inputs", "/outputs")
 
@@ -25,16 +25,16 @@ _OURS = ("/schedulearn", "/proc", "/sys", "/dev", "/etc", "/inputs", "/outputs")
 @dataclass(frozen=True)
 class Limits:
     cpu_shares: int
-    """Weight against its neighbours while the processors are busy: idle ones are anybody's."""
+    """Weight against other containers while all processors are busy."""
     cpus: float | None = None
-    """Never more than so many; None: no such bound."""
+    """Maximum processors; None: no limit."""
     memory_bytes: int | None = None
-    """Beyond that the kernel kills it; None: no bound."""
+    """Memory above which the kernel kills the task; None: no limit."""
     shm_bytes: int = GIB
 
 
 class Asked(Protocol):
-    """What a job asks for beside its GPUs."""
+    """Resources that a job requests beside its GPUs."""
 
     @property
     def cpus(self) -> float | None: ...
@@ -45,8 +45,9 @@ class Asked(Protocol):
 
 
 def limits(asked: Asked, gpus: int, gpus_of_host: int, facts: HostFacts | None) -> Limits:
-    """For a task with `gpus` of the `gpus_of_host`: by its share of those, unless the job says otherwise. Its shared
-    memory fits in any case."""
+    """Return the limits of a task with `gpus` of the `gpus_of_host`.
+
+    The default is its share of the host. Its shared memory always fits."""
     memory, shm = asked.memory_bytes, asked.shm_bytes
     if facts is not None and facts.memory_bytes:
         shm = min(shm, facts.memory_bytes)
@@ -57,17 +58,17 @@ def limits(asked: Asked, gpus: int, gpus_of_host: int, facts: HostFacts | None) 
 
 
 def usual_shm(gpus: int) -> int:
-    """Bytes of shared memory of a job that does not say how much it needs: NCCL and loaders take it by GPU."""
+    """Return the default shared memory of a job, in bytes. NCCL and data loaders need it per GPU."""
     return min(MAX_SHM, SHM_A_GPU * gpus) if gpus else GIB
 
 
 def usual_memory(asked: Asked) -> int:
-    """Bytes that any job gets which does not say how many it needs."""
+    """Return the default memory of a job, in bytes."""
     return asked.shm_bytes + GIB
 
 
 def check_data_sets(data_sets: Mapping[str, str]) -> None:
-    """Raises InvalidError for a name or path that can't be one."""
+    """Raise InvalidError for an invalid name or path of a data set."""
     for name, path in data_sets.items():
         if not _NAME.fullmatch(name):
             raise InvalidError(f"{name!r} can't name a data set: letters, digits, '_', '.' and '-'", field="data_sets")
@@ -76,14 +77,14 @@ def check_data_sets(data_sets: Mapping[str, str]) -> None:
 
 
 def check_writable(writable: Mapping[str, Sequence[str]], data_sets: Mapping[str, str]) -> None:
-    """Raises InvalidError for a name that is none of the data sets."""
+    """Raise InvalidError for a name that is not a data set."""
     for name in writable:
         if name not in data_sets:
             raise InvalidError(f"{name!r} is not among data_sets: declare its folder there", field="writable_data_sets")
 
 
 def check_target(target: str) -> str:
-    """Where in the container a data set may be, as an engine writes that path. Raises ValueError."""
+    """Return the normalized path of a data set in the container. Raises ValueError if it is not allowed."""
     path = posixpath.normpath(f"/{target.lstrip('/')}")
     if not target.startswith("/") or path == "/" or ".." in target.split("/") or "\0" in target:
         raise ValueError(f"{target!r} must be an absolute path in the container, without '..'")
@@ -93,17 +94,18 @@ def check_target(target: str) -> str:
 
 
 def nested_target(targets: Sequence[str]) -> str | None:
-    """A path that stands twice, or has another one inside; None: there is none."""
+    """Return a path that is given twice or contains another one; None: there is none."""
     ordered = sorted(f"{target}/" for target in targets)
     return next((one.rstrip("/") for one, other in pairwise(ordered) if other.startswith(one)), None)
 
 
 def sources(mounts: Mapping[str, str], data_sets: Mapping[str, str]) -> dict[str, str]:
-    """`mounts`: data set -> path in the container. Path in the container -> path on the host, empty for a data set that
-    is not declared any more."""
+    """Return path in the container -> path on the host, given `mounts`: data set -> path in the container.
+
+    The path on the host is empty if the data set is not declared any more."""
     return {target: data_sets.get(name, "") for name, target in mounts.items()}
 
 
 def data_variables(paths: Mapping[str, str]) -> dict[str, str]:
-    """Data set -> path as the job sees it: how its script finds them, in a container or not."""
+    """Return the variables that give a script its data sets. `paths`: data set -> path as the job sees it."""
     return {f"SCHEDULEARN_DATA_{re.sub('[^A-Z0-9]', '_', name.upper())}": path for name, path in paths.items()}

@@ -1,6 +1,6 @@
-"""Running jobs that end sooner than a restart would take: they are left alone. Pure.
+"""Running jobs that end sooner than a restart would take, and are not resized. Pure.
 
-How far a job is may come from the job itself. One that says for long that it ends in a moment is treated like others.
+The remaining work may be reported by the job itself. A job that claims for too long to end soon loses the exemption.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from schedulearn.scheduler.core.model import Allocation, JobView
 
 TRUSTED = 2.0
-"""For so many times the cost of its restart a job is left alone at most."""
+"""Maximum duration of the exemption, as a multiple of the restart's cost."""
 
 
 def seconds_left(job: JobView) -> float | None:
-    """Until it ends on what it holds; None: not known. Without a profile it is taken to scale perfectly."""
+    """Return the seconds until it ends on its present GPUs; None: unknown.
+
+    Without a profile, perfect scaling is assumed."""
     if job.remaining is None or not job.gpus:
         return None
     speedup = float(job.gpus)
@@ -26,19 +28,19 @@ def seconds_left(job: JobView) -> float | None:
 
 
 def restart_costs(job: JobView, wanted: Allocation) -> float:
-    """Seconds that the change costs it, by a restart."""
+    """Return the cost of a change of allocation, in seconds."""
     return job.restart_cost if wanted.keys() == job.allocation.keys() and not job.in_place else job.move_cost
 
 
 @dataclass
 class NearlyDone:
-    """Who is left alone, and since when."""
+    """Jobs that are exempt from resizing, and since when."""
 
     _since: dict[tuple[str, int], float] = field(default_factory=dict)
-    """By job and attempt."""
+    """(job id, attempt) -> start of the exemption."""
 
     def spares(self, attempt: int, job: JobView, wanted: Allocation, now: float) -> bool:
-        """Whether a job is left as it is, although the plan has it restart for `wanted`."""
+        """Return whether a job keeps its allocation, although the plan would restart it for `wanted`."""
         left, cost = seconds_left(job), restart_costs(job, wanted)
         if left is None or left >= cost:
             return False
@@ -46,6 +48,6 @@ class NearlyDone:
         return 0 <= now - since < TRUSTED * cost
 
     def forget(self, live: Iterable[str]) -> None:
-        """All jobs but these."""
+        """Forget all jobs except these."""
         known = set(live)
         self._since = {key: since for key, since in self._since.items() if key[0] in known}

@@ -1,4 +1,7 @@
-"""From counts per host to concrete GPUs: pure, deterministic, and the last check before leases are claimed."""
+"""Choice of concrete GPUs for planned counts per host. Pure and deterministic.
+
+It is the last check before leases are claimed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from schedulearn.scheduler.core.topology import NODE, NVLINK, SYSTEM
 
 @dataclass(frozen=True)
 class GpuState:
-    """A GPU that may be used, and which of its slots are taken."""
+    """Usable GPU, and its taken slots."""
 
     uuid: str
     host_id: str
@@ -20,31 +23,30 @@ class GpuState:
     taken_slots: frozenset[int] = frozenset()
     utilization: float | None = None
     island: int | None = None
-    """GPUs of a host with the same one reach each other by NVLink."""
+    """GPUs of a host with the same island are connected by NVLink."""
     numa: int | None = None
     memory_left: int | None = None
-    """Bytes that its jobs are predicted to leave free; None: not known."""
+    """Predicted free memory in bytes; None: unknown."""
     links: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """GPU -> how it is reached, as in `Topology`; without those of which that is not known."""
+    """GPU -> kind of the link to it, as in `Topology`; unknown links are missing."""
 
 
 MEMORY_MARGIN = 0.1
-"""Of a GPU's memory, kept free where jobs share it: contexts and caches of several processes, and what predictions
-miss."""
+"""Share of a shared GPU's memory that is kept free, for contexts, caches, and errors of predictions."""
 
 
 @dataclass(frozen=True)
 class GpuMemory:
-    """What jobs take of each of their GPUs, as predicted, and what is left where they share GPUs. Bytes."""
+    """Predicted memory of jobs and of shared GPUs, in bytes."""
 
     needs: Mapping[str, int] = field(default_factory=dict)
-    """job id -> at its peak; missing: nobody knows."""
+    """Job id -> peak on each of its GPUs; missing: unknown."""
     left: Mapping[str, int] = field(default_factory=dict)
-    """GPU -> of its memory, less the margin and what its jobs are predicted to need; missing: not known."""
+    """GPU -> memory less the margin and the needs of its jobs; missing: unknown."""
 
 
 def gpu_memory(state: ClusterState, needs: Mapping[str, int]) -> GpuMemory:
-    """The same, from what each job of `state` needs."""
+    """Return the memory of all GPUs, given the needs of jobs."""
     job_of = {task.id: task.job_id for task in state.tasks}
     left: dict[str, int] = {}
     for gpu in state.gpus:
@@ -55,9 +57,10 @@ def gpu_memory(state: ClusterState, needs: Mapping[str, int]) -> GpuMemory:
 
 
 def predicted_memory(own: int | None, family: int | None, asked: int | None, hint: int | None = None) -> int | None:
-    """Bytes that a job takes of each of its GPUs at its peak: what its family took before, else what it asks for, and
-    more if it was seen with more itself. `hint`: what others' jobs of the family took, where nothing else is known.
-    None: nobody knows."""
+    """Return the predicted peak memory of a job on each of its GPUs, in bytes; None: unknown.
+
+    It is the peak of its `family`, else what it `asked` for; its `own` peak counts if that is higher. `hint`: peak of
+    other users' jobs of the family, used if nothing else is known."""
     known = family if family is not None else asked
     if known is None:
         return hint if own is None else own
@@ -73,7 +76,7 @@ class LeaseClaim:
 
 
 Placement = Mapping[str, tuple[LeaseClaim, ...]]
-"""host id -> the slots that a job takes there."""
+"""Host id -> slots of a job there."""
 
 
 def place(
@@ -83,12 +86,12 @@ def place(
     max_utilization: float = 100.0,
     needs: Mapping[str, int] = {},
 ) -> dict[str, Placement]:
-    """Finds distinct GPUs for each (job id, allocation), in the order given; a job that does not fit is left out.
+    """Choose distinct GPUs for each (job id, allocation), in the order given. A job that does not fit is left out.
 
-    On a host the emptiest GPUs come first, and of those the ones whose farthest link is shortest: NVLink before a
-    common PCIe switch, host bridge, NUMA node. Among equal choices the one that leaves free GPUs the closest links is
-    taken: a single GPU breaks no NVLink pair while another is free. `needs`: bytes that jobs are predicted to take of
-    each GPU; one joins no others where they don't leave it as much.
+    On a host, GPUs with the fewest jobs come first. Of those, the set with the closest links is chosen: NVLink before a
+    common PCIe switch, host bridge, and NUMA node. Among equal sets, the one that leaves the closest links free is
+    chosen: a single GPU breaks no NVLink pair while another GPU is free. `needs`: predicted bytes of jobs on each GPU;
+    a job shares only GPUs with enough predicted free memory.
     """
     free: dict[str, list[tuple[GpuState, set[int]]]] = {}
     for gpu in sorted(gpus, key=lambda gpu: (gpu.host_id, gpu.index, gpu.uuid)):
@@ -135,7 +138,7 @@ _FAR = 2 * SYSTEM + 1
 _BITS = 14  # of a count of pairs of GPUs
 _FARNESS = [1 << (_BITS * distance) for distance in range(_FAR + 1)]
 _NEARNESS = _FARNESS[::-1]
-"""Sums of these compare as counts of pairs do, the farthest first, or the nearest first."""
+"""Weights of pairs. Sums compare like tuples of counts, the farthest (or nearest) distance first."""
 
 
 def closest(gpus: Sequence[GpuState], count: int, beside: Sequence[GpuState] = ()) -> list[GpuState]:
@@ -155,8 +158,9 @@ def closest(gpus: Sequence[GpuState], count: int, beside: Sequence[GpuState] = (
 def _grown(
     first: int, count: int, far: Sequence[Sequence[int]], base: Sequence[int], near: Sequence[int]
 ) -> tuple[int, int, list[int]]:
-    """How far GPUs are from each other, how close to those that are left, and which: `first` and those around it.
-    `base`: how far each is from those that are given already. `near`: how close each is to all others."""
+    """Return the cost of the set grown from `first`, its closeness to the GPUs left over, and its indices.
+
+    `base`: distance of each GPU to those chosen already. `near`: closeness of each GPU to all others."""
     chosen: list[int] = []
     inside, left = list(base), list(near)
     apart = 0
@@ -174,7 +178,7 @@ def _grown(
 
 
 def _distance(gpu: GpuState, other: GpuState) -> int:
-    """Twice the place of their link in `KINDS`, and one more across NUMA nodes."""
+    """Return twice the rank of their link in `KINDS`, plus one across NUMA nodes."""
     rank = gpu.links.get(other.uuid)
     if rank is None:
         same = gpu.numa is not None and gpu.numa == other.numa

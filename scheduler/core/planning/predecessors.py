@@ -1,7 +1,6 @@
-"""Jobs that wait until others have ended (key `after`). Pure.
+"""Dependencies between jobs (key `after`). Pure.
 
-A job names jobs that there are when it is stored, so they never wait for each other in a circle. Once it has started it
-needs them no more.
+A job can only name jobs that are stored already, so there are no cycles. Dependencies matter only until it starts.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from schedulearn.scheduler.core.outcomes.findings import JobMoved
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
 OK = "ok"
-"""The value of `when` that asks for success; the other one, `any`, for an end of any kind."""
+"""Value of `when` that requires success. The other value, `any`, accepts every end."""
 
 
 def blocked_by_dependencies(state: ClusterState) -> dict[str, Explanation]:
-    """Job -> what it waits for, of those that may not start before others have ended."""
+    """Return the jobs that wait for other jobs, with the reason."""
     found = {}
     for job, after in _dependent(state):
         if unfinished := [each for each in after["jobs"] if each in state.jobs]:
@@ -27,7 +26,9 @@ def blocked_by_dependencies(state: ClusterState) -> dict[str, Explanation]:
 
 
 def failed_dependencies(state: ClusterState) -> list[JobMoved]:
-    """Jobs that can never start, since one that was to succeed before them did not; with those that wait for them."""
+    """Return jobs that can never start because a job they depend on did not succeed.
+
+    Jobs that depend on these are included."""
     moved: dict[str, JobMoved] = {}
     for job, after in sorted(_dependent(state), key=lambda found: found[0].id):  # those that others wait for are older
         for each in after["jobs"] if after["when"] == OK else ():

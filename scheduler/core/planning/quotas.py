@@ -1,10 +1,11 @@
-"""What each user and each group may have, laid over any policy: before it is asked, jobs that may not start are left
-out and running ones bounded; while its plan goes beyond for somebody, it is asked again with no more for them than may
-be. Pure.
+"""Quotas of users and groups, as a layer around any policy. Pure.
 
-A job counts for its user and for the user's group, and starts only within the quotas of both. Running jobs are never
-stopped for a quota. Jobs without GPUs have bounds of their own, which `cpu_only.py` applies; the number of waiting jobs
-and the rate of submissions, which are checked when jobs are sent, count them as well.
+Before the policy is asked, jobs that may not start are left out, and the growth of running jobs is limited. If its plan
+exceeds a quota, it is asked again with tighter limits.
+
+A job counts for its user and the user's group, and starts only within the quotas of both. Running jobs are never
+stopped for a quota. Jobs without GPUs have limits of their own (`cpu_only.py`). They count among waiting jobs and
+submissions, whose limits are checked when jobs are submitted.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from schedulearn.scheduler.core.states import Reason
 Ask = Callable[[Snapshot], Plan]
 
 EVERYBODY = "*"
-"""The user whose quota is for all who have none of their own."""
+"""User name of the quota for all users without their own."""
 WEEK_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much a user or a group may have; None: no bound."""
+    """Limits of a user or group; None: no limit."""
 
     gpus: int | None = None
-    """At once."""
+    """GPUs at the same time."""
     gpu_hours: float | None = None
-    """Within seven days."""
+    """GPU-hours within seven days."""
     waiting: int | None = None
     """Jobs that have not started."""
     submissions: int | None = None
-    """Within a minute."""
+    """Jobs submitted within a minute."""
     cpu_jobs: int | None = None
-    """Jobs without GPUs that run at once."""
+    """Jobs without GPUs that run at the same time."""
     cpus: float | None = None
-    """Processors that those ask for together."""
+    """Total processors that those jobs request."""
     memory_gib: float | None = None
-    """GiB of memory that those ask for together."""
+    """Total memory that those jobs request, in GiB."""
 
 
 @dataclass(frozen=True)
 class Quota(Bounds):
-    """How much a user may have."""
+    """Limits of a user, and the weight of their share."""
 
     weight: float = 1.0
     """Share of the cluster against other users, where shares are fair."""
@@ -58,7 +59,7 @@ NO_BOUNDS = Bounds()
 
 
 class Holder(NamedTuple):
-    """Who has a quota: a user, or a group with all its users."""
+    """Holder of a quota: a user, or a group with all its users."""
 
     name: str
     is_group: bool = False
@@ -69,22 +70,22 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True)
 class Quotas:
-    """Those in force, and what was used."""
+    """Quotas in force, and past use."""
 
     by_user: Mapping[str, Quota] = field(default_factory=dict)
     used_hours: Mapping[str, float] = field(default_factory=dict)
     """GPU-hours of each user within seven days."""
     decayed_hours: Mapping[str, float] | None = None
-    """GPU-hours of each user, the older the less; None: shares need not be fair."""
+    """Decayed GPU-hours of each user; None: fair share is off."""
     by_group: Mapping[str, Bounds] = field(default_factory=dict)
     group_of: Mapping[str, str] = field(default_factory=dict)
-    """Of each user who is in a group."""
+    """User -> group, of users in a group."""
 
     def of(self, user: str) -> Quota:
         return self.by_user.get(user) or self.by_user.get(EVERYBODY, NO_QUOTA)
 
     def holders_of(self, user: str) -> tuple[Holder, ...]:
-        """By whose quotas this user's jobs are bounded."""
+        """Return the holders whose quotas limit this user's jobs."""
         group = self.group_of.get(user)
         return (Holder(user),) if group is None else (Holder(user), Holder(group, is_group=True))
 
@@ -92,7 +93,7 @@ class Quotas:
         return self.by_group.get(holder.name, NO_BOUNDS) if holder.is_group else self.of(holder.name)
 
     def by_holder(self, by_user: Mapping[str, int]) -> Counter[Holder]:
-        """What is counted by user, by who has a quota."""
+        """Return counts by holder, given counts by user."""
         found: Counter[Holder] = Counter()
         for user, count in by_user.items():
             for holder in self.holders_of(user):
@@ -100,7 +101,7 @@ class Quotas:
         return found
 
     def hours_of(self, holder: Holder) -> float:
-        """GPU-hours within seven days. Those of a group are those of who is in it now."""
+        """Return the GPU-hours within seven days. A group has those of its present users."""
         if not holder.is_group:
             return self.used_hours.get(holder.name, 0.0)
         return sum(self.used_hours.get(user, 0.0) for user, group in self.group_of.items() if group == holder.name)
@@ -119,13 +120,13 @@ NO_QUOTAS = Quotas()
 
 
 def exceeds_quota(job: JobView, quotas: Quotas) -> bool:
-    """Whether a job needs more GPUs than its user, or the group, may ever hold at once."""
+    """Return whether a job needs more GPUs than its user or group may hold."""
     bounds = (quotas.bounds_of(holder).gpus for holder in quotas.holders_of(job.user))
     return any(most is not None and _need(job) > most for most in bounds)
 
 
 def used_up(user: str, quotas: Quotas) -> bool:
-    """Whether a user, or the group, has had all GPU-hours of these seven days."""
+    """Return whether a user or their group has used up the GPU-hours of seven days."""
     return any(
         most is not None and quotas.hours_of(holder) >= most
         for holder in quotas.holders_of(user)
@@ -134,7 +135,7 @@ def used_up(user: str, quotas: Quotas) -> bool:
 
 
 def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
-    """Return the plan within the quotas of users and groups; its reasons name the quota by which a job waits."""
+    """Return the plan within the quotas. Its reasons name the quota for which a job waits."""
     if not quotas.bounds_plans:
         return ask(snapshot)
     held = quotas.by_holder(_held(snapshot.jobs))
@@ -144,7 +145,7 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
         kept_back |= _later_by_fairness(replace(snapshot, jobs=tuple(others)), quotas, quotas.decayed_hours)
     rest = _without(snapshot, kept_back.keys(), quotas, held)
     holders = {holder for job in rest.jobs for holder in quotas.holders_of(job.user)}
-    for _ in range(1 + len(holders)):  # each time at least one more of them is bounded
+    for _ in range(1 + len(holders)):  # each pass limits at least one more of them
         plan = ask(rest)
         sizes = _accepted(rest, plan, quotas)
         if not sizes:
@@ -170,7 +171,7 @@ def _need(job: JobView) -> int:
 
 
 def _refusal(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation | None:
-    """Why a waiting job may not start, however many GPUs are free."""
+    """Return why a waiting job may not start, even if GPUs are free."""
     if job.allocation or not job.required_gpus:
         return None
     for holder in quotas.holders_of(job.user):
@@ -187,13 +188,13 @@ def _sentence(holder: Holder) -> str:
 
 
 def _left(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> float:
-    """How many more GPUs the job may get, for its user and the group."""
+    """Return the GPUs that the quotas of user and group still allow a job."""
     bounds = [(quotas.bounds_of(holder).gpus, holder) for holder in quotas.holders_of(job.user)]
     return min((most - held.get(holder, 0) for most, holder in bounds if most is not None), default=math.inf)
 
 
 def _too_many(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation:
-    """Names the tightest of the bounds."""
+    """Return the reason that names the tightest limit."""
     bounds = [
         (most, holder) for holder in quotas.holders_of(job.user) if (most := quotas.bounds_of(holder).gpus) is not None
     ]
@@ -203,7 +204,7 @@ def _too_many(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Expla
 
 
 def _without(snapshot: Snapshot, kept_back: Set[str], quotas: Quotas, held: Mapping[Holder, int]) -> Snapshot:
-    """The snapshot without these jobs, and with no elastic one that may grow beyond what is left to its user."""
+    """Return the snapshot without these jobs, and with elastic jobs limited to their users' quotas."""
     jobs = []
     for job in snapshot.jobs:
         if job.id in kept_back:
@@ -219,9 +220,10 @@ def _at_most(job: JobView, gpus: int) -> JobView:
 
 
 def _accepted(snapshot: Snapshot, plan: Plan, quotas: Quotas) -> dict[str, int]:
-    """job id -> how many GPUs it may have, of the jobs of those to whom the plan gives more than their quota; empty: it
-    does so to nobody. What runs keeps what it holds; what is left goes by priority and submission. Users come before
-    groups, so that what a user may not have is not counted against the others in the group."""
+    """Return the GPUs that each job of a holder may get if the plan exceeds the holder's quota.
+
+    Empty: the plan exceeds no quota. Running jobs keep their GPUs; the rest goes by priority and submission. Users come
+    before groups: GPUs above a user's quota don't count against others in the group."""
     planned = {job.id: sum(plan.allocations.get(job.id, {}).values()) for job in snapshot.jobs}
     by_holder: dict[Holder, list[JobView]] = {}
     for job in snapshot.jobs:
@@ -237,7 +239,7 @@ def _accepted(snapshot: Snapshot, plan: Plan, quotas: Quotas) -> dict[str, int]:
 
 
 def _shared_out(most: int, jobs: Sequence[JobView], given: Mapping[str, int]) -> dict[str, int]:
-    """What each of these jobs may have of the `most` that all may."""
+    """Return job id -> GPUs that it may get, where all together may get `most`."""
     sizes: dict[str, int] = {}
     left = most - sum(job.gpus for job in jobs)
     for job in sorted(jobs, key=lambda job: (not job.allocation, -job.priority, job.order)):
@@ -254,12 +256,12 @@ def _bounded(job: JobView, sizes: Mapping[str, int]) -> JobView:
 
 
 def _later_by_fairness(snapshot: Snapshot, quotas: Quotas, decayed: Mapping[str, float]) -> dict[str, Explanation]:
-    """Waiting jobs that are not due yet, each with the reason.
+    """Return the waiting jobs that must wait for other users by fair share, with the reason.
 
-    Progressive filling as in dominant-resource fairness (Ghodsi et al., 2011), job by job: the user with the smallest
-    share of the cluster, over the weight, is next; whose next job does not fit waits. A user's share is what they hold,
-    and what they used lately counts against it as a part of all that was used. The very first job is due also where it
-    does not fit, and then alone: others would take what it waits for.
+    Progressive filling as in dominant-resource fairness (Ghodsi et al., 2011), job by job. The user with the smallest
+    share divided by weight is next. If their next job does not fit, the user is skipped. A share is the held part of
+    the cluster, plus the user's part of all decayed GPU-hours. The very first job is due even if it does not fit, and
+    then alone: others would take the GPUs that it waits for.
     """
     capacity = sum(host.gpus for host in snapshot.hosts if host.open)
     waiting: dict[str, list[JobView]] = {}

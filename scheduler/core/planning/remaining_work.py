@@ -1,4 +1,4 @@
-"""How long a job still takes, and how that is known. Pure."""
+"""Remaining work of jobs, and its source. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
 
 AT_LEAST_S = 600.0
-"""What a job about which nothing is known is taken to run on for, at least."""
+"""Minimum remaining run time assumed for a job without information, in seconds."""
 
 
 @dataclass(frozen=True)
 class Length:
-    """Work that is left, in seconds on one GPU."""
+    """Remaining work, in seconds on one GPU."""
 
     seconds: float
     basis: Basis
 
 
 class Progress(Protocol):
-    """How far a training is, as its job says."""
+    """Progress of a training as its job reports it."""
 
     @property
     def epoch(self) -> int: ...
@@ -41,7 +41,7 @@ class Samples(NamedTuple):
 
 
 def samples_of(progress: Progress | None) -> Samples | None:
-    """None if the job did not say how many epochs it has."""
+    """Return the samples done and in total; None if the number of epochs is unknown."""
     if progress is None or not progress.epochs or not progress.epoch_samples:
         return None
     total = progress.epochs * progress.epoch_samples
@@ -51,8 +51,10 @@ def samples_of(progress: Progress | None) -> Samples | None:
 def by_progress(
     progress: Progress | None, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int
 ) -> Length | None:
-    """From what the job itself reported: samples left at its measured speed, or else at its pace
-    so far. None if it did not say how many epochs it trains, or if nothing is done yet."""
+    """Return the remaining work by the job's own reports.
+
+    It is the remaining samples at the measured speed, or else at the average speed so far. None if the number of epochs
+    is unknown, or nothing is done yet."""
     if (samples := samples_of(progress)) is None:
         return None
     done, total = samples
@@ -64,24 +66,28 @@ def by_progress(
 
 
 def by_family(total: float | None, attained_gpu_seconds: float) -> Length | None:
-    """`total`: what it is predicted to take by its family, GPU-seconds. One that takes longer than that is taken to be
-    nearly done. None if no job of the family has ended well."""
+    """Return the remaining work by the prediction for the family.
+
+    `total`: predicted GPU-seconds; None: no job of the family has succeeded. A job that exceeds the prediction is
+    assumed to have 5 % of it left."""
     if total is None:
         return None
     return Length(max(total - attained_gpu_seconds, 0.05 * total), Basis.FAMILY)
 
 
 def progress_speed(goodput: Goodput, nodes: int, gpus: int, gpu_type: str | None = None) -> float:
-    """Samples' worth of progress a second at the best batch, as the worker SDK counts it: samples in a batch larger
-    than the first are worth less, but in a fixed batch each counts whole."""
+    """Return the progress in samples per second at the best batch size, as the worker SDK counts it.
+
+    In a batch larger than the initial one, samples count less; with a fixed batch size they count fully."""
     choice = goodput.best(nodes, gpus, gpu_type)
     adapts = goodput.bounds.max_batch > goodput.bounds.init_batch
     return float(choice.goodput if adapts else choice.throughput)
 
 
 def pace(goodput: Goodput, min_gpus: int = 1) -> float:
-    """Samples' worth of progress a second on one GPU; of a job that can't run on one, a GPU's part of them on the
-    fewest that it can."""
+    """Return the progress in samples per second on one GPU.
+
+    For a job that can't run on one GPU, it is the progress per GPU on `min_gpus`."""
     for gpus in (1, min_gpus):
         if (speed := progress_speed(goodput, 1, gpus)) > 0:
             return speed / gpus
@@ -89,6 +95,7 @@ def pace(goodput: Goodput, min_gpus: int = 1) -> float:
 
 
 def guessed(run_seconds: float) -> float:
-    """Seconds of running that are left to a job of which nothing is known: as long again as it ran (what is to be
-    expected where lengths are spread over many orders of magnitude), and at least AT_LEAST_S."""
+    """Return the assumed remaining run time of a job without information, in seconds.
+
+    It is the run time so far, which is the expectation for heavy-tailed run times, and at least AT_LEAST_S."""
     return max(AT_LEAST_S, run_seconds)

@@ -1,4 +1,4 @@
-"""From the cluster state to the snapshot that policies see. Pure."""
+"""Construction of the snapshot that policies see. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
-_PLENTY = 1 << 60  # bytes, of a GPU whose memory nobody knows
-UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
+_PLENTY = 1 << 60  # bytes of a GPU whose memory is unknown
+UNREPORTED_S = 180.0  # run time after which a job without reports is taken never to send any
 
 
 def build_snapshot(
@@ -37,20 +37,18 @@ def build_snapshot(
     settling: Set[str] = frozenset(),
     unfit: Callable[[Job], Mapping[str, str]] = lambda job: {},
 ) -> Snapshot:
-    """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
-    with what their jobs hold, and are closed to others.
+    """Return the snapshot of hosts, and of jobs that wait or run.
 
-    A job that is stopped and started again for a resize stands there with what it will hold, from the decision until
-    it runs again: else the others would take its place meanwhile. GPUs that jobs or workers are about to leave may be
-    planned with (`HostView.gpu_leaving`); with `settled` they count as free already. A job that ends, or
-    waits for the end of others, is left out.
+    Hosts that are not `ready` (silent, or with containers that were given up) have only the GPUs that jobs hold, and
+    are closed to other jobs. Until a resized job runs again, it counts with its new allocation: other jobs would take
+    these GPUs meanwhile. GPUs that jobs are about to leave may be planned with (`HostView.gpu_leaving`); with
+    `settled` they count as free. Jobs that end, or wait for other jobs, are left out.
 
-    `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
-    running ones are left as they are. `resting`: jobs that may not start yet.
-    `length_of`: job id -> how long it is predicted to take by its family, None if unknown.
-    `memory`: of GPUs that jobs share; None: they share none. `settling`: GPUs that were left, and can't be had yet.
-    `unfit`: job -> machines on whose GPUs its image can't run, with the reason.
-    `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
+    `awaited`: jobs whose family's profile is being fitted; new ones are left out, and running ones stay as they are.
+    `resting`: jobs whose retry waits. `length_of`: job id -> predicted work in GPU-seconds; None: unknown. `memory`:
+    memory of shared GPUs; None: none are shared. `settling`: GPUs that were left and are not free yet. `unfit`: job ->
+    machines whose GPUs can't run its image, with the reason. `caps_growth`: elastic jobs grow only to sizes near those
+    that their profiles cover, for policies that resize.
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)
@@ -63,7 +61,7 @@ def build_snapshot(
         if job.status == JobStatus.STOPPING or job.id in out or (job.status in WAITS and job.id in awaited):
             continue
         if not job.required_gpus and job.status not in WAITS:
-            continue  # nothing is to be decided of it any more
+            continue  # there is nothing left to decide
         profile = profile_of(job.id) if job.elastic else None
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
         predicted = length_of(job.id)
@@ -78,13 +76,13 @@ def build_snapshot(
 
 
 def _rigid(job: JobView) -> JobView:
-    """It stays on what it has: policies, which know nothing of images, might move it to where it can't run."""
+    """Return the job as rigid: policies don't know images, and could move it to unsuitable GPUs."""
     gpus = job.gpus or job.required_gpus
     return replace(job, elastic=False, required_gpus=gpus, min_gpus=gpus, max_gpus=gpus)
 
 
 def _ending_tasks(state: ClusterState) -> set[str]:
-    """Ids of the tasks whose GPUs are about to be left."""
+    """Return the ids of tasks that are about to leave their GPUs."""
     ends = (JobStatus.STOPPING, JobStatus.RESIZING)
     return {
         task.id for task in state.tasks if task.job_id not in state.jobs or state.jobs[task.job_id].status in ends
@@ -93,16 +91,16 @@ def _ending_tasks(state: ClusterState) -> set[str]:
 
 @dataclass
 class _Held:
-    """What one job holds, or will hold, and for how long it has."""
+    """Allocation that one job holds or will hold, and its times."""
 
     allocation: dict[str, int] = field(default_factory=dict)
     indices: dict[str, tuple[int, ...]] = field(default_factory=dict)
     served: float = 0.0
-    """GPU-seconds by tasks that still live."""
+    """GPU-seconds of live tasks."""
     ran: float = 0.0
-    """Seconds that its first task has run."""
+    """Run time of its first task, in seconds."""
     since: float = math.inf
-    """Seconds that the last of its tasks to start has run; infinite: it has none."""
+    """Run time of its newest task, in seconds; infinite: it has none."""
 
 
 _NOTHING = _Held()
@@ -129,7 +127,7 @@ def _held_now(
 
 
 def _reserve_targets(state: ClusterState, hosts: _Parts, held: dict[str, _Held]) -> None:
-    """Jobs between stop and start of a resize hold what they will have, the oldest first."""
+    """Reserve the new allocations of jobs that are being resized, the oldest job first."""
     targets = [job for job in state.jobs.values() if job.target and job.id not in held]
     for job in sorted(targets, key=lambda job: job.submitted_at):
         own = {uuid for task in state.tasks if task.job_id == job.id for uuid in task.gpu_uuids}
@@ -141,7 +139,7 @@ def _reserve_targets(state: ClusterState, hosts: _Parts, held: dict[str, _Held])
 
 @dataclass
 class _Part:
-    """The GPUs of one type of a host: which may be planned with, and how many jobs each will have."""
+    """GPUs of one type of a host: usable ones, and the number of jobs on each."""
 
     host: Host
     name: str
@@ -149,14 +147,14 @@ class _Part:
     gpus: Sequence[Gpu]
     usable: list[Gpu] = field(default_factory=list)
     jobs: list[int] = field(default_factory=list)
-    """For each usable GPU: jobs that hold it, without those about to leave it."""
+    """Jobs on each usable GPU, without those about to leave it."""
     leaving: list[bool] = field(default_factory=list)
-    """For each usable GPU: whether a job is about to leave it."""
+    """Whether a job is about to leave each usable GPU."""
     memory_left: list[int] = field(default_factory=list)
-    """For each usable GPU: what its jobs are predicted to leave free; empty: they don't share it."""
+    """Predicted free bytes of each usable GPU; empty: GPUs are not shared."""
 
     def free(self, own: Set[str]) -> list[int]:
-        """Usable GPUs that nobody holds, those of `own` first, then those that nobody is about to leave."""
+        """Return the usable GPUs without jobs: those of `own` first, those that a job is leaving last."""
         free = [index for index, jobs in enumerate(self.jobs) if not jobs]
         return sorted(free, key=lambda index: (self.usable[index].uuid not in own, self.leaving[index], index))
 
@@ -177,7 +175,7 @@ class _Part:
 
 
 class _Parts:
-    """The hosts while a snapshot is made."""
+    """Parts of all hosts, while a snapshot is made."""
 
     def __init__(
         self,
@@ -195,7 +193,7 @@ class _Parts:
         self._now = now
         self._parts: dict[str, _Part] = {}
         self._index: dict[str, int] = {}
-        """GPU -> its place among the usable ones of its part."""
+        """GPU -> index among the usable GPUs of its part."""
         by_host: dict[str, dict[str, list[Gpu]]] = {}
         for gpu in state.gpus:
             by_host.setdefault(gpu.host_id, {}).setdefault(part_of[gpu.uuid], []).append(gpu)
@@ -220,8 +218,9 @@ class _Parts:
         return (self._index[uuid],) if uuid in self._index else ()
 
     def reserve(self, target: Mapping[str, int], own: Set[str]) -> dict[str, tuple[int, ...]] | None:
-        """GPUs for a job's `target`, by part, the first those of its `own` that it holds still; None, and nothing
-        taken, if a part has not so many any more that nobody else holds."""
+        """Reserve GPUs for a job's `target`, and return their indices by part.
+
+        GPUs that it still holds (`own`) come first. None, and nothing is reserved, if a part has too few free GPUs."""
         picked: dict[str, tuple[int, ...]] = {}
         for name, count in target.items():
             part = self._parts.get(name)
@@ -240,7 +239,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Viewed:
-    """One job as policies see it."""
+    """One job, from which its view for policies is made."""
 
     job: Job
     held: _Held
@@ -283,7 +282,7 @@ class _Viewed:
         )
 
     def _held_seconds(self) -> float | None:
-        """For how long it has had its allocation; 0 while its profile is awaited, so that it is left as it is."""
+        """Return the seconds since its allocation changed; 0 while its profile is awaited, so that it stays."""
         if self.awaited:
             return 0.0
         if not self.held.allocation:
@@ -293,8 +292,9 @@ class _Viewed:
 
 
 def parts(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """GPU -> what policies see it on. A host with GPUs of several types, as MIG makes them, is one host for each of
-    them: to a job they are as different as those of different hosts. No host's name has a slash."""
+    """Return GPU -> name of its part: the host as policies see it.
+
+    A host with GPUs of several types, as MIG makes them, is one part for each type. Host names have no slash."""
     types: dict[str, set[str]] = {}
     for gpu in gpus:
         types.setdefault(gpu.host_id, set()).add(gpu.type)
@@ -302,8 +302,9 @@ def parts(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def _cap(job: Job, profile: JobProfile | None, ran: float) -> int:
-    """How many GPUs the job may be tried on now. One that was never measured starts small; if it turns out not to
-    report, it gets what its user asked for."""
+    """Return the maximum GPUs of an elastic job now.
+
+    A job without measurements starts small. If it sends no reports, it gets the GPUs that its user requested."""
     if profile is not None:
         return profile.cap(job.max_gpus, job.min_gpus)
     return job.required_gpus if job.run_seconds + ran > UNREPORTED_S else job.min_gpus

@@ -19,31 +19,31 @@ from schedulearn.api.client.errors import ClientError
 from schedulearn.api.feature import Command, Feature, load
 
 COMMANDS = {
-    "serve": Command("service.serve:serve", "Runs the service: API, scheduler and page."),
-    "run": Command("submit:run", "Runs a command in this folder, somewhere on the cluster,..."),
-    "submit": Command("submit:submit", "Submits a job and follows it: its log on stdout, its exit..."),
-    "ls": Command("jobs:ls", "Lists jobs, newest first, and why each is in its state."),
-    "show": Command("jobs:show", "Shows one job: what it asked for, its attempts, and what..."),
-    "logs": Command("jobs:logs", "Prints what a job has written, of all its attempts."),
-    "files": Command("files:files", "What a job wrote to /outputs, and its checkpoints: while..."),
-    "cp": Command("files:cp", "Brings a file or a folder of a job here, as `files get` does."),
-    "cancel": Command("lifecycle.cancel:cancel", "Ends jobs: those that wait at once, those that run by..."),
-    "prio": Command("jobs:prio", "Changes a job's priority: 0 to 100, higher first, 50..."),
-    "top": Command("top:top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
-    "policy": Command("policy:policy", "The scheduling policy."),
-    "hosts": Command("hosts:hosts", "The machines and their GPUs."),
-    "wait": Command("lifecycle.wait:wait", "Waits until all of these jobs have ended, and prints how."),
-    "resubmit": Command("lifecycle.resubmit:resubmit", "Submits a job again and follows it: the same image,..."),
-    "rm": Command("lifecycle.rm:rm", "Deletes jobs that have ended, with all that they left:..."),
-    "init": Command("job_files.commands:init", "Writes a job file with a comment for every key: FILE,..."),
-    "data": Command("data.commands:data", "Data sets and models that jobs get by name: `schedulearn..."),
-    "events": Command("history:events", "Shows what happened, oldest first; with -f what happens,..."),
-    "timeline": Command("history:timeline", "Shows who had which GPUs when, oldest first: one line a..."),
-    "telemetry": Command("history:telemetry", "Shows the mean and the highest utilisation, memory,..."),
+    "serve": Command("service.serve:serve", "Run the service: API, scheduler and web page."),
+    "run": Command("submit:run", "Run a command in this folder on the cluster."),
+    "submit": Command("submit:submit", "Submit a job and follow it."),
+    "ls": Command("jobs:ls", "List jobs, newest first, with the reason for their state."),
+    "show": Command("jobs:show", "Show a job: its keys, attempts and latest events."),
+    "logs": Command("jobs:logs", "Print the log of a job, of all its attempts."),
+    "files": Command("files:files", "List and download outputs and checkpoints of jobs."),
+    "cp": Command("files:cp", "Copy a file or folder of a job, like `files get`."),
+    "cancel": Command("lifecycle.cancel:cancel", "Cancel jobs."),
+    "prio": Command("jobs:prio", "Change a job's priority: 0 to 100, default 50."),
+    "top": Command("top:top", "Show GPUs, hosts, containers, jobs and the queue live."),
+    "policy": Command("policy:policy", "Show and change the scheduling policy."),
+    "hosts": Command("hosts:hosts", "Manage hosts and their GPUs."),
+    "wait": Command("lifecycle.wait:wait", "Wait until jobs have ended, and print their outcome."),
+    "resubmit": Command("lifecycle.resubmit:resubmit", "Submit a job again and follow it."),
+    "rm": Command("lifecycle.rm:rm", "Delete finished jobs with logs, checkpoints and measurements."),
+    "init": Command("job_files.commands:init", "Write a job file with a comment for every key."),
+    "data": Command("data.commands:data", "Manage data sets and models, which jobs use by name."),
+    "events": Command("history:events", "Show events, oldest first."),
+    "timeline": Command("history:timeline", "Show which jobs used which GPUs, one line per container."),
+    "telemetry": Command("history:telemetry", "Show mean and maximum utilization of GPUs and hosts."),
 }
 """Commands of the core, by name."""
 
-_HELP = """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
+_HELP = """Schedulearn trains deep-learning jobs on the GPUs of a few hosts.
 
 \b
 Start the service, then run your own code on it and watch it:
@@ -52,11 +52,11 @@ Start the service, then run your own code on it and watch it:
   schedulearn ls
 
 \b
-Where a JOB is asked for: its id, the beginning or end of it, or `last`.
+JOB: the ID of a job, the beginning or end of its ID, or `last` for your newest job.
 Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN,
 SCHEDULEARN_CA.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
-exit code, 124 if it ran into its time limit, 130 if it was cancelled.
+Exit codes: 0 success, 1 failure, 2 invalid usage, 130 interrupted. `run`, `submit` and `logs -f` return the exit code
+of the job: 124 if it reached its time limit, 130 if it was cancelled.
 """
 
 

@@ -152,21 +152,21 @@ def _shared_options() -> list[click.Parameter]:
             is_flag=True,
             expose_value=False,
             callback=remember("as_json"),
-            help="Print the API's JSON.",
+            help="Print the response of the API as JSON.",
         ),
         click.Option(
             ["--url"],
             metavar="URL",
             expose_value=False,
             callback=remember("url"),
-            help="Address of the service, instead of SCHEDULEARN_URL.",
+            help="Address of the service; overrides SCHEDULEARN_URL.",
         ),
         click.Option(
             ["--ca"],
             metavar="FILE",
             expose_value=False,
             callback=remember("ca"),
-            help="Certificate to trust, or its sha256:..., instead of SCHEDULEARN_CA.",
+            help="Certificate to trust, or its sha256:...; overrides SCHEDULEARN_CA.",
         ),
     ]
 

@@ -32,16 +32,18 @@ _OUTPUTS = "outputs"
 
 @click.group("files", cls=Group)
 def files() -> None:
-    """What a job wrote to /outputs, and its checkpoints: while it runs, and for some weeks after."""
+    """List and download outputs and checkpoints of jobs.
+
+    They are available while the job runs, and for some weeks after its end."""
 
 
 @files.command("ls")
 @click.argument("job")
 @click.argument("path", default=_OUTPUTS)
-@click.option("--host", metavar="HOST", help="Only what is there: a job over several hosts has files on each.")
+@click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
 def ls(session: Session, job: str, path: str, host: str | None) -> None:
-    """Lists what is in a folder of a job: `outputs`, `checkpoints`, or one below.
+    """List a folder of a job: `outputs`, `checkpoints`, or one below.
 
     \b
     Examples:
@@ -68,12 +70,13 @@ def ls(session: Session, job: str, path: str, host: str | None) -> None:
 @click.argument("job")
 @click.argument("path")
 @click.argument("to", default=".")
-@click.option("--host", metavar="HOST", help="Only what is there: a job over several hosts has files on each.")
+@click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
 def get(session: Session, job: str, path: str, to: str, host: str | None) -> None:
-    """Brings a file or a folder of a job here, into the folder TO or under that name.
+    """Download a file or folder of a job.
 
-    A file that is cut on the way goes on when the same command runs again. Nothing half-sent ever has its name.
+    TO is an existing folder or the new name. If a download is interrupted, run the same command again to resume it.
+    Incomplete files never have the final name.
 
     \b
     Examples:
@@ -86,10 +89,10 @@ def get(session: Session, job: str, path: str, to: str, host: str | None) -> Non
 @click.command("cp", cls=Command)
 @click.argument("source", metavar="JOB:PATH")
 @click.argument("to", default=".")
-@click.option("--host", metavar="HOST", help="Only what is there: a job over several hosts has files on each.")
+@click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
 def cp(session: Session, source: str, to: str, host: str | None) -> None:
-    """Brings a file or a folder of a job here, as `files get` does.
+    """Copy a file or folder of a job, like `files get`.
 
     \b
     Examples:

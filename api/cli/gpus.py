@@ -25,7 +25,9 @@ def short_bus_id(pci: str) -> str:
 @click.argument("host")
 @pass_session
 def show(session: Session, host: str) -> None:
-    """Shows the GPUs of a host: PCI bus id, NUMA node, NVLink group, state, and who has them.
+    """Show the GPUs of a host, their state and their jobs.
+
+    It also shows PCI bus ID, NUMA node and NVLink group.
 
     \b
     Example:
@@ -67,7 +69,7 @@ def _number(value: int | None) -> str:
 
 @click.group("gpu", cls=Group)
 def gpu() -> None:
-    """Closes, empties, resets and returns single GPUs, by index or UUID."""
+    """Cordon, drain, reset and return single GPUs, by index or UUID."""
 
 
 @gpu.command("cordon")
@@ -75,7 +77,9 @@ def gpu() -> None:
 @click.argument("index")
 @pass_session
 def cordon(session: Session, host: str, index: str) -> None:
-    """Closes a GPU: its job goes on, no other starts on it. It ends a drain.
+    """Cordon a GPU: its job continues, no other job starts on it.
+
+    A drain of the GPU ends.
 
     \b
     Example:
@@ -88,11 +92,16 @@ def cordon(session: Session, host: str, index: str) -> None:
 @click.argument("host")
 @click.argument("index")
 @click.option(
-    "--deadline", default="1h", metavar="TIME", help="When a rigid job is stopped too: 90, 30m, 2h, 1d.  [default: 1h]"
+    "--deadline",
+    default="1h",
+    metavar="TIME",
+    help="Time until a rigid job is stopped too: 90, 30m, 2h, 1d.  [default: 1h]",
 )
 @pass_session
 def drain(session: Session, host: str, index: str, deadline: str) -> None:
-    """Empties a GPU: no job comes, an elastic one leaves now, others run until the deadline and then start elsewhere.
+    """Drain a GPU: no new jobs start on it, its jobs leave.
+
+    An elastic job leaves now. Other jobs run until the deadline, and then start again elsewhere.
 
     \b
     Example:
@@ -106,7 +115,9 @@ def drain(session: Session, host: str, index: str, deadline: str) -> None:
 @click.argument("index")
 @pass_session
 def reset(session: Session, host: str, index: str) -> None:
-    """Resets an idle GPU by nvidia-smi on its host, and forgives its errors. Drain it first.
+    """Reset an idle GPU with nvidia-smi, and forget its errors.
+
+    Drain the GPU first.
 
     \b
     Example:
@@ -120,7 +131,9 @@ def reset(session: Session, host: str, index: str) -> None:
 @click.argument("index")
 @pass_session
 def return_gpu(session: Session, host: str, index: str) -> None:
-    """Gives a cordoned, drained or unhealthy GPU back to service. One that was taken out is forgotten.
+    """Return a cordoned, drained or unhealthy GPU to service.
+
+    A GPU that was removed from the host is forgotten.
 
     \b
     Example:

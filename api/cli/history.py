@@ -26,19 +26,32 @@ UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "te
 
 
 @click.command(cls=Command)
-@click.option("-q", "text", default="", metavar="TEXT", help="Part of the sentence, or a code.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Beginning of a kind: job., host.lost.")
-@click.option("--job", default="", help="Of one job.")
-@click.option("--host", default="", help="Of one host.")
+@click.option("-q", "text", default="", metavar="TEXT", help="Only events with this text in the message, or this code.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Number of the newest events."
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only kinds that begin with this: job., host.lost. Repeatable.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Everything that happens from now on, until Ctrl-C.")
+@click.option("--job", default="", help="Only events of this job.")
+@click.option("--host", default="", help="Only events of this host.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Number of newest events to show.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Show new events until Ctrl-C.")
 @pass_session
 def events(
     session: Session, text: str, kinds: tuple[str, ...], job: str, host: str, limit: int, follow: bool
 ) -> int | None:
-    """Shows what happened, oldest first; with -f what happens, each event in a line.
+    """Show events, oldest first.
+
+    -f shows new events as they happen, one per line.
 
     \b
     Examples:
@@ -81,7 +94,9 @@ def _follow(session: Session) -> int:
 @since_option("From when: 90m, 7d, 2026-12-24.  [default: 24h]", default="24h")
 @pass_session
 def timeline(session: Session, since: str) -> None:
-    """Shows who had which GPUs when, oldest first: one line a container.
+    """Show which jobs used which GPUs, one line per container.
+
+    Oldest first.
 
     \b
     Example:
@@ -118,13 +133,15 @@ def _gpus(lanes: list[Json]) -> str:
 
 
 @click.command(cls=Command)
-@click.option("--job", default="", help="The GPUs that this job held, while it held them.")
-@click.option("--host", default="", help="The GPUs of this host.")
-@since_option("From when: 12h, today.  [default: 10m, or the job's start]")
+@click.option("--job", default="", help="GPUs of this job, while it held them.")
+@click.option("--host", default="", help="GPUs of this host.")
+@since_option("Start of the period: 12h, today.  [default: 10m, or the job's start]")
 @pass_session
 def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
-    """Shows the mean and the highest utilisation, memory, temperature and power of GPUs, and what containers or the
-    host took of processors, memory, network and disk. With --json the whole series.
+    """Show mean and maximum utilization of GPUs and hosts.
+
+    For GPUs: utilization, memory, temperature and power. For containers or the host: processors, memory, network and
+    disk. --json prints the whole series.
 
     \b
     Examples:

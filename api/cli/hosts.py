@@ -15,7 +15,7 @@ from schedulearn.api.client.client import Json
 
 @click.group(cls=Group)
 def hosts() -> None:
-    """The machines and their GPUs."""
+    """Manage hosts and their GPUs."""
 
 
 hosts.add_command(show)
@@ -26,7 +26,7 @@ hosts.add_command(return_gpu)
 @hosts.command("ls")
 @pass_session
 def list_hosts(session: Session) -> None:
-    """Lists hosts: state, GPUs in use, what is taken of processors, memory and disk, and problems.
+    """List hosts with state, used GPUs, load and problems.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def _of_gpus(host: Json) -> list[str]:
 @hosts.command("scaling")
 @pass_session
 def scaling(session: Session) -> None:
-    """Shows how many hosts should be on, and within which bounds they are parked and woken.
+    """Show how many hosts should be on, and the limits.
 
     \b
     Example:
@@ -99,19 +99,19 @@ def scaling(session: Session) -> None:
 
 @hosts.command("add")
 @click.argument("address")
-@click.option("--name", default="", help="Its id.  [default: the host name in the address]")
+@click.option("--name", default="", help="ID of the host.  [default: the host name in the address]")
 @click.option(
     "--simulate-gpus",
     type=click.IntRange(0, 1024),
     metavar="N",
-    help="Number of simulated GPUs, in place of those that are there.",
+    help="Number of simulated GPUs, instead of the real ones.",
 )
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Repeatable.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the host. Repeatable.")
 @click.option(
-    "--tls", default="", metavar="FOLDER", help="With ca.pem, cert.pem and key.pem, on the service's machine."
+    "--tls", default="", metavar="FOLDER", help="Folder with ca.pem, cert.pem and key.pem on the service's machine."
 )
 @click.option(
-    "--network", default="", metavar="NAME", help="How other hosts reach it: ADDRESS, INTERFACE or both with =."
+    "--network", default="", metavar="NAME", help="Network of jobs on several hosts: ADDRESS, INTERFACE or both with =."
 )
 @pass_session
 def add(
@@ -123,7 +123,9 @@ def add(
     tls: str,
     network: str,
 ) -> None:
-    """Adds a Docker Engine. Nothing has to be installed there but Docker, and for GPUs the NVIDIA container toolkit.
+    """Add a host with a Docker Engine.
+
+    The host only needs Docker, and for GPUs the NVIDIA container toolkit.
 
     \b
     Examples:
@@ -157,10 +159,10 @@ def add(
 
 @hosts.command("rm")
 @click.argument("host")
-@click.option("--force", is_flag=True, help="Even if jobs have containers there: they start again elsewhere.")
+@click.option("--force", is_flag=True, help="Also remove a host with job containers: the jobs start again elsewhere.")
 @pass_session
 def remove(session: Session, host: str, force: bool) -> None:
-    """Removes a host. Drain it first.
+    """Remove a host. Drain it first.
 
     \b
     Example:
@@ -174,11 +176,16 @@ def remove(session: Session, host: str, force: bool) -> None:
 @hosts.command("drain")
 @click.argument("host")
 @click.option(
-    "--deadline", default="1h", metavar="TIME", help="When rigid jobs are stopped too: 90, 30m, 2h, 1d.  [default: 1h]"
+    "--deadline",
+    default="1h",
+    metavar="TIME",
+    help="Time until rigid jobs are stopped too: 90, 30m, 2h, 1d.  [default: 1h]",
 )
 @pass_session
 def drain(session: Session, host: str, deadline: str) -> None:
-    """Empties a host: no job comes, elastic ones leave now, others run until the deadline and then start elsewhere.
+    """Drain a host: no new jobs start there, its jobs leave.
+
+    Elastic jobs leave now. Other jobs run until the deadline, and then start again elsewhere.
 
     \b
     Example:
@@ -191,7 +198,7 @@ def drain(session: Session, host: str, deadline: str) -> None:
 @click.argument("host")
 @pass_session
 def cordon(session: Session, host: str) -> None:
-    """Takes a host out of service: its jobs go on, no new ones start.
+    """Cordon a host: no new jobs start there, its jobs continue.
 
     \b
     Example:
@@ -204,7 +211,7 @@ def cordon(session: Session, host: str) -> None:
 @click.argument("host")
 @pass_session
 def uncordon(session: Session, host: str) -> None:
-    """Brings a host back to service.
+    """Return a cordoned or drained host to service.
 
     \b
     Example:
@@ -217,9 +224,10 @@ def uncordon(session: Session, host: str) -> None:
 @click.argument("host")
 @pass_session
 def disk(session: Session, host: str) -> None:
-    """Shows what takes room on a host: images, checkpoints, outputs, data, and fetches under way. It asks the host.
+    """Show the disk use of a host.
 
-    FREED is what the removal of one would free: layers that other images have too stay.
+    It lists images, checkpoints, outputs, data and current fetches, as the host reports them. FREED is the space that
+    the removal of an image frees. Layers shared with other images stay.
 
     \b
     Example:
@@ -248,7 +256,9 @@ def disk(session: Session, host: str) -> None:
 @click.argument("image")
 @pass_session
 def pull(session: Session, host: str, image: str) -> None:
-    """Fetches an image before a job needs it, and again if its tag was moved. `hosts disk` shows how far that is.
+    """Pull an image on a host before a job needs it.
+
+    If the image is there, it is pulled again, in case its tag was moved. `hosts disk` shows the progress.
 
     \b
     Example:

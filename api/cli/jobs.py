@@ -32,16 +32,22 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", 
 
 
 @click.command(cls=Command)
-@click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
-@click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
-@since_option("Finished jobs too, unless they ended before: 2h, 2026-12-24.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([s.value for s in JobStatus]),
+    help="Only jobs in this state. Repeatable.",
+)
+@click.option("--all", "everything", is_flag=True, help="Also all finished jobs.")
+@since_option("Also jobs that finished since then: 2h, 2026-12-24.")
 @click.option("--user", help="Only jobs of this user.")
-@click.option("--mine", is_flag=True, help="Only your own.")
+@click.option("--mine", is_flag=True, help="Only your own jobs.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("--sweep", metavar="ID", help="Only runs of this sweep.")
-@click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
+@click.option("-q", "text", metavar="TEXT", help="Only jobs with this text in the name or ID.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), help="Maximum number.  [default: 100; with --all or --since none]"
+    "-n", "--limit", type=click.IntRange(1), help="Maximum number.  [default: 100; none with --all or --since]"
 )
 @pass_session
 def ls(
@@ -56,7 +62,9 @@ def ls(
     text: str | None,
     limit: int | None,
 ) -> None:
-    """Lists jobs, newest first, and why each is in its state. Finished ones only with --all, --since or --state.
+    """List jobs, newest first, with the reason for their state.
+
+    Finished jobs are shown only with --all, --since or --state.
 
     \b
     Examples:
@@ -109,11 +117,11 @@ def job_row(job: Json) -> list[Cell]:
 
 
 @click.command(cls=Command)
-@click.option("--spec", "as_spec", is_flag=True, help="As a file to edit and submit: YAML, or JSON with --json.")
+@click.option("--spec", "as_spec", is_flag=True, help="Print a job file to edit and submit: YAML, or JSON with --json.")
 @click.argument("job")
 @pass_session
 def show(session: Session, as_spec: bool, job: str) -> None:
-    """Shows one job: what it asked for, its attempts, and what happened last.
+    """Show a job: its keys, attempts and latest events.
 
     \b
     Examples:
@@ -231,16 +239,16 @@ def _after(after: Json | None) -> str:
 
 @click.command(cls=Command)
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Go on until the job has ended; exit with its exit code."
+    "-f", "--follow", "following", is_flag=True, help="Follow the log until the job ends; exit with its exit code."
 )
-@click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time in UTC; - where it is not known.")
+@click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time in UTC, or - if it is unknown.")
 @click.argument("job")
 @pass_session
 def logs(session: Session, following: bool, timestamps: bool, job: str) -> int:
-    """Prints what a job has written, of all its attempts.
+    """Print the log of a job, of all its attempts.
 
-    With -f it goes on over restarts of the service, and ends with the job's exit code. With --json each line is an
-    object: {"offset": ..., "text": ..., "attempt": ..., "rank": ..., "times": ...}.
+    -f follows the log, also over restarts of the service, and ends with the job's exit code. With --json each line is
+    an object: {"offset": ..., "text": ..., "attempt": ..., "rank": ..., "times": ...}.
 
     \b
     Examples:
@@ -270,7 +278,9 @@ def logs(session: Session, following: bool, timestamps: bool, job: str) -> int:
 @click.argument("priority", type=click.IntRange(0, 100))
 @pass_session
 def prio(session: Session, job: str, priority: int) -> None:
-    """Changes a job's priority: 0 to 100, higher first, 50 unless told.
+    """Change a job's priority: 0 to 100, default 50.
+
+    Jobs with a higher priority come first.
 
     \b
     Example:

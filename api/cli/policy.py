@@ -14,13 +14,15 @@ from schedulearn.api.client.client import Json
 
 @click.group(cls=Group)
 def policy() -> None:
-    """The scheduling policy."""
+    """Show and change the scheduling policy."""
 
 
 @policy.command("get")
 @pass_session
 def get_policy(session: Session) -> None:
-    """Shows the policy in force, and all available ones with their metrics and parameters.
+    """Show the policy in force, and all available policies.
+
+    Metrics and parameters of each are included.
 
     \b
     Example:
@@ -31,13 +33,19 @@ def get_policy(session: Session) -> None:
 
 @policy.command("set")
 @click.argument("algorithm")
-@click.option("--metric", default="default", show_default=True, help="What it optimises for.")
+@click.option("--metric", default="default", show_default=True, help="Objective of the policy.")
 @click.option(
-    "--param", "params", multiple=True, metavar="KEY=VALUE", help="Read as JSON if it is valid JSON, else as text."
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Parameter, as JSON if valid, else as text. Repeatable.",
 )
 @pass_session
 def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
-    """Changes the policy from the next decision on. Running jobs run on. The choice survives restarts.
+    """Change the policy, from the next decision on.
+
+    Running jobs continue. The choice survives restarts.
 
     \b
     Examples:
@@ -51,7 +59,7 @@ def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str,
 @policy.command("history")
 @pass_session
 def history(session: Session) -> None:
-    """Lists which policy was in force since when, oldest first.
+    """List past policies with their start times, oldest first.
 
     \b
     Example:
@@ -66,21 +74,25 @@ def history(session: Session) -> None:
 
 
 _FIGURES = ("MEAN COMPLETION", "MEDIAN WAIT", "P90 WAIT", "GPU-HOURS", "HOST-HOURS", "END BY THEN", "MOVED NOW")
-_HOURS = click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True, help="How far to look.")
+_HOURS = click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True, help="Hours to simulate.")
 
 
 @policy.command("preview")
 @click.argument("algorithm")
-@click.option("--metric", default="default", show_default=True, help="What it optimises for.")
+@click.option("--metric", default="default", show_default=True, help="Objective of the policy.")
 @click.option(
-    "--param", "params", multiple=True, metavar="KEY=VALUE", help="Read as JSON if it is valid JSON, else as text."
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Parameter, as JSON if valid, else as text. Repeatable.",
 )
 @_HOURS
 @pass_session
 def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...], hours: int) -> None:
-    """Shows what another policy would change: at once, and within the next hours.
+    """Simulate another policy and show the changes.
 
-    Nothing is changed. Unknown lengths of jobs are guessed.
+    It shows changes at once, and within the next hours. Nothing is changed. Unknown run times of jobs are estimated.
 
     \b
     Example:
@@ -109,8 +121,9 @@ def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ..
 @_HOURS
 @pass_session
 def compare(session: Session, hours: int) -> None:
-    """Shows what every policy would make of the jobs that there are, within the same time. The one in force comes
-    first; the others have their default parameters. Nothing is changed.
+    """Simulate all policies with the current jobs and compare them.
+
+    The policy in force comes first. The others have their default parameters. Nothing is changed.
 
     \b
     Example:

@@ -80,69 +80,108 @@ class _JobFile(click.File):
 
 @click.command(cls=SubmitCommand)
 @click.argument("file", required=False, type=_JobFile("r", encoding="utf-8"))
-@click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
-@click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
-@click.option("--refuse-late", is_flag=True, help="Store nothing if it is expected to miss its deadline.")
-@click.option("--as-found", is_flag=True, help="With GPUs and batch size that the newest search for its family found.")
-@click.option("--name", help="For people.  [default: from the command]")
-@click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
-@click.option("--description", metavar="TEXT", help="What it is for, for people.")
-@click.option("--image", "container_image", metavar="IMAGE", help="The container image.  [default: the service's]")
+@click.option("-d", "--detach", is_flag=True, help="Don't follow the job: print its ID and exit.")
+@click.option("--env-from", metavar="JOB", help="Equal job to take masked environment values from.")
+@click.option("--refuse-late", is_flag=True, help="Don't submit a job that is expected to miss its deadline.")
+@click.option("--as-found", is_flag=True, help="Use the GPUs and batch size of the newest search for its family.")
+@click.option("--name", help="Name of the job.  [default: from the command]")
+@click.option("--type", "type_", metavar="TEXT", help="Framework, for display and filters.  [default: Pytorch]")
+@click.option("--description", metavar="TEXT", help="Description of the job.")
+@click.option("--image", "container_image", metavar="IMAGE", help="Container image.  [default: the service's]")
 @click.option(
     "--pull",
     type=click.Choice(["missing", "always"]),
-    help="Whether an image that is there is pulled again, in case its tag has moved.  [default: missing]",
+    help="always: pull an existing image again, in case its tag was moved.  [default: missing]",
 )
-@click.option("--command", metavar="LINE", help="The command as one line, instead of words after `--`.")
-@click.option("--gpus", "required_gpus", type=int, metavar="N", help="GPUs that it gets or starts from.  [default: 1]")
-@click.option("--gpu-type", metavar="TYPE", help="That its GPUs have, as `hosts` shows it.  [default: any]")
-@click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")
-@click.option("--min-gpus", type=int, metavar="N", help="At least, if elastic.")
-@click.option("--max-gpus", type=int, metavar="N", help="At most, if elastic.")
+@click.option("--command", metavar="LINE", help="Command as one line, instead of words after `--`.")
 @click.option(
-    "--resize", type=click.Choice(["restart", "in-place"]), help="How it is resized, if elastic.  [default: restart]"
+    "--gpus",
+    "required_gpus",
+    type=int,
+    metavar="N",
+    help="Number of GPUs; for an elastic job, at the start.  [default: 1]",
 )
-@click.option("--batch-size", type=int, metavar="N", help="Of all workers together.  [default: the script's]")
+@click.option("--gpu-type", metavar="TYPE", help="Type of the GPUs, as `hosts` shows it.  [default: any]")
+@click.option("--elastic", is_flag=True, help="It may be stopped and resumed with another number of GPUs.")
+@click.option("--min-gpus", type=int, metavar="N", help="Minimum GPUs, if elastic.")
+@click.option("--max-gpus", type=int, metavar="N", help="Maximum GPUs, if elastic.")
 @click.option(
-    "--max-batch-size", type=int, metavar="N", help="Up to which the batch may grow.  [default: the script's]"
-)
-@click.option("--epochs", type=int, metavar="N", help="How long it trains.  [default: the script's]")
-@click.option("--family", metavar="TEXT", help="Its jobs share what is learned.  [default: image and command]")
-@click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
-@click.option("--weight", type=float, metavar="N", help="Its share against other jobs.  [default: 1]")
-@click.option("--metric", metavar="NAME", help="default, speed or cost, for this job.  [default: the policy's]")
-@click.option(
-    "--deadline", type=Parsed(parse_instant), metavar="WHEN", help="When it should be done: a time, or 2h from now."
+    "--resize", type=click.Choice(["restart", "in-place"]), help="Way of resizing, if elastic.  [default: restart]"
 )
 @click.option(
-    "--grace-period", type=Parsed(parse_seconds), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]"
+    "--batch-size", type=int, metavar="N", help="Batch size of all workers together.  [default: the script's]"
+)
+@click.option("--max-batch-size", type=int, metavar="N", help="Maximum batch size.  [default: the script's]")
+@click.option("--epochs", type=int, metavar="N", help="Number of epochs.  [default: the script's]")
+@click.option("--family", metavar="TEXT", help="Jobs of a family share predictions.  [default: image and command]")
+@click.option("--priority", type=int, metavar="N", help="Priority, 0 to 100; higher first.  [default: 50]")
+@click.option("--weight", type=float, metavar="N", help="Weight against other jobs.  [default: 1]")
+@click.option(
+    "--metric", metavar="NAME", help="Objective of this job: default, speed or cost.  [default: the policy's]"
 )
 @click.option(
-    "--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d."
+    "--deadline", type=Parsed(parse_instant), metavar="WHEN", help="Time by which it should end, or 2h from now."
 )
-@click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
-@click.option("--on-hang", metavar="WHAT", help="warn, restart or end, if it seems to hang.  [default: the service's]")
-@click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
-@click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
-@click.option("--secret", "secrets", multiple=True, metavar="KEY=NAME", help="Variable that gets a secret.")
-@click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 4g a GPU]")
-@click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
-@click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
-@click.option("--gpu-memory", metavar="SIZE", help="Of each GPU, where jobs share.  [default: as its family took]")
-@click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
-@click.option("--data", multiple=True, metavar="NAME[@V][=PATH]", help="Data that was pushed, or a model.")
-@click.option("--keep", multiple=True, metavar="NAME=PATH", help="Output that ends as data set or model NAME.")
-@click.option("--port", "ports", multiple=True, metavar="NAME=PORT", help="On which it serves what `open` shows.")
 @click.option(
-    "--idle-timeout", type=Parsed(parse_seconds), metavar="TIME", help="Ended so long after the last connection to it."
+    "--grace-period",
+    type=Parsed(parse_seconds),
+    metavar="TIME",
+    help="Time for a checkpoint before SIGKILL.  [default: 10s, elastic 60s]",
 )
-@click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
-@click.option("--requirements", metavar="FILE", help="File in its code with Python packages that the image lacks.")
-@click.option("--setup", metavar="LINE", help="Command that runs once in each container, before.")
-@click.option("--after", "after", multiple=True, metavar="JOB", help="Waits until this one has succeeded. Repeatable.")
-@click.option("--after-any", is_flag=True, help="With --after: whatever becomes of them.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
-@click.option("--user", help="Who is charged.  [default: you]")
+@click.option(
+    "--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Maximum run time: seconds, 30m, 2h, 1d."
+)
+@click.option("--max-restarts", type=int, metavar="N", help="Maximum retries after failures.  [default: 0]")
+@click.option("--on-hang", metavar="WHAT", help="warn, restart or end if it seems to hang.  [default: the service's]")
+@click.option("--launcher", metavar="NAME", help="Launcher: horovod, torchrun or none.  [default: horovod]")
+@click.option(
+    "--env",
+    "env",
+    multiple=True,
+    metavar="KEY[=VALUE]",
+    help="Environment variable; without a value, this shell's. Repeatable.",
+)
+@click.option(
+    "--secret", "secrets", multiple=True, metavar="KEY=NAME", help="Variable with the value of a secret. Repeatable."
+)
+@click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 4g per GPU]")
+@click.option("--cpus", type=float, metavar="N", help="Maximum processors.  [default: no limit]")
+@click.option("--memory", metavar="SIZE", help="Maximum memory, e.g. 64g.  [default: its share by GPUs]")
+@click.option(
+    "--gpu-memory", metavar="SIZE", help="Memory of each GPU, if jobs share GPUs.  [default: as used by its family]"
+)
+@click.option(
+    "--mount",
+    "mounts",
+    multiple=True,
+    metavar="NAME[=PATH]",
+    help="Mount that the operator declared.  [default path: /data/NAME]",
+)
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="NAME[@V][=PATH]",
+    help="Data set or model. Repeatable.  [default path: /data/NAME]",
+)
+@click.option(
+    "--keep", multiple=True, metavar="NAME=PATH", help="Output to publish as data set or model NAME. Repeatable."
+)
+@click.option("--port", "ports", multiple=True, metavar="NAME=PORT", help="Named port that `open` shows. Repeatable.")
+@click.option(
+    "--idle-timeout",
+    type=Parsed(parse_seconds),
+    metavar="TIME",
+    help="End the job after this time without connections.",
+)
+@click.option("--code", metavar="WHERE", help="Working directory: a folder, a digest, or https://...[@REF] for git.")
+@click.option("--requirements", metavar="FILE", help="File in the code that lists Python packages to install.")
+@click.option("--setup", metavar="LINE", help="Command that runs first, once per container.")
+@click.option("--after", "after", multiple=True, metavar="JOB", help="Start after this job has succeeded. Repeatable.")
+@click.option("--after-any", is_flag=True, help="With --after: start after their end, even if they fail.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for filters and reports. Repeatable."
+)
+@click.option("--user", help="User who is charged.  [default: you]")
 @click.pass_context
 @pass_session
 def submit(
@@ -161,10 +200,12 @@ def submit(
     elastic: bool,
     **flags: Any,
 ) -> int:
-    """Submits a job and follows it: its log on stdout, its exit code at the end. Ctrl-C leaves it running.
+    """Submit a job and follow it.
 
-    FILE holds one job as YAML or JSON, or a list of jobs (all or none, not followed); `-` is stdin. It takes every key
-    of POST /jobs; flags override it. With --json the finished job is printed (with -d: the stored one).
+    It prints the log and ends with the job's exit code. Ctrl-C leaves the job running.
+
+    FILE holds one job as YAML or JSON, or a list of jobs (all or none, not followed). `-` is stdin. All keys of POST
+    /jobs are allowed; options override them. --json prints the finished job (with -d: the stored one).
 
     \b
     Examples:
@@ -457,12 +498,14 @@ def run(
     elastic: bool,
     **flags: Any,
 ) -> int:
-    """Runs a command in this folder, somewhere on the cluster, and follows it as `submit` does.
+    """Run a command in this folder on the cluster.
 
-    The folder's files are sent and are the command's directory in every container of the job. What
-    `.schedulearnignore` names stays here, or without one what git ignores. The same files are sent and
-    stored once. All flags of `submit` are known; without --image the service's own default is used, and without
-    --launcher none for one GPU.
+    It is followed as by `submit`. The folder's files are sent, and are the working directory in every container of the
+    job. Files that `.schedulearnignore` matches are not sent; without this file, those that git ignores. Identical
+    files are sent and stored once.
+
+    All options of `submit` are allowed. By default, the service chooses the image, and a job with one GPU has no
+    launcher.
 
     \b
     Examples:

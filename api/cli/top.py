@@ -78,12 +78,16 @@ class _View:
 
 @click.command(cls=Command)
 @click.argument("job", required=False, metavar="[JOB]")
-@click.option("--rank", type=click.IntRange(0), help="With JOB: this container of it.  [default: the first]")
-@click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds.")
+@click.option("--rank", type=click.IntRange(0), help="With JOB: its container.  [default: the first]")
+@click.option(
+    "--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds between updates."
+)
 @pass_session
 def top(session: Session, job: str | None, rank: int | None, interval: float) -> None:
-    """Shows GPUs, hosts, containers, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with
-    --json. With a JOB, the processes in its container and what they take.
+    """Show GPUs, hosts, containers, jobs and the queue live.
+
+    It refreshes until Ctrl-C. In a pipe or with --json it prints once. With a JOB, it shows the processes in its
+    containers and their use of resources.
 
     \b
     Examples:

@@ -8,11 +8,11 @@ FEATURE = Feature(
     "accounts",
     routers=[f"routes.{name}:router" for name in ("quotas", "groups", "secrets", "tokens", "users")],
     commands={
-        "whoami": Command("commands.users:whoami", "Says who the service takes you for, and what you may do."),
-        "users": Command("commands.users:users", "People and programs with a role: admins do everything,..."),
-        "tokens": Command("commands.tokens:tokens", "Named tokens, one for each person or program, beside the..."),
-        "quota": Command("commands.quota:quota", "How much each user may have."),
-        "groups": Command("commands.groups:groups", "Users who share a quota: it bounds them together, and each..."),
-        "secrets": Command("commands.secrets:secrets", "Values that jobs get as variables, by name."),
+        "whoami": Command("commands.users:whoami", "Show your user name and role at the service."),
+        "users": Command("commands.users:users", "Manage users: people and programs with a role."),
+        "tokens": Command("commands.tokens:tokens", "Manage named tokens for people and programs."),
+        "quota": Command("commands.quota:quota", "Manage the quotas of users."),
+        "groups": Command("commands.groups:groups", "Manage groups of users who share a quota."),
+        "secrets": Command("commands.secrets:secrets", "Manage secrets, which jobs get as variables."),
     },
 )

@@ -7,9 +7,9 @@ from schedulearn.api.feature import Command, Feature
 FEATURE = Feature(
     "admin",
     commands={
-        "backup": Command("commands:backup", "Writes database, token, secrets, logs and code into FILE,..."),
-        "restore": Command("commands:restore", "Makes a data folder of a backup in FILE, `-` for stdin."),
-        "doctor": Command("commands:doctor", "Looks for what is wrong with the data folder, the database..."),
-        "uninstall": Command("commands:uninstall", "Removes what the service has left on all of its hosts: job..."),
+        "backup": Command("commands:backup", "Back up database, token, secrets, logs and code to FILE."),
+        "restore": Command("commands:restore", "Restore a data folder from a backup in FILE."),
+        "doctor": Command("commands:doctor", "Check the data folder, the database and the hosts."),
+        "uninstall": Command("commands:uninstall", "Remove everything that the service created on its hosts."),
     },
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DATA = click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data folder.  [default: .]")
 _CONFIG = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as of serve."
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as for `serve`."
 )
 
 
@@ -29,9 +29,10 @@ _CONFIG = click.option(
 @_CONFIG
 @pass_session
 def backup(session: Session, file: str, data: Path | None, config: Path | None) -> None:
-    """Writes database, token, secrets, logs and code into FILE, `-` for stdout. The service may run meanwhile.
+    """Back up database, token, secrets, logs and code to FILE.
 
-    Checkpoints and outputs stay on the hosts. Keep FILE private: it holds the token and the environment of jobs.
+    `-` writes to stdout. The service may be running. Checkpoints and outputs are not included: they stay on the hosts.
+    Keep FILE private: it holds the token and the environment of jobs.
 
     \b
     Examples:
@@ -67,8 +68,10 @@ def backup(session: Session, file: str, data: Path | None, config: Path | None) 
 @_CONFIG
 @pass_session
 def restore(session: Session, file: str, data: Path | None, config: Path | None) -> None:
-    """Makes a data folder of a backup in FILE, `-` for stdin. The folder must have no database, and no service may run
-    on it; nor may one run on the folder that the backup is of: both would use the same containers.
+    """Restore a data folder from a backup in FILE.
+
+    `-` reads from stdin. The folder must have no database, and no service may run on it. The service of the original
+    folder must be stopped too: both would use the same containers.
 
     \b
     Examples:
@@ -109,17 +112,19 @@ def _folder(data: Path | None, config: Path | None) -> Path:
 
 @click.command(cls=Command)
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data folder.  [default: .]")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as of serve.")
-@click.option("--mend", is_flag=True, help="Mend what can be mended. Stop the service first.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as for `serve`."
+)
+@click.option("--mend", is_flag=True, help="Fix problems that can be fixed. Stop the service first.")
 @pass_session
 def doctor(session: Session, data: Path | None, config: Path | None, mend: bool) -> int:
-    """Looks for what is wrong with the data folder, the database and the hosts, and changes nothing unless told to.
+    """Check the data folder, the database and the hosts.
 
-    It looks for containers and volumes that belong to no job, leases of tasks that have ended, rows that refer to
-    nothing, missing images, clocks that differ, files that others may read, a full disk, an old schema and damage. A
-    service may run meanwhile, but what it is just doing may look wrong then.
+    It reports containers and volumes without a job, leases of ended tasks, invalid references, missing images, clock
+    differences, files that others may read, a full disk, an old schema and damage. Nothing is changed without --mend.
+    The service may be running, but changes in progress can then look like problems.
 
-    Ends with 0 if nothing is left to do, else with 1.
+    The exit code is 0 if no problem is left, else 1.
 
     \b
     Examples:
@@ -160,20 +165,24 @@ _SHOWN = 8  # maximum names listed of each kind
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data folder.  [default: .]")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as of serve.")
 @click.option(
-    "--everybody", is_flag=True, help="Remove what any Schedulearn service has left on this machine's Docker Engine."
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as for `serve`."
 )
-@click.option("--keep-images", is_flag=True, help="Leave the worker images, which take long to build.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--everybody", is_flag=True, help="Remove the objects of all Schedulearn services on this machine's Docker Engine."
+)
+@click.option("--keep-images", is_flag=True, help="Keep the worker images, which take long to build.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @pass_session
 def uninstall(
     session: Session, data: Path | None, config: Path | None, everybody: bool, keep_images: bool, yes: bool
 ) -> int:
-    """Removes what the service has left on all of its hosts: job containers, also those that run, the probe, volumes
-    with checkpoints, outputs and the SDK, images named schedulearn/... Asks before. Stop the service first.
+    """Remove everything that the service created on its hosts.
 
-    The data folder stays, and so do images that were pulled for jobs, and Docker's build cache.
+    This includes job containers, even running ones; the probe; volumes with checkpoints, outputs and the SDK; and
+    images named schedulearn/... It asks for confirmation. Stop the service first.
+
+    The data folder stays. Images that were pulled for jobs and Docker's build cache stay too.
 
     \b
     Examples:

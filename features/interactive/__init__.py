@@ -10,13 +10,11 @@ FEATURE = Feature(
     worker="worker:Interactive.of",
     middleware="ports.proxy:PortProxy",
     commands={
-        "exec": Command("commands.exec:exec_", "Runs a command in a running job, beside its own: a shell..."),
-        "shell": Command("commands.shell:shell", "A shell on GPUs of the cluster: a job that begins for it..."),
-        "forward": Command("commands.forward:forward", "Makes a port of a running job's container a port of this..."),
-        "open": Command("commands.ports:open_", "Prints a link that opens a port of a job in the browser,..."),
-        "notebook": Command("commands.ports:notebook", "JupyterLab on GPUs of the cluster: a job that opens in the..."),
-        "tensorboard": Command(
-            "commands.ports:tensorboard", "TensorBoard over the outputs of a job that has ended: a..."
-        ),
+        "exec": Command("commands.exec:exec_", "Run a command in a running job; without one, a shell."),
+        "shell": Command("commands.shell:shell", "Start a shell on GPUs of the cluster."),
+        "forward": Command("commands.forward:forward", "Forward a local port to a port of a running job."),
+        "open": Command("commands.ports:open_", "Print a link that opens a port of a job in the browser."),
+        "notebook": Command("commands.ports:notebook", "Start JupyterLab on GPUs and open it in the browser."),
+        "tensorboard": Command("commands.ports:tensorboard", "Start TensorBoard on the outputs of a finished job."),
     },
 )

@@ -7,6 +7,6 @@ from schedulearn.api.feature import Command, Feature
 FEATURE = Feature(
     "simulate",
     commands={
-        "simulate": Command("commands:simulate", "Plays a trace of jobs under several policies: when each..."),
+        "simulate": Command("commands:simulate", "Simulate a trace of jobs under several policies."),
     },
 )

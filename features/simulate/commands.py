@@ -36,64 +36,77 @@ SECONDS = click.FloatRange(0, 1e6)
 @click.option("--last", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Jobs of `history`.")
 @click.option("--hosts", type=click.IntRange(1, 10_000), help="[default: 16; with `history` those of the service]")
 @click.option("--gpus", type=click.IntRange(1, 64), help="GPUs of each host.  [default: 4]")
-@click.option("--types", metavar="TYPE=HOSTSxGPUS[@SPEED],...", help="Hosts of several kinds, instead of these two.")
 @click.option(
-    "--conditions", type=click.Choice(["service", "pollux"]), default="service", show_default=True,
-    help="As this service works, or as OSDI 2021 simulated: 60 s ticks, 30 s restarts, nothing known of a new job.",
-)  # fmt: skip
-@click.option("--interval", type=click.FloatRange(0.1, 1e6), metavar="SECONDS", help="Between decisions.")
-@click.option("--gap", type=SECONDS, metavar="SECONDS", help="Between two decisions at least.  [default: 0]")
-@click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also cause a decision.")
-@click.option("--restart", type=SECONDS, metavar="SECONDS", help="Sets the three below at once.")
-@click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="From the first GPUs to the first step.")
-@click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Lost when a job grows, moves or comes back.")
-@click.option("--stall-down", type=SECONDS, metavar="SECONDS", help="Lost when a job gives up GPUs.")
-@click.option(
-    "--sharing", type=click.FloatRange(0.01, 4), metavar="FACTOR", help="What jobs on one GPU do together, against one."
+    "--types", metavar="TYPE=HOSTSxGPUS[@SPEED],...", help="Hosts of several types, instead of --hosts and --gpus."
 )
 @click.option(
-    "--interference", type=click.FloatRange(0, 0.99), metavar="SHARE", help="Lost by jobs on several hosts that meet."
+    "--conditions", type=click.Choice(["service", "pollux"]), default="service", show_default=True,
+    help="Conditions of this service, or of OSDI 2021: 60 s ticks, 30 s restarts, new jobs unknown.",
+)  # fmt: skip
+@click.option("--interval", type=click.FloatRange(0.1, 1e6), metavar="SECONDS", help="Maximum time between decisions.")
+@click.option("--gap", type=SECONDS, metavar="SECONDS", help="Minimum time between decisions.  [default: 0]")
+@click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also cause a decision.")
+@click.option("--restart", type=SECONDS, metavar="SECONDS", help="Set the three options below.")
+@click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="Time from the first GPUs to the first step.")
+@click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Time lost when a job grows, moves or resumes.")
+@click.option("--stall-down", type=SECONDS, metavar="SECONDS", help="Time lost when a job shrinks.")
+@click.option(
+    "--sharing",
+    type=click.FloatRange(0.01, 4),
+    metavar="FACTOR",
+    help="Total speed of jobs that share a GPU, relative to one job.",
+)
+@click.option(
+    "--interference",
+    type=click.FloatRange(0, 0.99),
+    metavar="SHARE",
+    help="Speed lost by jobs on several hosts that share a host.",
 )
 @click.option(
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(
     "--careful-batches/--free-batches", "careful_batches", default=None,
-    help="Whether workers change batches by the SDK's rule, or at once to the best.",
+    help="Whether workers change batches by the SDK's rule, or directly to the best size.",
 )  # fmt: skip
 @click.option(
-    "--after", metavar="TRACE", help="Simulate this trace first, so that its applications are known.  [default: none]"
+    "--after", metavar="TRACE", help="Trace to simulate first, so that its applications are known.  [default: none]"
 )
 @click.option(
     "--lengths",
     type=click.Choice(["unknown", "declared", "predicted"]),
-    help="What is known of how long jobs take.  [default: unknown]",
+    help="Source of the run times that policies see.  [default: unknown]",
 )
-@click.option(
-    "--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that."
-)
+@click.option("--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Error of declared run times.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of made-up arrivals and errors.")
 @click.option("--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of applications.")
 @click.option(
     "--scaling",
     is_flag=True,
     default=None,
-    help="Hosts are switched off and on as the policy wants, or the jobs need.",
+    help="Switch hosts off and on, by the policy or by the needs of jobs.",
 )
-@click.option("--least-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at least.  [default: 1]")
-@click.option("--most-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at most.  [default: all]")
-@click.option("--initial-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at first.  [default: all]")
+@click.option("--least-hosts", type=click.IntRange(1, 10_000), help="With --scaling: minimum hosts on.  [default: 1]")
+@click.option("--most-hosts", type=click.IntRange(1, 10_000), help="With --scaling: maximum hosts on.  [default: all]")
+@click.option(
+    "--initial-hosts", type=click.IntRange(1, 10_000), help="With --scaling: hosts on at the start.  [default: all]"
+)
 @click.option(
     "--scale-target", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE",
-    help="With --scaling: hosts follow this share of used GPUs.",
+    help="With --scaling: target share of used GPUs.",
 )  # fmt: skip
-@click.option("--scale-window", type=SECONDS, metavar="SECONDS", help="With --scaling: fewer hosts must do so long.")
-@click.option("--boot", type=SECONDS, metavar="SECONDS", help="With --scaling: until a host that is woken is up.")
-@click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="A policy of your own, then named by its name.")
 @click.option(
-    "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"
+    "--scale-window", type=SECONDS, metavar="SECONDS", help="With --scaling: scale-down stabilization window."
 )
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with plots there.")
+@click.option("--boot", type=SECONDS, metavar="SECONDS", help="With --scaling: boot time of a host.")
+@click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="Your own policy, used by its name. Repeatable.")
+@click.option(
+    "--jobs",
+    "processes",
+    type=click.IntRange(1, 256),
+    help="Number of processes.  [default: one per policy and processor]",
+)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="File for a report with plots.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_session
 def simulate(
@@ -106,9 +119,9 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Plays a trace of jobs under several policies: when each job would have ended, on how many GPUs.
+    """Simulate a trace of jobs under several policies.
 
-    TRACE is a CSV or JSON file; or `history`, the jobs that succeeded in your own service; or generated:
+    TRACE is a CSV or JSON file, `history` for the successful jobs of your own service, or generated:
     poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]. docs/simulator.md describes formats,
     conditions and the report.
 

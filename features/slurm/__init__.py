@@ -5,5 +5,5 @@ from __future__ import annotations
 from schedulearn.api.feature import Command, Feature
 
 FEATURE = Feature(
-    "slurm", commands={"import": Command("commands:import_", "Makes job files of what other systems run.")}
+    "slurm", commands={"import": Command("commands:import_", "Convert jobs of other systems to job files.")}
 )

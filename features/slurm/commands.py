@@ -17,7 +17,7 @@ _LARGEST = 1 << 20
 
 @click.group("import", cls=Group)
 def import_() -> None:
-    """Makes job files of what other systems run."""
+    """Convert jobs of other systems to job files."""
 
 
 class _Slurm(WordsCommand):
@@ -27,16 +27,16 @@ class _Slurm(WordsCommand):
 
 @import_.command(cls=_Slurm)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--image", metavar="IMAGE", help="Container image to run it in, if the script names none.")
-@click.option("--strict", is_flag=True, help="Print no job and end with 1 if anything was not translated.")
+@click.option("--image", metavar="IMAGE", help="Container image, if the script names none.")
+@click.option("--strict", is_flag=True, help="If anything was not translated, print no job and exit with 1.")
 @click.pass_context
 @pass_session
 def slurm(session: Session, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
-    """Print the job file for a batch script of Slurm; `-` is stdin.
+    """Print the job file for a batch script of Slurm.
 
-    The script's options become keys, the script itself the command, ARGS its arguments. Whatever is not translated
-    is named on stderr with its line, and what to do instead. An array becomes a list of jobs, or a sweep if only some
-    of them may run at once (`%N`). Nothing is submitted. With --json it prints JSON.
+    `-` is stdin. The script's options become keys, the script itself the command, ARGS its arguments. Options that are
+    not translated are listed on stderr with their line and an alternative. An array becomes a list of jobs, or a sweep
+    if it limits simultaneous tasks (`%N`). Nothing is submitted. --json prints JSON.
 
     \b
     Examples:

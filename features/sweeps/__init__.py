@@ -10,14 +10,14 @@ FEATURE = Feature(
     routers=[f"routes.{name}:router" for name in ("sweeps", "experiments", "searches", "advice", "predictions")],
     worker="worker:SweepWorker",
     commands={
-        "sweep": Command("commands.sweep:sweep", "Tries one job with many parameters: `sweep FILE` starts..."),
+        "sweep": Command("commands.sweep:sweep", "Run one job with many parameters."),
         "experiment": Command(
-            "commands.experiment:experiment", "Measures what the factors of a job do to its time and its..."
+            "commands.experiment:experiment", "Measure how factors of a job affect its time and metrics."
         ),
-        "search": Command("commands.search:search", "Searches for the best configuration of a job by short..."),
-        "advise": Command("commands.advise:advise", "Tells with which batch size and how many GPUs the job in..."),
+        "search": Command("commands.search:search", "Search for the best configuration of a job by short trials."),
+        "advise": Command("commands.advise:advise", "Choose batch size and number of GPUs for the job in FILE."),
         "predictions": Command(
-            "commands.predictions:predictions", "Shows how long jobs were predicted to take by their..."
+            "commands.predictions:predictions", "Compare predicted with actual run times and metrics."
         ),
     },
 )

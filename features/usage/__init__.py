@@ -10,5 +10,5 @@ from schedulearn.api.feature import Command, Feature
 FEATURE = Feature(
     "usage",
     routers=["routes:router"],
-    commands={"usage": Command("commands:usage", "Shows GPU-hours, energy and cost.")},
+    commands={"usage": Command("commands:usage", "Show GPU-hours, energy and cost.")},
 )

@@ -11,18 +11,26 @@ from schedulearn.api.client.client import Json
 
 @click.command(cls=Command)
 @since_option("From when: 12h, 7d, 2026-12-24.  [default: 30d]", default="30d")
-@click.option("--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="Repeatable.  [default: user]")
-@click.option("--label", default="", metavar="NAME", help="The label to group by.")
 @click.option(
-    "--price", type=click.FloatRange(0), metavar="NUMBER", help="Of one GPU-hour.  [default: the service's gpu_prices]"
+    "--by",
+    multiple=True,
+    type=click.Choice(["day", "user", "label"]),
+    help="Group by this. Repeatable.  [default: user]",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="As CSV.")
-@click.option("--capacity", is_flag=True, help="By day: GPU-hours that there were, that jobs held, and idle ones.")
+@click.option("--label", default="", metavar="NAME", help="Label to group by.")
+@click.option(
+    "--price",
+    type=click.FloatRange(0),
+    metavar="NUMBER",
+    help="Price of one GPU-hour.  [default: the service's gpu_prices]",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--capacity", is_flag=True, help="GPU-hours per day: available, used by jobs, and idle.")
 @pass_session
 def usage(
     session: Session, since: str, by: tuple[str, ...], label: str, price: float | None, as_csv: bool, capacity: bool
 ) -> None:
-    """Shows GPU-hours, energy and cost.
+    """Show GPU-hours, energy and cost.
 
     \b
     Examples:

@@ -9,5 +9,5 @@ FEATURE = Feature(
     tables="table",
     routers=["routes:router"],
     worker="worker:Webhooks.of",
-    commands={"webhooks": Command("commands:webhooks", "URLs that get events when jobs end, hosts are lost, GPUs...")},
+    commands={"webhooks": Command("commands:webhooks", "Manage webhooks: URLs that receive events.")},
 )

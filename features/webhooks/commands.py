@@ -13,13 +13,13 @@ from schedulearn.api.client.client import Json
 
 @click.group(cls=Group)
 def webhooks() -> None:
-    """URLs that get events when jobs end, hosts are lost, GPUs fail."""
+    """Manage webhooks: URLs that receive events."""
 
 
 @webhooks.command("ls")
 @pass_session
 def list_webhooks(session: Session) -> None:
-    """Lists webhooks, with what became of the last delivery.
+    """List webhooks with the result of the last delivery.
 
     \b
     Example:
@@ -45,11 +45,13 @@ def _row(hook: Json) -> list[Cell]:
 
 @webhooks.command("add")
 @click.argument("receiver", metavar="URL")
-@click.option("--event", "events", multiple=True, metavar="NAME", help="Repeatable; see the list below.")
-@click.option("--signed", is_flag=True, help="Sign with the secret in SCHEDULEARN_WEBHOOK_SECRET, or one asked for.")
+@click.option("--event", "events", multiple=True, metavar="NAME", help="Event to send; see the list. Repeatable.")
+@click.option(
+    "--signed", is_flag=True, help="Sign with the secret in SCHEDULEARN_WEBHOOK_SECRET; else it is asked for."
+)
 @pass_session
 def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) -> None:
-    """Sends events as JSON to a URL, from now on.
+    """Send future events to a URL as JSON.
 
     Events: job.running, job.ended, job.failed, job.hung, sweep.ended, host.lost, host.back, gpu.unhealthy,
     policy.changed. By default job.ended, host.lost and gpu.unhealthy.
@@ -74,7 +76,9 @@ def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) 
 @click.argument("webhook", type=int)
 @pass_session
 def pause(session: Session, webhook: int) -> None:
-    """Sends nothing until it is resumed; what happens in between is not sent later.
+    """Pause a webhook.
+
+    Events during the pause are never sent.
 
     \b
     Example:
@@ -87,7 +91,7 @@ def pause(session: Session, webhook: int) -> None:
 @click.argument("webhook", type=int)
 @pass_session
 def resume(session: Session, webhook: int) -> None:
-    """Goes on with what happens from now on.
+    """Resume a webhook, from the next event on.
 
     \b
     Example:
@@ -108,7 +112,9 @@ def _set(session: Session, webhook: int, *, active: bool) -> None:
 @click.argument("webhook", type=int)
 @pass_session
 def test(session: Session, webhook: int) -> int:
-    """Sends a made-up event now, and tells what was answered. Exit code 1 if it was not taken.
+    """Send a test event now and show the response.
+
+    The exit code is 1 if the event was not accepted.
 
     \b
     Example:
@@ -128,7 +134,7 @@ def test(session: Session, webhook: int) -> int:
 @click.argument("webhook", type=int)
 @pass_session
 def remove(session: Session, webhook: int) -> None:
-    """Removes a webhook.
+    """Remove a webhook.
 
     \b
     Example:

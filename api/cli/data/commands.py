@@ -33,7 +33,9 @@ Progress = Callable[[str, int, int | None], None]
 
 @click.group("data", cls=Group)
 def data() -> None:
-    """Data sets and models that jobs get by name: `schedulearn run --data faces -- python train.py`."""
+    """Manage data sets and models, which jobs use by name.
+
+    To use one: `schedulearn run --data faces -- python train.py`."""
 
 
 @data.command("push")
@@ -41,10 +43,10 @@ def data() -> None:
 @click.argument("folder", type=click.Path(exists=True, path_type=Path))
 @pass_session
 def push(session: Session, name: str, folder: Path) -> None:
-    """Makes a folder, or one file, the newest version of a data set.
+    """Upload a folder or file as a new version of a data set.
 
-    Only files that the service lacks are sent. A push that was cut goes on when the same command runs again. A folder
-    that has not changed makes no new version.
+    Only files that the service lacks are sent. If a push is interrupted, run the same command again to resume it. An
+    unchanged folder creates no new version.
 
     \b
     Examples:
@@ -68,7 +70,7 @@ def push(session: Session, name: str, folder: Path) -> None:
 @click.argument("name", required=False)
 @pass_session
 def ls(session: Session, name: str | None) -> None:
-    """Lists data sets and models, or the versions of one.
+    """List data sets and models, or the versions of one.
 
     \b
     Examples:
@@ -91,7 +93,9 @@ def ls(session: Session, name: str | None) -> None:
 @click.argument("to", required=False, type=click.Path(path_type=Path))
 @pass_session
 def get(session: Session, name: str, to: Path | None) -> None:
-    """Brings a data set or a model here, into the new folder TO.  [default: ./NAME]
+    """Download a data set or model into the new folder TO.
+
+    [default: ./NAME]
 
     \b
     Examples:
@@ -111,12 +115,12 @@ def get(session: Session, name: str, to: Path | None) -> None:
 
 @data.command("rm")
 @click.argument("name", metavar="NAME[@VERSION]")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask, on a terminal.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation on a terminal.")
 @pass_session
 def rm(session: Session, name: str, yes: bool) -> None:
-    """Removes a data set or model with all its versions, or one version of it.
+    """Delete a data set or model, or one version of it.
 
-    There is no way back. What a job that has not ended needs is refused.
+    This can't be undone. It is refused while an unfinished job needs the data.
 
     \b
     Examples:

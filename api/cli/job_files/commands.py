@@ -40,9 +40,10 @@ def _init(
     elastic: bool,
     **flags: Any,
 ) -> None:
-    """Writes a job file with a comment for every key: FILE, job.yaml unless told, or `-` for stdout.
+    """Write a job file with a comment for every key.
 
-    The flags are those of `submit`. On a terminal it asks for what a job can't do without. Nothing is submitted.
+    FILE is job.yaml by default, `-` for stdout. The options are those of `submit`. On a terminal it asks for required
+    keys. Nothing is submitted.
 
     \b
     Examples:
@@ -88,7 +89,7 @@ init = _Init(
     help=_init.__doc__,
     params=[
         click.Argument(["target"], metavar="FILE", required=False, default="job.yaml"),
-        click.Option(["--force"], is_flag=True, help="Over a file that is there."),
+        click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
         *(option for option in submit.params if option.name not in _NOT_HERE),
     ],
 )

@@ -11,14 +11,17 @@ from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, la
 
 @click.command(cls=Command)
 @click.argument("jobs", nargs=-1, metavar="JOB...")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="All unfinished jobs with this label.")
-@click.option("--user", help="Of this user, with --label.  [default: you]")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask, with --label on a terminal.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Cancel unfinished jobs with this label. Repeatable."
+)
+@click.option("--user", help="With --label: owner of the jobs.  [default: you]")
+@click.option("-y", "--yes", is_flag=True, help="With --label: don't ask for confirmation on a terminal.")
 @pass_session
 def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
-    """Ends jobs: those that wait at once, those that run by SIGTERM, then SIGKILL.
+    """Cancel jobs.
 
-    With --label it ends your own jobs that have all these labels. With --json it prints {"items": [...]}.
+    Waiting jobs end at once. Running jobs get SIGTERM, then SIGKILL after their grace period. --label cancels your own
+    jobs that have all these labels. --json prints {"items": [...]}.
 
     \b
     Examples:

@@ -30,10 +30,11 @@ def _resubmit(
     elastic: bool,
     **flags: Any,
 ) -> int:
-    """Submits a job again and follows it: the same image, command and keys, but for what the flags change.
+    """Submit a job again and follow it.
 
-    It is a new job. A deadline that has passed is left out. --env and --label add to those of the job. Hidden values of
-    its environment go along where image, command, launcher, data sets and environment stay the same.
+    The new job has the same image, command and keys, except for those that the options change. A past deadline is left
+    out. --env and --label add to those of the job. Masked values of its environment are reused if image, command,
+    launcher, data sets and environment stay the same.
 
     \b
     Examples:

@@ -11,15 +11,17 @@ from schedulearn.scheduler.core.states import TERMINAL
 
 @click.command(cls=Command)
 @click.argument("jobs", nargs=-1, metavar="JOB...")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="All ended jobs with this label.")
-@click.option("--user", help="Of this user, with --label.  [default: you]")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask, on a terminal.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Delete finished jobs with this label. Repeatable."
+)
+@click.option("--user", help="With --label: owner of the jobs.  [default: you]")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation on a terminal.")
 @pass_session
 def rm(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
-    """Deletes jobs that have ended, with all that they left: log, checkpoints, measurements, attempts.
+    """Delete finished jobs with logs, checkpoints and measurements.
 
-    There is no way back. What they used stays in `schedulearn usage`, and what happened in `schedulearn events`. A job
-    that has not ended is refused: cancel it first. With --json it prints {"items": [...]}.
+    This can't be undone. `schedulearn usage` and `schedulearn events` still include these jobs. Unfinished jobs are
+    refused: cancel them first. --json prints {"items": [...]}.
 
     \b
     Examples:

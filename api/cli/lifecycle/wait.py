@@ -22,14 +22,16 @@ from schedulearn.api.client.client import Job
 
 @click.command(cls=Command)
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@click.option("--timeout", type=Parsed(parse_seconds), metavar="TIME", help="At most so long: seconds, 30m, 2h, 1d.")
+@click.option(
+    "--timeout", type=Parsed(parse_seconds), metavar="TIME", help="Maximum time to wait: seconds, 30m, 2h, 1d."
+)
 @pass_session
 def wait(session: Session, jobs: tuple[str, ...], timeout: float | None) -> int:
-    """Waits until all of these jobs have ended, and prints how.
+    """Wait until jobs have ended, and print their outcome.
 
-    The exit code is 0 if all succeeded, else that of the first in this order that did not: its command's own, 124 for
-    its time limit, 130 for a cancelled one. 124 also if --timeout is over first, and 1 if there is no such job. Nothing
-    is cancelled. With --json it prints {"items": [...]}.
+    The exit code is 0 if all jobs succeeded. Otherwise it is that of the first unsuccessful job in the given order: its
+    own exit code, 124 for its time limit, 130 if it was cancelled. It is 124 if --timeout ends first, and 1 for an
+    unknown job. Nothing is cancelled. --json prints {"items": [...]}.
 
     \b
     Examples:

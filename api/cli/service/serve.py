@@ -16,9 +16,9 @@ from schedulearn.api.cli.common import Session, pass_session
 
 @click.command()
 @click.option(
-    "--host", metavar="ADDRESS", help="Where to listen; any but loopback needs a token.  [default: 127.0.0.1]"
+    "--host", metavar="ADDRESS", help="Address to listen on; others than loopback need a token.  [default: 127.0.0.1]"
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="0: any free one, which is printed.  [default: 8000]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 uses a free one and prints it.  [default: 8000]")
 @click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), help="Folder of schedulearn.db and logs.  [default: .]"
 )
@@ -27,46 +27,47 @@ from schedulearn.api.cli.common import Session, pass_session
     "--database-url",
     "database_url",
     metavar="URL",
-    help="Another database than schedulearn.db: postgresql://user@host/name; SCHEDULEARN_DATABASE_URL keeps it out of "
+    help="Database instead of schedulearn.db: postgresql://user@host/name. SCHEDULEARN_DATABASE_URL keeps it out of "
     "the list of processes.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(["auto", "docker", "process"]),
-    help="auto: Docker Engine where one answers, else local processes.  [default: auto]",
+    help="auto: Docker Engine if it answers, else local processes.  [default: auto]",
 )
 @click.option(
     "--simulate-gpus",
     type=click.IntRange(0, 1024),
     metavar="N",
-    help="Number of simulated GPUs, in place of those that are there.",
+    help="Number of simulated GPUs, instead of the real ones.",
 )
-@click.option(
-    "--token", help="Token that every client must send; SCHEDULEARN_TOKEN keeps it out of the list of processes."
-)
+@click.option("--token", help="Token that clients must send. SCHEDULEARN_TOKEN keeps it out of the list of processes.")
 @click.option(
     "--tls-cert",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Certificate, in PEM. Without one, any address but loopback has one that the service makes.",
+    help="Certificate in PEM. By default the service makes one, except for loopback addresses.",
 )
 @click.option(
-    "--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, where FILE of --tls-cert has it not."
+    "--tls-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Key of the certificate, if it is not in the FILE of --tls-cert.",
 )
 @click.option(
-    "--tls", type=click.Choice(["auto", "off"]), help="off: plain HTTP, also on an open address.  [default: auto]"
+    "--tls",
+    type=click.Choice(["auto", "off"]),
+    help="off: plain HTTP, even on addresses other than loopback.  [default: auto]",
 )
-@click.option(
-    "--interval", type=float, metavar="SECONDS", help="Between decisions when nothing happens.  [default: 60]"
-)
+@click.option("--interval", type=float, metavar="SECONDS", help="Maximum seconds between decisions.  [default: 60]")
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings; flags override it."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @pass_session
 def serve(session: Session, /, config: Path | None, verbose: bool, **flags: object) -> int:
-    """Runs the service: API, scheduler and page. Stopping it stops no job: the next one finds them again.
+    """Run the service: API, scheduler and web page.
 
-    Each setting is also a key of the YAML file and a variable SCHEDULEARN_... of the environment.
+    Stopping the service stops no jobs: it finds them again at its next start. Each setting is also a key of the YAML
+    file, and an environment variable SCHEDULEARN_...
 
     \b
     Examples:

@@ -10,13 +10,15 @@ from schedulearn.features.accounts.commands.quota import BOUNDS, COLUMNS, bound_
 
 @click.group(cls=Group)
 def groups() -> None:
-    """Users who share a quota: it bounds them together, and each one's own holds as well."""
+    """Manage groups of users who share a quota.
+
+    The quota of a group limits its users together. Each user's own quota also applies."""
 
 
 @groups.command("ls")
 @pass_session
 def list_groups(session: Session) -> None:
-    """Lists groups, with what the users of each have together.
+    """List groups with their quotas and current use.
 
     \b
     Example:
@@ -38,7 +40,9 @@ def list_groups(session: Session) -> None:
 @bound_options
 @pass_session
 def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
-    """Makes a group, or changes what its users may have together. What you leave out has no bound.
+    """Create a group, or change its quota.
+
+    Options that you leave out mean no limit.
 
     \b
     Example:
@@ -52,7 +56,7 @@ def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
 @click.argument("users", nargs=-1, required=True)
 @pass_session
 def add(session: Session, group: str, users: tuple[str, ...]) -> None:
-    """Puts users into a group. They leave the one that they were in.
+    """Add users to a group. They leave their previous group.
 
     \b
     Example:
@@ -71,7 +75,7 @@ def add(session: Session, group: str, users: tuple[str, ...]) -> None:
 @click.argument("users", nargs=-1, required=True)
 @pass_session
 def drop(session: Session, group: str, users: tuple[str, ...]) -> None:
-    """Takes users out of a group.
+    """Remove users from a group.
 
     \b
     Example:
@@ -87,7 +91,7 @@ def drop(session: Session, group: str, users: tuple[str, ...]) -> None:
 @click.argument("group")
 @pass_session
 def remove(session: Session, group: str) -> None:
-    """Removes a group. Its users are in none then.
+    """Delete a group. Its users are then in no group.
 
     \b
     Example:

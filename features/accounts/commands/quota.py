@@ -24,8 +24,10 @@ COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-
 def bound_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for bounds of users and groups."""
     for option in (
-        click.option("--memory-gib", type=click.FloatRange(0), help="GiB of memory that those ask for together."),
-        click.option("--cpus", type=click.FloatRange(0), help="Processors that those ask for together."),
+        click.option(
+            "--memory-gib", type=click.FloatRange(0), help="GiB of memory that jobs without GPUs request together."
+        ),
+        click.option("--cpus", type=click.FloatRange(0), help="Processors that jobs without GPUs request together."),
         click.option("--cpu-jobs", type=click.IntRange(0), help="Jobs without GPUs that run at once."),
         click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute."),
         click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started."),
@@ -38,13 +40,17 @@ def bound_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(cls=Group)
 def quota() -> None:
-    """How much each user may have. Running jobs are never stopped for it."""
+    """Manage the quotas of users.
+
+    Running jobs are never stopped because of a quota."""
 
 
 @quota.command("ls")
 @pass_session
 def list_quotas(session: Session) -> None:
-    """Lists quotas, with what each user has of theirs. `*` is everybody who has none of their own.
+    """List quotas with the current use of each user.
+
+    `*` is the default for users without their own quota.
 
     \b
     Example:
@@ -67,7 +73,9 @@ def list_quotas(session: Session) -> None:
 @click.option("--weight", type=click.FloatRange(0.001, 1000), help="Share against others, with the setting fair_share.")
 @pass_session
 def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
-    """Sets what a user may have, or with '*' everybody who has no quota of their own. What you leave out has no bound.
+    """Set the quota of a user.
+
+    '*' sets the default for users without their own quota. Options that you leave out mean no limit.
 
     \b
     Examples:
@@ -81,7 +89,7 @@ def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
 @click.argument("user")
 @pass_session
 def remove(session: Session, user: str) -> None:
-    """Removes a quota; that of '*' counts from now on.
+    """Remove a user's quota; the default quota '*' then applies.
 
     \b
     Example:

@@ -12,15 +12,19 @@ from schedulearn.api.cli.times import show_time
 
 @click.group(cls=Group)
 def secrets() -> None:
-    """Values that jobs get as variables, by name. They are kept encrypted, never shown, and hidden in logs."""
+    """Manage secrets, which jobs get as variables.
+
+    Secrets are stored encrypted, never shown, and masked in logs."""
 
 
 @secrets.command("set")
 @click.argument("name")
-@click.option("--shared", is_flag=True, help="For the jobs of everybody; for admins.")
+@click.option("--shared", is_flag=True, help="For the jobs of all users. Only for admins.")
 @pass_session
 def set_secret(session: Session, /, name: str, shared: bool) -> None:
-    """Makes or changes a secret. Asks for the value; in a pipe, reads it from stdin, without the last line end.
+    """Create or change a secret.
+
+    It asks for the value. In a pipe, it reads the value from stdin, without the last line end.
 
     \b
     Examples:
@@ -42,7 +46,9 @@ def set_secret(session: Session, /, name: str, shared: bool) -> None:
 @secrets.command("ls")
 @pass_session
 def list_secrets(session: Session) -> None:
-    """Lists the names of those that your jobs may use, for admins of all.
+    """List the names of the secrets that your jobs may use.
+
+    Admins see all names.
 
     \b
     Example:
@@ -58,10 +64,10 @@ def list_secrets(session: Session) -> None:
 
 @secrets.command("rm")
 @click.argument("name")
-@click.option("--shared", is_flag=True, help="One that is for everybody.")
+@click.option("--shared", is_flag=True, help="Delete the secret that is shared by all users.")
 @pass_session
 def remove(session: Session, name: str, shared: bool) -> None:
-    """Removes a secret. Jobs that start later do without it.
+    """Delete a secret. Jobs that start later don't get it.
 
     \b
     Example:

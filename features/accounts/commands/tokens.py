@@ -13,13 +13,17 @@ ROLES = click.Choice([role.value for role in Role])
 
 @click.group(cls=Group)
 def tokens() -> None:
-    """Named tokens, one for each person or program, beside the service's own."""
+    """Manage named tokens for people and programs.
+
+    They complement the service's own token."""
 
 
 @tokens.command("ls")
 @pass_session
 def list_tokens(session: Session) -> None:
-    """Lists your tokens, for an admin all, with when each was used last. The tokens themselves are not kept.
+    """List your tokens with their last use; admins see all.
+
+    The tokens themselves are not stored.
 
     \b
     Example:
@@ -46,19 +50,21 @@ def list_tokens(session: Session) -> None:
 
 @tokens.command("add")
 @click.argument("name")
-@click.option("--user", metavar="NAME", help="Whose it is to be, for admins.  [default: yours]")
-@click.option("--role", type=ROLES, help="What it may do at most.  [default: as its owner, user at most]")
+@click.option("--user", metavar="NAME", help="Owner of the token. Only for admins.  [default: you]")
+@click.option("--role", type=ROLES, help="Maximum role of the token.  [default: the owner's, at most user]")
 @click.option(
     "--days",
     type=click.FloatRange(min=0, min_open=True),
     default=90,
     show_default=True,
-    help="How long it is good for.",
+    help="Days until it expires.",
 )
-@click.option("--no-expiry", is_flag=True, help="It is good until it is revoked.")
+@click.option("--no-expiry", is_flag=True, help="The token never expires.")
 @pass_session
 def add(session: Session, /, name: str, user: str | None, role: str | None, days: float, no_expiry: bool) -> None:
-    """Makes a token and prints it, this once. It may do no more than you, and is revoked with the token that you use.
+    """Create a token and print it.
+
+    It is never shown again. It never has more rights than you. It is revoked together with the token that you use now.
 
     \b
     Examples:
@@ -79,7 +85,9 @@ def add(session: Session, /, name: str, user: str | None, role: str | None, days
 @click.argument("token", type=int)
 @pass_session
 def remove(session: Session, token: int) -> None:
-    """Revokes a token, given by the ID that `ls` shows, and those made with it. Their open streams end.
+    """Revoke a token by its ID, and all tokens made with it.
+
+    `ls` shows the IDs. Open streams of the tokens end.
 
     \b
     Example:

@@ -13,15 +13,17 @@ from schedulearn.api.cli.times import show_time
 from schedulearn.features.accounts.commands.quota import used_lines
 from schedulearn.features.accounts.commands.tokens import ROLES
 
-UID = click.option("--uid", type=int, metavar="UID", help="As whom on the hosts their jobs write; goes with --gid.")
-GID = click.option("--gid", type=int, metavar="GID", help="Their group on the hosts.")
-GROUPS = click.option("--group", "groups", type=int, metavar="GID", multiple=True, help="A further group; repeatable.")
+UID = click.option("--uid", type=int, metavar="UID", help="User ID of the jobs on hosts; requires --gid.")
+GID = click.option("--gid", type=int, metavar="GID", help="Group ID of the jobs on hosts.")
+GROUPS = click.option(
+    "--group", "groups", type=int, metavar="GID", multiple=True, help="Additional group ID. Repeatable."
+)
 
 
 @click.command(cls=Command)
 @pass_session
 def whoami(session: Session) -> None:
-    """Says who the service takes you for, and what you may do.
+    """Show your user name and role at the service.
 
     \b
     Example:
@@ -44,13 +46,17 @@ def whoami(session: Session) -> None:
 
 @click.group(cls=Group)
 def users() -> None:
-    """People and programs with a role: admins do everything, users submit jobs and change their own, viewers read."""
+    """Manage users: people and programs with a role.
+
+    Admins do everything. Users submit jobs and change their own. Viewers only read."""
 
 
 @users.command("ls")
 @pass_session
 def list_users(session: Session) -> None:
-    """Lists them. The account that runs the service is an admin, and is not listed.
+    """List users.
+
+    The account that runs the service is an admin, and is not listed.
 
     \b
     Example:
@@ -74,7 +80,9 @@ def list_users(session: Session) -> None:
 @GROUPS
 @pass_session
 def add(session: Session, name: str, role: str, uid: int | None, gid: int | None, groups: Sequence[int]) -> None:
-    """Adds somebody. Then give them a token: `schedulearn tokens add "ada's laptop" --user ada`.
+    """Add a user.
+
+    Then create a token: `schedulearn tokens add "ada's laptop" --user ada`.
 
     \b
     Examples:
@@ -95,7 +103,9 @@ def add(session: Session, name: str, role: str, uid: int | None, gid: int | None
 @click.argument("role", type=ROLES)
 @pass_session
 def set_role(session: Session, name: str, role: str) -> None:
-    """Changes what somebody may do, at once and for all their tokens.
+    """Change the role of a user.
+
+    The change takes effect at once for all of the user's tokens.
 
     \b
     Example:
@@ -113,10 +123,12 @@ def set_role(session: Session, name: str, role: str) -> None:
 @UID
 @GID
 @GROUPS
-@click.option("--none", is_flag=True, help="Their jobs write no folders of the hosts.")
+@click.option("--none", is_flag=True, help="The user's jobs write no folders of hosts.")
 @pass_session
 def set_ids(session: Session, name: str, uid: int | None, gid: int | None, groups: Sequence[int], none: bool) -> None:
-    """Says as whom on the hosts somebody's jobs write: `id ada` there tells the numbers.
+    """Set the uid and gids with which a user's jobs write on hosts.
+
+    `id ada` on a host shows the numbers.
 
     \b
     Examples:
@@ -142,12 +154,16 @@ def _ids_of(user: Mapping[str, Any]) -> str:
 
 @users.command("rm")
 @click.argument("name")
-@click.option("--jobs", type=click.Choice(["cancel", "keep"]), help="Jobs and sweeps that have not ended.")
-@click.option("--secrets", type=click.Choice(["remove", "keep"]), help="Kept ones are for their jobs that go on.")
-@click.option("--data", type=click.Choice(["remove", "keep"]), help="Their data sets and models.")
+@click.option("--jobs", type=click.Choice(["cancel", "keep"]), help="Treatment of unfinished jobs and sweeps.")
+@click.option(
+    "--secrets", type=click.Choice(["remove", "keep"]), help="Treatment of secrets; kept ones serve jobs that continue."
+)
+@click.option("--data", type=click.Choice(["remove", "keep"]), help="Treatment of data sets and models.")
 @pass_session
 def remove(session: Session, name: str, jobs: str | None, secrets: str | None, data: str | None) -> None:
-    """Removes somebody, with all their tokens and sessions. A new user of this name gets nothing of theirs.
+    """Remove a user with all tokens and sessions.
+
+    A new user of the same name gets none of the old user's objects.
 
     \b
     Examples:

@@ -12,14 +12,17 @@ from schedulearn.features.interactive.commands.remote import RemoteCommand
 @click.command("exec", cls=Command, context_settings={"ignore_unknown_options": True})
 @click.argument("job", metavar="JOB")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- [COMMAND...]")
-@click.option("--rank", type=click.IntRange(0), help="In this container of a job over several.  [default: the first]")
-@click.option("--terminal/--pipes", default=None, help="Give it a terminal or not.  [default: as this command has one]")
+@click.option("--rank", type=click.IntRange(0), help="Container of a job that has several.  [default: the first]")
+@click.option(
+    "--terminal/--pipes", default=None, help="Whether it gets a terminal.  [default: if this command has one]"
+)
 @pass_session
 def exec_(session: Session, job: str, command: tuple[str, ...], rank: int | None, terminal: bool | None) -> int:
-    """Runs a command in a running job, beside its own: a shell if you name none.
+    """Run a command in a running job; without one, a shell.
 
-    It has the job's files, variables and GPUs. On a terminal every key goes to it, also Ctrl-C; pipes work too. It ends
-    with this command, with all that it started. The exit code is that of the command, 255 if its end was not seen.
+    It has the job's files, variables and GPUs. On a terminal it receives every key, including Ctrl-C. It can also be
+    part of a pipe. When this command ends, the command in the job ends with all its processes. The exit code is that of
+    the command, or 255 if its end was not observed.
 
     \b
     Examples:

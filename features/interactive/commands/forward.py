@@ -22,15 +22,16 @@ _READ = 32 << 10
 @click.command(cls=Command)
 @click.argument("job", metavar="JOB")
 @click.argument("port", metavar="[LOCAL:]PORT")
-@click.option("--rank", type=click.IntRange(0), help="Of this container of a job over several.  [default: the first]")
+@click.option("--rank", type=click.IntRange(0), help="Container of a job that has several.  [default: the first]")
 @pass_session
 def forward(session: Session, job: str, port: str, rank: int | None) -> int:
-    """Makes a port of a running job's container a port of this machine, until Ctrl-C: TensorBoard, a notebook, anything
-    that speaks TCP, WebSockets too.
+    """Forward a local port to a port of a running job.
 
-    It reaches what listens on the container's loopback address. Here it listens on 127.0.0.1 only; LOCAL is the port
-    here, the same one unless you say so, 0 any free one. Other accounts of this machine can connect to it: ask for a
-    password there if you share the machine.
+    It runs until Ctrl-C. Use it for TensorBoard, a notebook, or anything else that speaks TCP, including WebSockets.
+
+    It reaches servers on the container's loopback address. LOCAL is the port on this machine: by default the same
+    number, 0 for any free one. It listens only on 127.0.0.1. Other accounts of this machine can connect to it. If you
+    share the machine, protect the server with a password.
 
     \b
     Examples:

@@ -32,10 +32,10 @@ _TENSORBOARD = 'exec tensorboard --port={port} --logdir "$(env | sed -n "s/^SCHE
 @click.argument("port", metavar="[PORT]", required=False)
 @pass_session
 def open_(session: Session, job: str, port: str | None) -> int:
-    """Prints a link that opens a port of a job in the browser, at an address of the service, and logs you in there.
+    """Print a link that opens a port of a job in the browser.
 
-    PORT is a name of the job's key `ports`; a job with one needs none. The link is good once, for two minutes. Who may:
-    the job's user and admins.
+    The link points to an address of the service, and logs you in there. It works once, within two minutes. PORT is a
+    name in the job's key `ports`; it may be left out if there is only one. Only the job's user and admins can do this.
 
     \b
     Examples:
@@ -55,15 +55,18 @@ def open_(session: Session, job: str, port: str | None) -> int:
 
 
 @click.command(cls=Command)
-@click.option("--gpus", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="That it gets.")
-@click.option("--image", metavar="IMAGE", help="The container image.  [default: that of `run`]")
-@click.option("--code", metavar="WHERE", help="Its code: a folder, a digest, or https://...[@REF] for git.")
-@click.option("--data", multiple=True, metavar="NAME[@V]", help="Data that was pushed, or a model; below /data.")
+@click.option("--gpus", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Number of GPUs.")
+@click.option("--image", metavar="IMAGE", help="Container image.  [default: that of `run`]")
+@click.option("--code", metavar="WHERE", help="Code: a folder, a digest, or https://...[@REF] for git.")
+@click.option("--data", multiple=True, metavar="NAME[@V]", help="Data set or model, mounted below /data. Repeatable.")
 @click.option(
-    "--idle", type=Parsed(parse_seconds), metavar="TIME", help="Ended so long after the last tab.  [default: 1h]"
+    "--idle",
+    type=Parsed(parse_seconds),
+    metavar="TIME",
+    help="Time from the last closed tab to the end.  [default: 1h]",
 )
-@click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: 30m, 2h.")
-@click.option("-d", "--detach", is_flag=True, help="Don't wait until it runs: print its id and end.")
+@click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Maximum run time: 30m, 2h.")
+@click.option("-d", "--detach", is_flag=True, help="Don't wait for the start: print the ID and exit.")
 @pass_session
 def notebook(
     session: Session,
@@ -75,10 +78,10 @@ def notebook(
     max_duration: float | None,
     detach: bool,
 ) -> int:
-    """JupyterLab on GPUs of the cluster: a job that opens in the browser.
+    """Start JupyterLab on GPUs and open it in the browser.
 
-    It begins in the job's outputs, which are kept; code is at /workspace. It ends an hour after its last tab was closed
-    (--idle), or by `schedulearn cancel`. JupyterLab is installed over the image once.
+    It is a job. It starts in the job's outputs, which are kept; code is at /workspace. It ends an hour after its last
+    tab was closed (--idle), or with `schedulearn cancel`. JupyterLab is installed on top of the image once.
 
     \b
     Examples:
@@ -98,16 +101,19 @@ def notebook(
 
 @click.command(cls=Command)
 @click.argument("job", metavar="JOB")
-@click.option("--image", metavar="IMAGE", help="The container image.  [default: that of `run`]")
+@click.option("--image", metavar="IMAGE", help="Container image.  [default: that of `run`]")
 @click.option(
-    "--idle", type=Parsed(parse_seconds), metavar="TIME", help="Ended so long after the last tab.  [default: 1h]"
+    "--idle",
+    type=Parsed(parse_seconds),
+    metavar="TIME",
+    help="Time from the last closed tab to the end.  [default: 1h]",
 )
-@click.option("-d", "--detach", is_flag=True, help="Don't wait until it runs: print its id and end.")
+@click.option("-d", "--detach", is_flag=True, help="Don't wait for the start: print the ID and exit.")
 @pass_session
 def tensorboard(session: Session, job: str, image: str | None, idle: float | None, detach: bool) -> int:
-    """TensorBoard over the outputs of a job that has ended: a job without GPUs that opens in the browser.
+    """Start TensorBoard on the outputs of a finished job.
 
-    If JOB still runs it waits for its end.
+    It is a job without GPUs that opens in the browser. If JOB is still running, it waits for its end.
 
     \b
     Example:

@@ -28,19 +28,19 @@ SHELL = (
 
 
 @click.command(cls=Command)
-@click.option("--gpus", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="That it gets.")
-@click.option("--image", metavar="IMAGE", help="The container image.  [default: that of `run`]")
-@click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
-@click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
-@click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: 30m, 2h.")
+@click.option("--gpus", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Number of GPUs.")
+@click.option("--image", metavar="IMAGE", help="Container image.  [default: that of `run`]")
+@click.option("--code", metavar="WHERE", help="Working directory: a folder, a digest, or https://...[@REF] for git.")
+@click.option("--priority", type=int, metavar="N", help="Priority, 0 to 100; higher first.  [default: 50]")
+@click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Maximum run time: 30m, 2h.")
 @pass_session
 def shell(
     session: Session, gpus: int, image: str | None, code: str | None, priority: int | None, max_duration: float | None
 ) -> int:
-    """A shell on GPUs of the cluster: a job that begins for it and ends with it.
+    """Start a shell on GPUs of the cluster.
 
-    It waits for its turn like any job, and says why. It ends with this command, and after a time without input or
-    output that is told. The exit code is that of the shell.
+    The shell is a job that ends with it. It waits like any job, and shows the reason. It ends with this command, or
+    after a time without input or output, which is shown. The exit code is that of the shell.
 
     \b
     Examples:

@@ -31,15 +31,27 @@ class _Deadline(click.ParamType[str]):
 
 @click.command(cls=Command)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--deadline", type=_Deadline(), help="When it should be done: 2026-12-01T18:00, or 2h from now.")
-@click.option("--within", type=float, metavar="SECONDS", help="In how many seconds it should be done.")
-@click.option("--metric", default="accuracy", show_default=True, help="What it should reach, as the script logs it.")
-@click.option("--goal", type=click.Choice(["min", "max"]), default="max", show_default=True)
-@click.option("--target", type=float, help="The value that the metric should reach.")
 @click.option(
-    "--batch-size", "batch_sizes", type=int, multiple=True, help="Choose among these.  [default: those tried]"
+    "--deadline", type=_Deadline(), help="Time by which the job should end: 2026-12-01T18:00, or 2h from now."
 )
-@click.option("--gpus", type=int, multiple=True, help="Choose among these.  [default: powers of two]")
+@click.option("--within", type=float, metavar="SECONDS", help="Maximum seconds from now to the end of the job.")
+@click.option("--metric", default="accuracy", show_default=True, help="Metric of --target, as the script logs it.")
+@click.option(
+    "--goal",
+    type=click.Choice(["min", "max"]),
+    default="max",
+    show_default=True,
+    help="Minimize or maximize the metric.",
+)
+@click.option("--target", type=float, help="Value that the metric should reach.")
+@click.option(
+    "--batch-size",
+    "batch_sizes",
+    type=int,
+    multiple=True,
+    help="Allowed batch size. Repeatable.  [default: those tried]",
+)
+@click.option("--gpus", type=int, multiple=True, help="Allowed number of GPUs. Repeatable.  [default: powers of two]")
 @click.option("--all", "shows_all", is_flag=True, help="Show every configuration.")
 @pass_session
 def advise(
@@ -54,8 +66,11 @@ def advise(
     gpus: tuple[int, ...],
     shows_all: bool,
 ) -> int:
-    """Tells with which batch size and how many GPUs the job in FILE meets an objective, by finished jobs of its family.
-    Without --batch-size it chooses among those that were tried. Nothing is submitted. Exit code 1 if nothing meets it.
+    """Choose batch size and number of GPUs for the job in FILE.
+
+    The choice meets an objective as predicted from finished jobs of the same family. Without --batch-size, it is made
+    among the batch sizes that were tried. Nothing is submitted. The exit code is 1 if no configuration meets the
+    objective.
 
     \b
     Examples:

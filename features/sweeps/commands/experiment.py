@@ -35,7 +35,9 @@ _SHOWN = ("response_time", "run_time", "epoch_time", "gpu_utilization", "cpus", 
 
 @click.group(cls=StartedByFile)
 def experiment() -> None:
-    """Measures what the factors of a job do to its time and its metrics: `experiment FILE` starts one.
+    """Measure how factors of a job affect its time and metrics.
+
+    `experiment FILE` starts an experiment.
 
     \b
     Example of a FILE:
@@ -58,10 +60,12 @@ def experiment() -> None:
 
 @experiment.command(START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended; exit code 1 if a run failed.")
+@click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end; exit code 1 if a run failed.")
 @pass_session
 def start(session: Session, file: IO[str], waits: bool) -> int:
-    """Starts an experiment. `-` is stdin; `./ls` is a file called like a command.
+    """Start an experiment. `-` is stdin.
+
+    Write `./ls` for a file with the name of a command.
 
     \b
     Examples:
@@ -80,7 +84,7 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number.")
 @pass_session
 def list_experiments(session: Session, user: str | None, limit: int) -> None:
-    """Lists experiments, newest first.
+    """List experiments, newest first.
 
     \b
     Example:
@@ -103,7 +107,9 @@ def list_experiments(session: Session, user: str | None, limit: int) -> None:
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
 def show(session: Session, experiment_id: str) -> None:
-    """Shows each run with its levels and what it came to. Takes the id of a sweep, too.
+    """Show the runs of an experiment with levels and results.
+
+    The ID of a sweep works too.
 
     \b
     Example:
@@ -136,7 +142,7 @@ def _row(run: Json, parameters: list[str], responses: list[str]) -> list[Cell]:
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
 def as_csv(session: Session, experiment_id: str) -> None:
-    """Writes a line a run to the standard output: its levels, its job, its state and all that was measured.
+    """Print the runs as CSV: levels, job, state, measurements.
 
     \b
     Example:
@@ -154,11 +160,19 @@ def as_csv(session: Session, experiment_id: str) -> None:
 
 @experiment.command("analyze")
 @click.argument("experiment_id", metavar="EXPERIMENT")
-@click.option("--response", default="run_time", show_default=True, help="By what runs are compared.")
-@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True)
+@click.option("--response", default="run_time", show_default=True, help="Response to analyze.")
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 0.999),
+    default=0.95,
+    show_default=True,
+    help="Confidence of the intervals.",
+)
 @pass_session
 def analyze(session: Session, experiment_id: str, response: str, confidence: float) -> None:
-    """Tells which factors change a response: the mean of each point with its interval, and the analysis of variance.
+    """Show which factors change a response.
+
+    It prints the mean of each point with its interval, and an analysis of variance.
 
     \b
     Examples:
@@ -206,12 +220,23 @@ def _span(found: Json) -> str:
 
 @experiment.command("plot")
 @click.argument("experiment_id", metavar="EXPERIMENT")
-@click.option("--response", default="run_time", show_default=True, help="What the plots show.")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=".", show_default="here")
-@click.option("--format", "kind", type=click.Choice(["svg", "png"]), default="svg", show_default=True)
+@click.option("--response", default="run_time", show_default=True, help="Response to plot.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    show_default="here",
+    help="Folder of the plots.",
+)
+@click.option(
+    "--format", "kind", type=click.Choice(["svg", "png"]), default="svg", show_default=True, help="File format."
+)
 @pass_session
 def plot(session: Session, experiment_id: str, response: str, output: Path, kind: str) -> None:
-    """Draws main effects, interactions and box plots into a folder. Needs `pip install 'schedulearn[plots]'`.
+    """Draw plots of main effects, interactions and levels.
+
+    The plots are files in a folder. This needs `pip install 'schedulearn[plots]'`.
 
     \b
     Example:
@@ -240,7 +265,7 @@ def plot(session: Session, experiment_id: str, response: str, output: Path, kind
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
 def cancel(session: Session, experiment_id: str) -> None:
-    """Ends an experiment: no further run starts, those that wait or run are cancelled.
+    """Cancel an experiment: no more runs start, its jobs are cancelled.
 
     \b
     Example:
@@ -253,7 +278,9 @@ def cancel(session: Session, experiment_id: str) -> None:
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
 def wait(session: Session, experiment_id: str) -> int:
-    """Waits until it has ended; exit code 1 if a run failed, 130 if it was cancelled. Ctrl-C leaves it running.
+    """Wait until an experiment has ended.
+
+    The exit code is 1 if a run failed, 130 if it was cancelled. Ctrl-C leaves it running.
 
     \b
     Example:

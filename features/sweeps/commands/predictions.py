@@ -10,13 +10,18 @@ from schedulearn.api.client.client import Json
 
 @click.group(cls=Group, invoke_without_command=True)
 @click.option("--family", help="Only jobs of this family.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of those shown.")
-@click.option("--window", type=click.IntRange(1, 10_000), help="Count so many of the newest.  [default: all]")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of predictions shown."
+)
+@click.option(
+    "--window", type=click.IntRange(1, 10_000), help="Number of newest predictions to evaluate.  [default: all]"
+)
 @pass_session
 @click.pass_context
 def predictions(context: click.Context, session: Session, family: str | None, limit: int, window: int | None) -> None:
-    """Shows how long jobs were predicted to take by their family, how long they took, and how often the intervals held;
-    and the same of the metrics that they logged.
+    """Compare predicted with actual run times and metrics.
+
+    It also shows how often the prediction intervals held.
 
     \b
     Examples:
@@ -43,10 +48,16 @@ def predictions(context: click.Context, session: Session, family: str | None, li
 
 
 @predictions.command()
-@click.option("--window", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Newest ones of each.")
+@click.option(
+    "--window",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Number of newest predictions per family.",
+)
 @pass_session
 def families(session: Session, window: int) -> None:
-    """Shows of each family how far its predictions were off lately.
+    """Show the recent prediction errors of each family.
 
     \b
     Example:
@@ -68,7 +79,9 @@ def families(session: Session, window: int) -> None:
 @click.argument("family")
 @pass_session
 def versions(session: Session, family: str) -> None:
-    """Shows the versions of a family's models: the jobs on which its predictions and advice rest, and rested.
+    """Show the versions of a family's models.
+
+    Each version lists the jobs that its predictions and advice are based on.
 
     \b
     Example:
@@ -82,7 +95,9 @@ def versions(session: Session, family: str) -> None:
 @click.argument("version", type=click.IntRange(1))
 @pass_session
 def pin(session: Session, family: str, version: int) -> None:
-    """Goes back to a version of a family's models. No new one is made until `unpin`.
+    """Pin a version of a family's models.
+
+    No new version is made until `unpin`.
 
     \b
     Example:
@@ -95,7 +110,7 @@ def pin(session: Session, family: str, version: int) -> None:
 @click.argument("family")
 @pass_session
 def unpin(session: Session, family: str) -> None:
-    """Uses the newest version of a family's models again.
+    """Use the newest version of a family's models again.
 
     \b
     Example:

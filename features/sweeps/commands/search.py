@@ -15,7 +15,9 @@ _WANTED = "one object, with name, job and gpus"
 
 @click.group(cls=StartedByFile)
 def search() -> None:
-    """Searches for the best configuration of a job by short trials: `search FILE` starts one.
+    """Search for the best configuration of a job by short trials.
+
+    `search FILE` starts a search.
 
     \b
     Example of a FILE:
@@ -37,10 +39,12 @@ def search() -> None:
 
 @search.command(START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended, and show what it found.")
+@click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end, and show the result.")
 @pass_session
 def start(session: Session, file: IO[str], waits: bool) -> int:
-    """Starts a search. `-` is stdin. `schedulearn sweep cancel ID` ends it.
+    """Start a search. `-` is stdin.
+
+    `schedulearn sweep cancel ID` ends it.
 
     \b
     Example:
@@ -62,7 +66,9 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
 @click.argument("search_id", metavar="SEARCH")
 @pass_session
 def show(session: Session, search_id: str) -> None:
-    """Shows how far a search is, its curve of time and cost, and what it found.
+    """Show the progress and result of a search.
+
+    It includes the curve of time and cost.
 
     \b
     Example:

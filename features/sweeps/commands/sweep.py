@@ -33,7 +33,9 @@ _STYLES = {"running": "green", "stopping": "magenta", "completed": "dim green", 
 
 @click.group(cls=StartedByFile)
 def sweep() -> None:
-    """Tries one job with many parameters: `sweep FILE` starts what FILE holds, as YAML or JSON.
+    """Run one job with many parameters.
+
+    `sweep FILE` starts the sweep in FILE, as YAML or JSON.
 
     \b
     Example of a FILE:
@@ -54,12 +56,14 @@ def sweep() -> None:
 
 @sweep.command(START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended; exit code 1 if a run failed.")
-@click.option("--code", metavar="WHERE", help="Its runs' directory, as for `run`: a folder, a digest, or https://...")
+@click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end; exit code 1 if a run failed.")
+@click.option("--code", metavar="WHERE", help="Code of the runs, as for `run`: a folder, a digest, or https://...")
 @pass_session
 def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int:
-    """Starts a sweep. `-` is stdin; `./ls` is a file called like a command. With --code, a job that names no image runs
-    in the service's own default.
+    """Start a sweep. `-` is stdin.
+
+    Write `./ls` for a file with the name of a command. With --code, a job without an image uses the service's default
+    image.
 
     \b
     Examples:
@@ -83,7 +87,7 @@ def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number.")
 @pass_session
 def list_sweeps(session: Session, user: str | None, limit: int) -> None:
-    """Lists sweeps, newest first.
+    """List sweeps, newest first.
 
     \b
     Example:
@@ -109,12 +113,14 @@ def _state(found: Json) -> Cell:
 
 @sweep.command("show")
 @click.argument("sweep_id", metavar="SWEEP")
-@click.option("--metric", metavar="NAME", help="Compare runs by this.  [default: the sweep's own]")
-@click.option("--goal", type=click.Choice(["min", "max"]), help="Whether less or more of it is better.")
-@click.option("--by-metric", is_flag=True, help="The best run first, not the first one.")
+@click.option("--metric", metavar="NAME", help="Metric to compare runs by.  [default: the sweep's own]")
+@click.option("--goal", type=click.Choice(["min", "max"]), help="Whether a lower or higher value is better.")
+@click.option("--by-metric", is_flag=True, help="Sort runs by the metric, best first.")
 @pass_session
 def show(session: Session, sweep_id: str, metric: str | None, goal: str | None, by_metric: bool) -> None:
-    """Shows the parameters of each run against its state and its metric; `*` marks the best.
+    """Show the runs of a sweep: parameters, state and metric.
+
+    `*` marks the best run.
 
     \b
     Examples:
@@ -153,7 +159,7 @@ def _best_first(table: list[Json], goal: str) -> list[Json]:
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
 def cancel(session: Session, sweep_id: str) -> None:
-    """Ends a sweep: no further run starts, those that wait or run are cancelled.
+    """Cancel a sweep: no more runs start, its jobs are cancelled.
 
     \b
     Example:
@@ -166,7 +172,9 @@ def cancel(session: Session, sweep_id: str) -> None:
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
 def retry(session: Session, sweep_id: str) -> None:
-    """Starts each run again that failed, was cancelled or never started, with a new job.
+    """Start unsuccessful runs again, with new jobs.
+
+    These are runs that failed, reached their time limit, were cancelled or never started.
 
     \b
     Example:
@@ -179,7 +187,9 @@ def retry(session: Session, sweep_id: str) -> None:
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
 def wait(session: Session, sweep_id: str) -> int:
-    """Waits until a sweep has ended; exit code 1 if a run failed, 130 if it was cancelled. Ctrl-C leaves it running.
+    """Wait until a sweep has ended.
+
+    The exit code is 1 if a run failed, 130 if the sweep was cancelled. Ctrl-C leaves it running.
 
     \b
     Example:

@@ -161,7 +161,9 @@ def create_app(
 
 @needs(Need.NOTHING)
 async def healthz(request: Request) -> Health:
-    """Answers 200 once jobs are scheduled, and 503 with a code while they can't be stored or scheduled."""
+    """Return 200 while jobs are scheduled, else 503 with a code.
+
+    503 means that jobs can't be stored or scheduled."""
     cluster: Cluster = request.app.state.cluster
     if (trouble := cluster.trouble) is not None:
         raise trouble

@@ -14,19 +14,19 @@ _SCHEMES = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The service's own token, or one made by `POST /api/v1/tokens`. The account that runs a service "
+        "description": "The service's own token, or one from `POST /api/v1/tokens`. The account that runs a service "
         "on loopback needs none.",
     },
     "session": {
         "type": "apiKey",
         "in": "cookie",
         "name": "",  # with TLS another one
-        "description": "What `POST /api/v1/session` gives the page for a token.",
+        "description": "Session cookie from `POST /api/v1/session`.",
     },
     "jobToken": {
         "type": "http",
         "scheme": "bearer",
-        "description": "SCHEDULEARN_JOB_TOKEN of one job, which is good for its reports only.",
+        "description": "SCHEDULEARN_JOB_TOKEN of one job, valid only for its reports.",
     },
 }
 

@@ -58,7 +58,7 @@ def needs(need: Need) -> Callable[[F], F]:
 
 
 class Permission(StrEnum):
-    """What the page and other clients ask about before they offer it."""
+    """Permission that clients check before they offer an action."""
 
     SUBMIT = "submit"
     CHANGE_OWN_JOBS = "change_own_jobs"

@@ -10,47 +10,49 @@ from schedulearn.api.answers.model import AnswerModel, At
 class DataVersionOut(AnswerModel):
     name: str
     version: int
-    reference: str = Field(description="as jobs name it in `data`")
-    digest: str = Field(description="of its content: the same files have the same")
+    reference: str = Field(description="reference for the key `data` of jobs")
+    digest: str = Field(description="digest of the content; equal files have equal digests")
     bytes: int
     files: int
-    user: str = Field(description="who pushed it, or whose job made it")
-    job_id: str | None = Field(description="the job whose output it is; null: it was pushed")
+    user: str = Field(description="user who pushed it, or owner of the job that made it")
+    job_id: str | None = Field(description="ID of the job whose output it is; null: it was pushed")
     created_at: At
 
 
 class DataSetItem(DataVersionOut):
-    """A name, with its newest version."""
+    """Name of a data set or model, with its newest version."""
 
-    versions: int = Field(description="how many there are")
+    versions: int = Field(description="number of versions")
 
 
 class DataList(AnswerModel):
-    items: list[DataSetItem] = Field(description="by name, with the newest version of each")
-    next: str | None = Field(description="the `after` of the next page; null: this is the last one")
+    items: list[DataSetItem] = Field(description="names in order, with the newest version of each")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
 
 
 class DataVersions(AnswerModel):
-    items: list[DataVersionOut] = Field(description="the newest first")
+    items: list[DataVersionOut] = Field(description="newest first")
 
 
 class MissingContent(AnswerModel):
     sha256: str
     size: int
-    received: int = Field(description="bytes that are here: go on from there")
+    received: int = Field(description="bytes that are stored: continue from there")
 
 
 class DataOffer(AnswerModel):
-    version: DataVersionOut | None = Field(description="it is stored; null: send what is missing, then ask again")
+    version: DataVersionOut | None = Field(
+        description="the stored version; null: send the missing content, then repeat the request"
+    )
     missing: list[MissingContent]
 
 
 class ContentReceived(AnswerModel):
-    received: int = Field(description="bytes of one file that are here, or files of a batch")
+    received: int = Field(description="stored bytes of a single file, or stored files of a batch")
 
 
 class DataLimits(AnswerModel):
-    """What one version may have."""
+    """Limits of a version."""
 
     max_bytes: int
     max_files: int

@@ -21,7 +21,7 @@ class EventOut(AnswerModel):
     code: str
     message: str
     data: dict[str, object]
-    actor: str = Field(description="who asked for it; empty: the service itself acted")
+    actor: str = Field(description="user who caused it; empty: the service itself")
 
 
 def event_out(row: dict[str, Any]) -> EventOut:
@@ -38,4 +38,4 @@ class EventPage(AnswerModel):
 
 
 class FoundEvents(EventPage):
-    names: dict[str, str] = Field(description="of the jobs that the events are about, by id; deleted ones have none")
+    names: dict[str, str] = Field(description="job ID -> name, for the jobs of the events; without deleted jobs")

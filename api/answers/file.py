@@ -13,19 +13,21 @@ from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 
 class FileOut(AnswerModel):
     name: str
-    path: str = Field(description="by which `files/{path}` gives it")
+    path: str = Field(description="path for `files/{path}`")
     kind: FileKind
-    size: int | None = Field(description="bytes of a file; null for everything else")
+    size: int | None = Field(description="bytes of a file; null for other kinds")
     modified: At | None = Field(description="null for the folders `outputs` and `checkpoints`")
-    host: str | None = Field(description="where it is; null for the folders `outputs` and `checkpoints`")
+    host: str | None = Field(description="host of the file; null for the folders `outputs` and `checkpoints`")
 
 
 class FilePage(AnswerModel):
-    path: str = Field(description="what was listed")
+    path: str = Field(description="path of the folder")
     items: list[FileOut]
-    next: str | None = Field(description="`after` of the next page; null: this is the last")
-    hosts: list[str] = Field(description="those that have the folder: parts of a job on several hosts write there")
-    away: list[str] = Field(description="hosts that may have further files, and do not answer")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
+    hosts: list[str] = Field(
+        description="hosts with this folder: each part of a job on several hosts writes on its own host"
+    )
+    away: list[str] = Field(description="hosts that may have more files, and do not answer")
 
     @classmethod
     def of(cls, path: str, found: Listing) -> Self:

@@ -15,25 +15,27 @@ from schedulearn.scheduler.settings import ClusterSettings
 class GpuProcessOut(AnswerModel):
     pid: int
     name: str
-    memory_bytes: int | None = Field(description="of the GPU")
-    container: str = Field(description="id of its container; empty: none, or unknown")
-    uid: int | None = Field(description="of its user on the host")
+    memory_bytes: int | None = Field(description="used bytes of GPU memory")
+    container: str = Field(description="ID of its container; empty: none, or unknown")
+    uid: int | None = Field(description="user ID of the process on the host")
 
 
 class GpuReadingOut(AnswerModel):
-    """The latest second of a GPU; null: it does not tell."""
+    """Latest reading of a GPU; values are null if unknown."""
 
-    memory_bytes: float | None = Field(description="used")
+    memory_bytes: float | None = Field(description="used bytes")
     temperature: float | None = Field(description="degrees Celsius")
-    slowdown_temperature: float | None = Field(description="degrees from which on it lowers its clocks")
+    slowdown_temperature: float | None = Field(
+        description="temperature above which the GPU lowers its clocks, degrees Celsius"
+    )
     power_w: float | None
-    power_limit_w: float | None = Field(description="it draws no more")
-    energy_j: float | None = Field(description="a counter, since the driver was loaded")
+    power_limit_w: float | None = Field(description="power limit")
+    energy_j: float | None = Field(description="counter since the driver was loaded")
     sm_mhz: float | None
     memory_mhz: float | None
-    ecc_errors: int | None = Field(description="uncorrected ones since the driver was loaded")
-    xid: int | None = Field(description="the last Xid error")
-    throttle: list[str] = Field(description="why its clocks are lowered")
+    ecc_errors: int | None = Field(description="uncorrected errors since the driver was loaded")
+    xid: int | None = Field(description="latest Xid error")
+    throttle: list[str] = Field(description="reasons why its clocks are lowered")
     processes: list[GpuProcessOut] | None
 
     @classmethod
@@ -63,21 +65,21 @@ class GpuOut(AnswerModel):
     memory_bytes: int
     simulated: bool
     state: GpuState = Field(
-        description="occupied: a process of no job uses it; unhealthy: not used until it is returned; unwatched: it "
-        "can't be asked now, no job starts there; cordoned: closed by an operator, and nobody has it"
+        description="occupied: used by a process of no job; unhealthy: not used until it is returned; unwatched: its "
+        "state is unknown, and no job starts there; cordoned: closed by an operator, and idle"
     )
-    fault: str = Field(description="why it is unhealthy")
-    unwatched: str = Field(description="why it can't be asked now; jobs that have it go on")
-    warnings: list[str] = Field(description="what is odd of it, although it can be used")
-    occupied_by: str = Field(description="who uses it beside the jobs")
-    cordoned: bool = Field(description="an operator closed it: its job goes on, no other starts")
-    drain_until: At | None = Field(description="when what still runs on it is stopped; null: it is not drained")
-    island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
-    numa: int | None = Field(description="the NUMA node that it is attached to; null: there is one only, or unknown")
-    pci: str = Field(description="its PCI bus id; of a MIG device: its GPU's; empty: not known")
-    utilization: float | None = Field(description="per cent; null if unknown")
-    reading: GpuReadingOut | None = Field(description="null where none came in the last seconds")
-    jobs: list[str] = Field(description="ids of the jobs that hold it")
+    fault: str = Field(description="reason why it is unhealthy")
+    unwatched: str = Field(description="reason why its state is unknown; jobs on it continue")
+    warnings: list[str] = Field(description="problems that do not prevent its use")
+    occupied_by: str = Field(description="other users of the GPU than jobs")
+    cordoned: bool = Field(description="whether an operator cordoned it: its job continues, no other starts")
+    drain_until: At | None = Field(description="time at which its jobs are stopped; null: it is not drained")
+    island: int | None = Field(description="GPUs of a host with the same number are connected by NVLink")
+    numa: int | None = Field(description="its NUMA node; null: unknown, or the only one")
+    pci: str = Field(description="PCI bus ID; for a MIG device, that of its GPU; empty: unknown")
+    utilization: float | None = Field(description="percent; null: unknown")
+    reading: GpuReadingOut | None = Field(description="null: no reading in the last seconds")
+    jobs: list[str] = Field(description="IDs of the jobs that hold it")
 
 
 class HostProblemOut(AnswerModel):
@@ -90,37 +92,43 @@ class HostOut(AnswerModel):
     address: str
     runtime: str
     state: str = Field(
-        description="active; cordoned: its jobs go on, no new ones start; draining: they leave as well; emptying, then "
-        "parked: off until the policy wants it"
+        description="active; cordoned: its jobs continue, no new ones start; draining: its jobs leave as well; "
+        "emptying, then parked: powered down until the policy needs it"
     )
-    drain_until: At | None = Field(description="when what still runs there is stopped")
-    origin: str = Field(description="embedded, settings or api: who named it")
+    drain_until: At | None = Field(description="time at which its jobs are stopped")
+    origin: str = Field(description="source of the host: embedded, settings or api")
     reachable: bool
-    error: str = Field(description="why it is not reachable")
-    lost_at: At | None = Field(description="when it was found not to have answered for `host_grace`; null: it answers")
-    version: str = Field(description="of its Docker Engine; empty for local processes")
+    error: str = Field(description="reason why it is not reachable")
+    lost_at: At | None = Field(
+        description="time at which it was declared lost, after `host_grace` without an answer; null: it answers"
+    )
+    version: str = Field(description="version of its Docker Engine; empty for local processes")
     cpus: int | None
     memory_bytes: int | None
-    problems: list[HostProblemOut] = Field(description="what is missing or odd there, although it can be used")
-    network: str = Field(description="how other hosts reach it, where that was configured")
+    problems: list[HostProblemOut] = Field(description="problems that do not prevent its use")
+    network: str = Field(description="configured network of jobs on several hosts")
     labels: dict[str, str]
     gpus: list[GpuOut]
     resources: HostResourcesOut | None = Field(
-        description="what is taken of it now; null: it does not answer, or this can't be told from here"
+        description="current use of resources; null: the host does not answer, or its use is unknown"
     )
 
 
 class ScalingOut(AnswerModel):
-    """How hosts are parked and woken, as the settings say."""
+    """Settings by which hosts are parked and woken."""
 
-    least: int = Field(description="so many hosts are on, at least")
-    most: int | None = Field(description="at most; null: all")
-    initial: int | None = Field(description="for `window` after the start of the service; null: all")
-    target: float | None = Field(
-        description="share of the GPUs that should be used; null: hosts follow the policy's wish, or what jobs need"
+    least: int = Field(description="minimum hosts that are on")
+    most: int | None = Field(description="maximum hosts that are on; null: all")
+    initial: int | None = Field(
+        description="hosts that are on for `window` seconds after the start of the service; null: all"
     )
-    window: float = Field(description="seconds for which fewer hosts must do before one is parked")
-    hook: bool = Field(description="a hook switches them off and on; else they are only marked as parked")
+    target: float | None = Field(
+        description="target share of used GPUs; null: hosts follow the policy, or the needs of jobs"
+    )
+    window: float = Field(description="scale-down stabilization window, seconds")
+    hook: bool = Field(
+        description="whether a hook switches hosts off and on; without one, they are only marked as parked"
+    )
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Self | None:
@@ -141,16 +149,23 @@ class ClusterOut(AnswerModel):
     hosts: int
     gpus: int
     gpus_used: int
-    gpus_free: int = Field(description="neither held, occupied nor unhealthy, on hosts that are reachable and active")
-    gpus_wanted: int = Field(description="required by the jobs in the queue, together")
-    jobs: dict[str, int] = Field(description="jobs in each state")
-    failed_24h: int = Field(description="jobs that failed, or ran out of their time, in the last 24 hours")
-    utility: float | None = Field(description="speedups of all jobs over the GPUs; null: the policy knows none")
-    utility_range: list[float] | None = Field(description="within it the number of hosts stays as it is")
-    desired_hosts: int | None = Field(
-        description="hosts that should be on; null: hosts are not parked, and the policy in force does not say"
+    gpus_free: int = Field(
+        description="GPUs that are neither held, occupied nor unhealthy, on hosts that are reachable and active"
     )
-    scaling: ScalingOut | None = Field(description="null: no host is parked or woken")
+    gpus_wanted: int = Field(description="GPUs required by all waiting jobs together")
+    jobs: dict[str, int] = Field(description="number of jobs in each state")
+    failed_24h: int = Field(description="jobs that failed or reached their time limit in the last 24 hours")
+    utility: float | None = Field(
+        description="sum of the jobs' speedups divided by the number of usable GPUs; null: the policy has no speedups"
+    )
+    utility_range: list[float] | None = Field(
+        description="range of `utility` within which the number of hosts does not change"
+    )
+    desired_hosts: int | None = Field(
+        description="number of hosts that should be on; null: hosts are not parked, and the policy does not decide"
+    )
+    scaling: ScalingOut | None = Field(description="null: hosts are not parked")
     disk_low: bool = Field(
-        description="the disk of the service's data is almost full: no jobs, code, data and log lines are taken"
+        description="whether the disk of the service's data is almost full: jobs, code, data and log lines are then "
+        "refused"
     )

@@ -40,22 +40,23 @@ class GpuRef(AnswerModel):
 
 
 class EtaOut(AnswerModel):
-    """When a job that has not ended is expected to start and to end, going by the jobs that there are."""
+    """Expected start and end of an unfinished job.
+
+    The forecast considers the existing jobs."""
 
     start: At | None
     end: At | None
-    earliest: At | None = Field(description="bounds of the end, by how well the lengths that it depends on are known")
+    earliest: At | None = Field(description="bounds of the end, by the uncertainty of the run times that it depends on")
     latest: At | None
     basis: Literal["progress", "family", "guess"] = Field(
-        description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
+        description="basis of its run time: progress: its own reports; family: jobs of its family; guess: only its "
+        "run time so far"
     )
     not_before: At | None = Field(
-        description="if no end is given: it does not end before this; null: it can't run as the cluster and the quotas "
-        "stand, or awaits_image"
+        description="if there is no end: it does not end before this time; null: awaits_image, or it can't run with "
+        "this cluster and these quotas"
     )
-    awaits_image: bool = Field(
-        description="its image is being fetched, and nobody knows how long that takes: no times are given"
-    )
+    awaits_image: bool = Field(description="its image is being fetched and the duration is unknown: no times are given")
 
     @classmethod
     def of(cls, eta: Eta, until: float) -> Self:
@@ -76,7 +77,7 @@ class EtaOut(AnswerModel):
 
 
 class TaskOut(AnswerModel):
-    """One container of one attempt."""
+    """Container of an attempt of a job."""
 
     id: str
     attempt: int
@@ -87,12 +88,12 @@ class TaskOut(AnswerModel):
     outcome: str
     exit_code: int | None
     error: str
-    image: str = Field(description="what it ran: by digest where it is from a registry, else by id; empty: not known")
+    image: str = Field(description="image that it ran: digest if from a registry, else ID; empty: unknown")
     created_at: At
     started_at: At | None
     finished_at: At | None
     memory_peak: int | None = Field(
-        description="the most memory, in bytes, that it was seen with: looked at every ten seconds; null: not measured"
+        description="maximum memory in bytes, from readings every 10 seconds; null: not measured"
     )
 
 
@@ -108,19 +109,19 @@ UNSERVED = Service()
 
 
 class FailureOut(AnswerModel):
-    """Where and how a job failed, for whoever looks for the fault."""
+    """Details of a job's failure."""
 
-    gpus: list[GpuRef] = Field(description="that its last attempt held")
-    exit_code: int | None = Field(description="of its container that failed first; null: none of them tells")
-    line: str = Field(description="the line of its log that says most about the fault; empty: it wrote none")
+    gpus: list[GpuRef] = Field(description="GPUs of its last attempt")
+    exit_code: int | None = Field(description="exit code of the container that failed first; null: unknown")
+    line: str = Field(description="the most informative line of its log about the failure; empty: no output")
 
 
 class HangOut(AnswerModel):
-    """That a running job seems to hang, or does not use its GPUs."""
+    """Hang of a running job, or unused GPUs."""
 
     kind: Literal["idle", "no_steps", "gpus_unused"] = Field(
-        description="idle: no output, no step and no use of its GPUs; no_steps: its workers report, and no step; "
-        "gpus_unused: whatever it does, its GPUs do nothing"
+        description="idle: no output, no steps and no use of its GPUs; no_steps: its workers report, but no steps; "
+        "gpus_unused: its GPUs are idle"
     )
     since: At
     message: str
@@ -163,7 +164,9 @@ def seen_by(actor: Actor, job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class CodeOut(AnswerModel):
-    """What a job runs, and where that came from. It can be given as the `code` of another job."""
+    """Code of a job and its origin.
+
+    It can be given as the `code` of another job."""
 
     digest: str
     git: str | None
@@ -177,7 +180,7 @@ class CodeOut(AnswerModel):
 
 
 class JobOut(JobFields):
-    """The keys that its user may give, as they are stored, and how it stands."""
+    """Job: the keys from its user, and its state."""
 
     model_config = ConfigDict(ser_json_inf_nan="null")
 
@@ -187,39 +190,40 @@ class JobOut(JobFields):
     grace_period: float
     deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
     code: CodeOut | None  # type: ignore[assignment]  # with its digest, always
-    requirements: list[str] | None = Field(description="Python packages that are installed over its image, by line")
-    env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
-    family: str = Field(description="jobs of one family share what is learned of their speed and length")
+    requirements: list[str] | None = Field(description="Python packages installed on top of its image, one per line")
+    env: dict[str, str] = Field(description="values are masked, except for harmless names such as EPOCHS or NCCL_DEBUG")
+    family: str = Field(description="jobs of a family share predictions of speed and run time")
 
     state: JobStatus
-    reason: str = Field(description="why it is in this state, for machines")
-    message: str = Field(description="the same as a sentence")
-    names: dict[str, str] = Field(description="of the other jobs in `message`, by id")
-    sweep: str | None = Field(description="the sweep that it is a run of")
-    params: dict[str, bool | int | float | str] | None = Field(description="what that run tries")
-    pull_percent: float | None = Field(description="how far the fetch of its image is")
+    reason: str = Field(description="reason for its state, for programs")
+    message: str = Field(description="reason for its state, as a sentence")
+    names: dict[str, str] = Field(description="job ID -> name, for other jobs in `message`")
+    sweep: str | None = Field(description="ID of its sweep")
+    params: dict[str, bool | int | float | str] | None = Field(description="parameters of its run in the sweep")
+    pull_percent: float | None = Field(description="progress of the fetch of its image, percent")
     attempt: int
-    restarts: int = Field(description="for whatever reason")
-    retries: int = Field(description="after failures of its command, which `max_restarts` bounds")
+    restarts: int = Field(description="number of restarts, for any reason")
+    retries: int = Field(description="retries after failures of its command, limited by `max_restarts`")
     exit_code: int | None
-    not_before: At | None = Field(description="when it may start again after a failure of its command")
+    not_before: At | None = Field(description="time from which it may be retried after a failure of its command")
     submitted_at: At
     started_at: At | None
     finished_at: At | None
-    run_seconds: float = Field(description="of all attempts, up to now; pauses left out")
-    gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
-    allocation: dict[str, int] = Field(description="host -> GPUs held now; 0 for a job without GPUs")
-    gpus: list[GpuRef] = Field(description="the GPUs held now")
-    eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
+    run_seconds: float = Field(description="seconds of all attempts so far, without pauses")
+    gpu_seconds: float = Field(description="GPU-seconds of all attempts so far, without pauses")
+    allocation: dict[str, int] = Field(description="host -> number of GPUs held now; 0 for a job without GPUs")
+    gpus: list[GpuRef] = Field(description="GPUs held now")
+    eta: EtaOut | None = Field(description="null: the job has ended, or has no prediction yet")
     late: Literal["no", "expected", "yes"] | None = Field(
-        description="whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it "
-        "had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before"
+        description="whether it misses its `deadline`. no: it ended in time, or is expected to; expected: it is "
+        "expected to end late; yes: it had not succeeded by the deadline; null: no deadline, unknown, or cancelled "
+        "before"
     )
-    progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
-    failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
-    hang: HangOut | None = Field(description="of a running job that seems to hang, or does not use its GPUs")
+    progress: float | None = Field(description="progress from 0 to 1 by its own reports; null: unknown")
+    failure: FailureOut | None = Field(description="failure of a job that failed or reached its time limit")
+    hang: HangOut | None = Field(description="hang of a running job, or unused GPUs")
     idle_ends_at: At | None = Field(
-        description="when it is ended by its `idle_timeout` if nobody connects until then; null: it is not"
+        description="time at which `idle_timeout` ends the job if no one connects until then; null: never"
     )
 
     @classmethod
@@ -284,17 +288,18 @@ _AS_STORED = (
 
 
 class JobDetail(JobOut):
-    tasks: list[TaskOut] = Field(description="every container that the job had, oldest first")
+    tasks: list[TaskOut] = Field(description="all containers of the job, oldest first")
     removed: bool = Field(
-        description="it has ended, no host shows a container of it, and an event has told of files that went with them"
+        description="whether it has ended, its containers are gone, and events name the files that were lost with them"
     )
     energy_kwh: float | None = Field(
-        description="that its GPUs drew, as far as they measure it; null: none does, as MIG devices and simulated GPUs"
+        description="energy of its GPUs as far as they measure it; null: none measures it, such as MIG devices and "
+        "simulated GPUs"
     )
     cost: float | None = Field(
-        description="of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known"
+        description="cost of its GPUs so far, by the setting gpu_prices; null: a price is missing"
     )
-    currency: str = Field(description="of `cost`: the setting currency")
+    currency: str = Field(description="currency of `cost`: the setting currency")
 
 
 class OriginalKeys(BaseModel):
@@ -303,8 +308,8 @@ class OriginalKeys(BaseModel):
     status: JobStatus = Field(description="the same as state")
     created_at: At = Field(description="the same as submitted_at")
     completed_at: At | None = Field(description="the same as finished_at")
-    container_name: str = Field(description="newest container of the first worker; empty: it had none")
-    trained_at: str = Field(description="host of that container; empty: it had none")
+    container_name: str = Field(description="newest container of the first worker; empty: none")
+    trained_at: str = Field(description="host of that container; empty: none")
 
     @classmethod
     def beside(cls, job: JobOut, tasks: Sequence[Task] = ()) -> Self:
@@ -321,18 +326,18 @@ class OriginalKeys(BaseModel):
 
 
 class OriginalJob(JobOut, OriginalKeys):
-    """A job as the original's routes show it."""
+    """Job as the original routes show it."""
 
 
 class OriginalJobDetail(JobDetail, OriginalKeys):
-    """A job with its containers, as the original's route shows it."""
+    """Job with its containers, as the original route shows it."""
 
 
 class JobPage(AnswerModel):
     items: list[JobOut]
-    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+    next: str | None = Field(description="value of `cursor` for the next page; null on the last")
     counts: dict[str, int] = Field(
-        description="jobs in each state, over all pages; of those that meet all filters but `state`"
+        description="jobs in each state, over all pages; they match all filters except `state`"
     )
 
 

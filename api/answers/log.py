@@ -12,10 +12,10 @@ from schedulearn.api.answers.model import AnswerModel
 class LogText(AnswerModel):
     text: str
     attempt: int
-    rank: int = Field(description="which container of the attempt wrote it")
+    rank: int = Field(description="rank of the container that wrote it")
     times: Sequence[tuple[int, int]] = Field(
-        description="[line, second]: from this line of the text on, counted from 0, lines began in this second since "
-        "the epoch; 0: not known. A text may begin within a line."
+        description="[line, second]: lines from this one on began in this second since the epoch. Lines are counted "
+        "from 0; 0 seconds: unknown. A text may begin within a line."
     )
 
 

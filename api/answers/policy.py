@@ -14,7 +14,7 @@ class ParameterOut(AnswerModel):
     type: str
     default: object
     description: str
-    choices: list[str] = Field(description="its values, where it has only a few; else empty")
+    choices: list[str] = Field(description="allowed values, if there are only a few; else empty")
 
 
 class PolicyKind(AnswerModel):
@@ -29,7 +29,7 @@ class PolicyOut(AnswerModel):
     metric: str
     params: dict[str, object]
     since: At | None
-    problem: str = Field(description="why the policy does not decide now; empty if all is well")
+    problem: str = Field(description="reason why the policy can't decide now; empty: none")
     available: list[PolicyKind]
 
 
@@ -44,29 +44,29 @@ class ChangeOut(AnswerModel):
     job: str
     name: str
     action: Literal["start", "grow", "shrink", "move", "wait", "pause"]
-    before: dict[str, int] = Field(description="host -> GPUs held now")
+    before: dict[str, int] = Field(description="host -> number of GPUs held now")
     after: dict[str, int]
     code: str
     reason: str
 
 
 class TotalsOut(AnswerModel):
-    """Of the jobs that there are and can run, from now to `until`."""
+    """Figures of the current jobs that can run, from now to `until`."""
 
     mean_completion: float | None = Field(
-        description="seconds from submission to end; a job that has not ended by then counts up to then"
+        description="seconds from submission to end; unfinished jobs count up to the end of the simulation"
     )
     median_wait: float | None = Field(
-        description="seconds from submission to start; a job that has not started by then counts up to then"
+        description="seconds from submission to start; jobs that did not start count up to the end of the simulation"
     )
-    p90_wait: float | None = Field(description="the wait that nine jobs of ten do not exceed")
-    gpu_hours: float | None = Field(description="null, like the other figures: not played so far, see `cut`")
-    host_hours: float | None = Field(description="hours for which hosts hold jobs, added up")
-    ended: int | None = Field(description="jobs that end by then")
-    changes: int | None = Field(description="jobs to which it would do something at once")
+    p90_wait: float | None = Field(description="90th percentile of the wait")
+    gpu_hours: float | None = Field(description="null, as the other figures: not simulated so far, see `cut`")
+    host_hours: float | None = Field(description="sum of the hours in which hosts hold jobs")
+    ended: int | None = Field(description="jobs that end within the simulation")
+    changes: int | None = Field(description="jobs that the policy would change at once")
     cut: Literal["", "horizon", "time", "events"] = Field(
-        description="why it was played no further: empty: all jobs have ended; the horizon was reached; "
-        "the time to compute was over, or too much happens: then there are no figures"
+        description="end of the simulation: empty: all jobs have ended; horizon: the requested hours were simulated; "
+        "time: computing took too long; events: too many events. The last two leave no figures"
     )
 
 
@@ -78,13 +78,15 @@ class JobPreview(AnswerModel):
 
 
 class PreviewOut(AnswerModel):
-    """The policy in force (`now`) and the one asked for (`then`), played on from the present state."""
+    """Simulations of the policy in force (`now`) and another (`then`).
 
-    until: At = Field(description="the end of the time that the figures of both are about")
+    Both begin with the current state."""
+
+    until: At = Field(description="end of the simulated period")
     algorithm: str
     metric: str
-    changes: list[ChangeOut] = Field(description="what would happen at once")
-    unchanged: int = Field(description="jobs to which nothing would")
+    changes: list[ChangeOut] = Field(description="changes at once")
+    unchanged: int = Field(description="jobs without a change")
     now: TotalsOut
     then: TotalsOut
     jobs: list[JobPreview]
@@ -95,20 +97,22 @@ class ComparedPolicy(AnswerModel):
     metric: str
     params: dict[str, object]
     in_force: bool
-    problem: str = Field(description="why it could not be played; empty: it could")
+    problem: str = Field(description="reason why the policy could not be simulated; empty: none")
     totals: TotalsOut | None
 
 
 class ComparisonOut(AnswerModel):
-    """All policies, played on from the same state for the same time."""
+    """Simulations of all policies, from the same state and over the same time."""
 
     until: At
-    jobs: int = Field(description="how many there are")
+    jobs: int = Field(description="number of simulated jobs")
     left_out: int = Field(
-        description="of them, that can't run as the cluster and the quotas are: no figure counts them"
+        description="jobs among them that can't run with this cluster and these quotas; the figures ignore them"
     )
-    beyond: int = Field(description="further jobs, which are not played on: 500 are, and those that have GPUs")
-    policies: list[ComparedPolicy] = Field(description="the one in force first; the others with their defaults")
+    beyond: int = Field(description="jobs beyond the limit of 500, which are not simulated; jobs with GPUs always are")
+    policies: list[ComparedPolicy] = Field(
+        description="the policy in force first; the others with their default parameters"
+    )
 
 
 class ReplayHost(AnswerModel):
@@ -118,7 +122,9 @@ class ReplayHost(AnswerModel):
 
 
 class ReplayOut(AnswerModel):
-    """A trace, as docs/simulator.md describes it, and the hosts that there are."""
+    """Trace of past jobs, and the current hosts.
+
+    docs/simulator.md describes the format."""
 
     applications: dict[str, dict[str, object]]
     jobs: list[dict[str, object]]

@@ -22,7 +22,9 @@ class Problem(BaseModel):
     detail: str
     code: str
     errors: list[FieldError] | None = None
-    reference: str | None = Field(default=None, description="of a fault of Schedulearn: its log has the same")
+    reference: str | None = Field(
+        default=None, description="reference of an internal error, which the service's log repeats"
+    )
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

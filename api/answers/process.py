@@ -20,7 +20,7 @@ class ProcessOut(AnswerModel):
 
 
 class ProcessesOut(AnswerModel):
-    """What runs in one container of a job, and what it takes now."""
+    """Processes of one container of a job, with their load."""
 
     rank: int
     host: str

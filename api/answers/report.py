@@ -9,14 +9,16 @@ from schedulearn.api.answers.model import AnswerModel, At
 
 class ReportAnswer(AnswerModel):
     models: dict[str, dict[str, float]] = Field(description="GPU type -> fitted step-time model; empty: none yet")
-    gpu_type: str | None = Field(description="the one that the job was measured on last")
-    use_efficiency: bool = Field(description="false under thesis-speed: the batch is chosen for throughput alone")
+    gpu_type: str | None = Field(description="GPU type of the latest measurement of the job")
+    use_efficiency: bool = Field(
+        description="false under thesis-speed, which chooses the batch size for throughput alone"
+    )
 
 
 class RosterOut(AnswerModel):
     generation: int
-    members: list[int] = Field(description="in the order of their ranks in training")
-    meeting: str = Field(description="address:port where the first one waits for the others; empty: nowhere yet")
+    members: list[int] = Field(description="members in the order of their ranks in training")
+    meeting: str = Field(description="rendezvous, as address:port; empty: not known yet")
 
 
 class ObservationOut(AnswerModel):
@@ -32,13 +34,13 @@ class ObservationOut(AnswerModel):
 class FitOut(AnswerModel):
     gpu_type: str
     parameters: dict[str, float]
-    relative_error: float = Field(description="root mean square over the observations")
+    relative_error: float = Field(description="root mean square relative error over the observations")
 
 
 class PredictionOut(AnswerModel):
     num_gpus: int
     num_nodes: int
-    throughput: float = Field(description="samples a second, at the best batch")
+    throughput: float = Field(description="samples per second at the best batch size")
     goodput: float
     atomic_batch: int
     accumulation: int
@@ -64,14 +66,18 @@ class ProgressOut(AnswerModel):
 
 
 class ProfileOut(AnswerModel):
-    """What was measured of a job, and what follows from it. Empty lists and nulls until it has reported."""
+    """Measurements of a job, and derived values.
+
+    Lists are empty and values null before the first report."""
 
     reported_at: At | None
     observations: list[ObservationOut]
     noise_scale: float | None
     fits: list[FitOut]
     predictions: list[PredictionOut]
-    knee: int | None = Field(description="the last GPU that adds at least half of what the first one does")
+    knee: int | None = Field(
+        description="maximum GPUs of which the last adds at least half of the throughput of the first"
+    )
     batch: BatchOut | None
     progress: ProgressOut | None
     metrics: dict[str, list[list[float]]] = Field(description="name -> [step, value, seconds since the epoch]")

@@ -12,19 +12,20 @@ from schedulearn.scheduler.telemetry.resources import HostReading, TaskReading
 
 
 class HostResourcesOut(AnswerModel):
-    """What is taken of a host now, by jobs and by all else."""
+    """Current load of a host, by jobs and everything else."""
 
-    cpus: float | None = Field(description="cores that are busy; null at the first look")
+    cpus: float | None = Field(description="number of busy cores; null before the second reading")
     cpus_total: int
-    memory_bytes: int = Field(description="in use: what could not be given to a new program at once")
+    memory_bytes: int = Field(description="used bytes: those not available to new programs")
     memory_total: int
-    disk_bytes: int = Field(description="in use, on the disk of the service's data, or of its Docker Engine's")
+    disk_bytes: int = Field(description="used bytes on the disk of the service's data, or of the Docker Engine's data")
     disk_total: int
     network_in: float | None = Field(
-        description="bytes a second of all its cards, like what follows; null: not told, or only once yet"
+        description="bytes per second of all network interfaces; null: unknown, or only one reading so far. The "
+        "following rates are null likewise"
     )
     network_out: float | None
-    disk_read: float | None = Field(description="of all its disks")
+    disk_read: float | None = Field(description="bytes per second of all disks")
     disk_written: float | None
 
     @classmethod
@@ -47,17 +48,21 @@ class HostResourcesOut(AnswerModel):
 
 
 class TaskResourcesOut(AnswerModel):
-    """What one running container of a job takes now. Null: its engine does not tell, or did so only once yet."""
+    """Current load of a running container of a job.
+
+    Values are null if the engine does not report them, or only once so far."""
 
     task: str
     job: str
     attempt: int
     rank: int
     host: str
-    cpus: float | None = Field(description="cores that are busy for it")
+    cpus: float | None = Field(description="number of cores that it keeps busy")
     memory_bytes: int
-    memory_limit: int | None = Field(description="at which its engine kills it; that of the host where it has none")
-    network_in: float | None = Field(description="bytes a second, like what follows")
+    memory_limit: int | None = Field(
+        description="bytes above which the engine kills it; without a limit, the memory of the host"
+    )
+    network_in: float | None = Field(description="bytes per second, as the following rates")
     network_out: float | None
     disk_read: float | None
     disk_written: float | None
@@ -84,27 +89,29 @@ class TaskResourcesOut(AnswerModel):
 
 
 class ResourceSeries(AnswerModel):
-    """What one container, or a host, took over time."""
+    """Load of a container or host over time."""
 
-    name: str = Field(description="id of the task, or of the host")
+    name: str = Field(description="ID of the task or host")
     host: str
-    attempt: int | None = Field(description="null for a host, like `rank`")
+    attempt: int | None = Field(description="null for a host, as `rank`")
     rank: int | None
-    cpus_limit: float | None = Field(description="cores that it may use; null: no bound that is known")
+    cpus_limit: float | None = Field(description="maximum cores; null: no limit known")
     memory_limit: int | None
-    memory_peak: int | None = Field(description="the most that it was seen with, of a task")
+    memory_peak: int | None = Field(description="maximum observed bytes of a task")
     disk_limit: int | None
     points: list[list[float | None]] = Field(
-        description="[seconds since the epoch, then the `metrics`], oldest first; null: it was not measured"
+        description="[seconds since the epoch, then the `metrics`], oldest first; null: not measured"
     )
 
 
 class ResourcesOut(AnswerModel):
-    """At most some 600 points a series: looks where those are still in memory, else averages over minutes or longer."""
+    """About 600 points per series at most.
 
-    step_s: int = Field(description="what a point stands for; 10: single looks")
+    Points are single readings while these are in memory, else averages over minutes or longer."""
+
+    step_s: int = Field(description="seconds between points; 10: single readings")
     metrics: list[str] = Field(
-        description="cpus (cores that are busy), memory_bytes, network_in, network_out, disk_read and "
-        "disk_written (bytes a second); of hosts disk_bytes (in use) too"
+        description="cpus (busy cores), memory_bytes, network_in, network_out, disk_read and disk_written (bytes per "
+        "second); for hosts also disk_bytes (used)"
     )
-    series: list[ResourceSeries] = Field(description="of a job its newest containers, at most 64")
+    series: list[ResourceSeries] = Field(description="for a job, its newest containers, at most 64")

@@ -34,20 +34,25 @@ _PICTURES = {
     ".webp": "image/webp",
 }
 
-Host = Annotated[str | None, Query(max_length=200, description="only what is there: a job may have files on several")]
+Host = Annotated[
+    str | None, Query(max_length=200, description="only files on this host; a job may have files on several")
+]
 
 
 @router.get("", responses=problems(404, 410, 422, 502))
 def list_files(
     request: Request,
     job_id: str,
-    path: Annotated[str, Query(max_length=4096, description="`outputs` or `checkpoints`, or a folder below")] = "",
+    path: Annotated[str, Query(max_length=4096, description="`outputs`, `checkpoints`, or a folder below")] = "",
     host: Host = None,
-    after: Annotated[str, Query(max_length=1000, description="the name that the page before ended with")] = "",
-    limit: Annotated[int, Query(ge=0, le=1000, description="0: only which hosts have the folder")] = 1000,
+    after: Annotated[str, Query(max_length=1000, description="last name of the previous page")] = "",
+    limit: Annotated[
+        int, Query(ge=0, le=1000, description="maximum number of entries; 0: only the hosts that have the folder")
+    ] = 1000,
 ) -> FilePage:
-    """What is directly in a folder of a job, by name; without a path its folders. It asks the hosts on which the job
-    ran, which may take some seconds."""
+    """List a folder of a job by name; without a path, its folders.
+
+    The hosts on which the job ran are asked, which may take some seconds."""
     found = cluster_of(request).files.listing(job_id, path, host=host, after=after, limit=limit)
     return FilePage.of(path, found)
 
@@ -55,11 +60,13 @@ def list_files(
 @router.get(
     "/{path:path}",
     response_class=Response,
-    responses={206: {"description": "the part of a file that `Range` asks for"}, **problems(404, 410, 416, 422, 502)},
+    responses={206: {"description": "part of a file selected by `Range`"}, **problems(404, 410, 416, 422, 502)},
 )
 def get_file(request: Request, job_id: str, path: str, host: Host = None) -> Response:
-    """A file, as it is; with `Range`, and `If-Range` with the `ETag` of an answer before, a part of it. A folder comes
-    as a tar archive of what is in it, on one host. What ends early broke on the way."""
+    """Return a file, or a folder as a tar archive from one host.
+
+    `Range`, also with `If-Range` and the `ETag` of an earlier response, selects a part of a file. A response that ends
+    early was interrupted."""
     file = cluster_of(request).files.open(job_id, path, host=host)
     try:
         if file.entry.kind is FileKind.FOLDER:

@@ -23,10 +23,12 @@ _REFUSED = problems(404, 409)
 
 class ImageOut(AnswerModel):
     name: str
-    bytes: int = Field(description="of all its layers, also those that other images have too")
-    own_bytes: int = Field(description="of layers that no other image has: what its removal frees")
-    used_at: At | None = Field(description="when a job last used it there; null: none did, or an unfinished one does")
-    in_use: bool = Field(description="a job that is not over names it")
+    bytes: int = Field(description="bytes of all its layers, including those shared with other images")
+    own_bytes: int = Field(description="bytes of its own layers, which its removal frees")
+    used_at: At | None = Field(
+        description="time of the last use by a job; null: never used, or in use by an unfinished job"
+    )
+    in_use: bool = Field(description="whether an unfinished job uses it")
 
 
 class StoredOut(AnswerModel):
@@ -35,18 +37,18 @@ class StoredOut(AnswerModel):
 
 
 class DataCopyOut(AnswerModel):
-    key: str = Field(description="the digest of a version of data, or `job:` and the job whose outputs it holds")
-    bytes: int = Field(description="0: a link to what the host has anyway")
+    key: str = Field(description="digest of a version of data, or `job:` and the ID of the job whose outputs it holds")
+    bytes: int = Field(description="bytes on disk; 0: a link to outputs on the host")
 
 
 class FetchOut(AnswerModel):
     image: str
-    percent: float | None = Field(description="null: the last fetch failed, or has just begun")
+    percent: float | None = Field(description="percent; null: the last fetch failed, or has just begun")
     message: str
 
 
 class DiskOut(AnswerModel):
-    images_bytes: int = Field(description="of all images together")
+    images_bytes: int = Field(description="bytes of all images together")
     images: list[ImageOut]
     checkpoints: list[StoredOut]
     outputs: list[StoredOut]
@@ -60,7 +62,9 @@ class FetchIn(BaseModel):
 
 @router.get("/disk", responses=_REFUSED)
 def disk(request: Request, host_id: str) -> DiskOut:
-    """The largest first. It asks the host, which may take some seconds."""
+    """Return the disk use of a host, largest items first.
+
+    The host is asked, which may take some seconds."""
     cluster = cluster_of(request)
     agent = _agent(cluster, host_id)
     with seeing_all():
@@ -105,8 +109,10 @@ def _bytes(stored: Stored) -> int:
 
 @router.post("/images", status_code=202, responses=_REFUSED)
 def fetch(request: Request, host_id: str, body: FetchIn) -> list[FetchOut]:
-    """Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
-    `disk` tells how far that is."""
+    """Begin to pull an image on a host.
+
+    The registry is asked even if the host has an image of this name, because a tag may have been moved. `disk` shows
+    the progress."""
     agent = _agent(cluster_of(request), host_id)
     agent.fetch(body.image, anew=True)
     return _fetches(agent)

@@ -19,11 +19,12 @@ router = APIRouter(prefix="/api/v1", tags=["events"])
 @router.get("/events", response_model=EventPage)
 async def list_events(
     request: Request,
-    after: Annotated[RowId | None, Query(description="only events with a larger id")] = None,
+    after: Annotated[RowId | None, Query(description="only events with a larger ID")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> EventPage | Response:
-    """The newest events, or those after an id, oldest first. As server-sent events for a client that accepts those:
-    then from `Last-Event-ID` or `after` on, or from now."""
+    """Return the newest events, or those after an ID, oldest first.
+
+    A client that accepts server-sent events gets a stream. It begins after `Last-Event-ID` or `after`, else now."""
     db = cluster_of(request).db
     if wants_sse(request):
         newest = await db.aread(repository.last_event_id) if after is None else after
@@ -35,14 +36,18 @@ async def list_events(
 @router.get("/events:search")
 def search(
     request: Request,
-    q: Annotated[str, Query(max_length=200, description="part of the sentence, or a code")] = "",
-    kind: Annotated[list[str] | None, Query(max_length=20, description="beginnings of kinds, e.g. `job.`")] = None,
-    job: Annotated[str | None, Query(description="id of a job")] = None,
+    q: Annotated[str, Query(max_length=200, description="text in the message, or a code")] = "",
+    kind: Annotated[
+        list[str] | None, Query(max_length=20, description="beginnings of kinds of events, e.g. `job.`")
+    ] = None,
+    job: Annotated[str | None, Query(description="ID of a job")] = None,
     host: str | None = None,
-    before: Annotated[RowId | None, Query(description="only events with a smaller id")] = None,
+    before: Annotated[RowId | None, Query(description="only events with a smaller ID")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> FoundEvents:
-    """Events that match all of it, newest first. Without `job` the last 100,000 are searched."""
+    """Search events, newest first.
+
+    An event must match all given criteria. Without `job`, only the last 100,000 events are searched."""
     with cluster_of(request).db.read() as db:
         rows = history.search_events(
             db, before=before, kinds=kind or (), job_id=job, host_id=host, text=q.strip(), limit=limit

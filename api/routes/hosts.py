@@ -59,7 +59,7 @@ async def list_gpus(request: Request) -> list[GpuOut]:
 
 @router.get("/cluster")
 async def cluster_totals(request: Request) -> ClusterOut:
-    """How much there is, and how much of it is used."""
+    """Return the size and load of the cluster."""
     cluster = cluster_of(request)
     found = await cluster.db.aread(repository.load_hosts)
     open_hosts = {
@@ -94,8 +94,9 @@ async def cluster_totals(request: Request) -> ClusterOut:
 
 @router.post("/hosts", status_code=201, responses=problems(409, 422))
 def add_host(request: Request, body: HostSpec) -> HostOut:
-    """Adds a Docker Engine, and says what is wrong with it: it waits some seconds for the first contact. A host that
-    does not answer is kept and tried again and again."""
+    """Add a host with a Docker Engine, and return its problems.
+
+    It waits some seconds for the first connection. A host that does not answer is kept, and tried again."""
     cluster = cluster_of(request)
     cluster.fleet.add(body)
     end = time.monotonic() + _FIRST_CONTACT_S
@@ -107,59 +108,68 @@ def add_host(request: Request, body: HostSpec) -> HostOut:
 
 @router.delete("/hosts/{host_id}", status_code=204, responses=problems(404, 409, 422))
 def remove_host(request: Request, host_id: str, force: bool = False) -> Response:
-    """Removes a host. `force`: even if jobs have containers there; they start again elsewhere."""
+    """Remove a host.
+
+    `force`: also with job containers on it. The jobs start again elsewhere."""
     cluster_of(request).fleet.remove(host_id, force=force)
     return Response(status_code=204)
 
 
 @router.post("/hosts/{host_id}/cordon", responses=problems(404))
 def cordon(request: Request, host_id: str) -> HostOut:
-    """Its jobs go on; no new ones start."""
+    """Cordon a host: its jobs continue, no new ones start there."""
     cluster_of(request).fleet.set_state(host_id, "cordoned")
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/uncordon", responses=problems(404))
 def uncordon(request: Request, host_id: str) -> HostOut:
-    """Back to service."""
+    """Return a cordoned or drained host to service."""
     cluster_of(request).fleet.set_state(host_id, "active")
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/drain", responses=problems(404))
 def drain(request: Request, host_id: str, body: DrainIn) -> HostOut:
-    """No job comes any more; elastic ones leave now, others are stopped at the deadline and start elsewhere."""
+    """Drain a host: no new jobs start there, its jobs leave.
+
+    Elastic jobs leave now. Others are stopped at the deadline, and start again elsewhere."""
     cluster_of(request).fleet.drain(host_id, body.deadline_s)
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/gpus/{gpu}/cordon", responses=problems(404))
 def cordon_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
-    """The job on this GPU, given by index or UUID, goes on; no other starts on it. It ends a drain."""
+    """Cordon a GPU, given by index or UUID.
+
+    Its job continues, and no other starts on it. A drain of the GPU ends."""
     cluster_of(request).fleet.close_gpu(host_id, gpu)
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/gpus/{gpu}/drain", responses=problems(404))
 def drain_gpu(request: Request, host_id: str, gpu: str, body: DrainIn) -> HostOut:
-    """No job starts on this GPU; an elastic one leaves it now, others are stopped at the deadline and start on other
-    GPUs."""
+    """Drain a GPU: no new jobs start on it, its jobs leave.
+
+    An elastic job leaves now. Others are stopped at the deadline, and start again on other GPUs."""
     cluster_of(request).fleet.close_gpu(host_id, gpu, body.deadline_s)
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/gpus/{gpu}/reset", responses=problems(404, 409, 502))
 def reset_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
-    """Resets an idle GPU, given by index or UUID, by `nvidia-smi` on its host, and forgives its errors. It answers when
-    that is done, or says why it can't be."""
+    """Reset an idle GPU, given by index or UUID, with `nvidia-smi`.
+
+    Its errors are forgotten. The response comes after the reset, or says why it is impossible."""
     cluster_of(request).monitor.reset_gpu(host_id, gpu)
     return _host(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/gpus/{gpu}/return", responses=problems(404, 409, 422))
 def return_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
-    """Gives a cordoned, drained or unhealthy GPU, by its index or UUID, back to service: its errors up to now are
-    forgiven. One that the host does not show any more is forgotten."""
+    """Return a cordoned, drained or unhealthy GPU to service.
+
+    The GPU is given by index or UUID. Its errors so far are forgotten. A GPU that the host no longer has is removed."""
     cluster_of(request).monitor.return_gpu(host_id, gpu)
     return _host(cluster_of(request), host_id)
 

@@ -76,7 +76,10 @@ _PAGE_BYTES, _CHUNK = 4 << 20, 100
 _REFUSED = problems(409, 422)
 _AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}}}
 _NEW = JobNow()
-_SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
+_SPEC: dict[int | str, dict[str, Any]] = {
+    200: {"description": "job in the format of POST", **_AS_SPEC},
+    **problems(404),
+}
 
 
 def json_body(*, several: bool = False) -> dict[str, Any]:
@@ -88,15 +91,15 @@ def json_body(*, several: bool = False) -> dict[str, Any]:
 @needs(Need.USER)
 async def submit(
     request: Request,
-    env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
+    env_from: Annotated[str | None, Query(description="ID of an equal job, from which masked values are taken")] = (
         None
     ),
-    refuse_late: Annotated[
-        bool, Query(description="store nothing if it is expected to end after its deadline, by what its family took")
-    ] = False,
+    refuse_late: Annotated[bool, Query(description="refuse the job if it is expected to miss its deadline")] = False,
 ) -> Response:
-    """Stores one job; it is on disk when the answer comes. The original five keys are a complete job. Whether one with
-    a deadline can keep it is told by `late`, which takes a second at most."""
+    """Submit a job. It is durable when the response comes.
+
+    The original five keys are a complete job. If the job has a deadline, `late` says whether it can be met; this takes
+    at most a second."""
     check_rate(request)
     spec = await job_of(request)
     if env_from is not None:
@@ -148,7 +151,9 @@ def check_rate(request: Request) -> None:
 )
 @needs(Need.USER)
 async def submit_batch(request: Request) -> Response:
-    """Stores many jobs, all or none: 10,000 jobs and 2 MiB at most."""
+    """Submit a batch of jobs, all or none.
+
+    A batch has at most 10,000 jobs and 2 MiB."""
     check_rate(request)
     body = await request.body()
     async with turns_of(request).large(request):
@@ -221,7 +226,9 @@ def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=request_of(JobSpec))
 @needs(Need.VIEWER)
 async def preview_job(request: Request) -> EtaOut:
-    """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
+    """Predict when a job would start and end if it were submitted now.
+
+    Nothing is stored. It takes at most some seconds."""
     spec = await job_of(request)
     _name_user(request, [spec])
     async with turns_of(request).computing(request):
@@ -234,21 +241,26 @@ def list_jobs(
     request: Request,
     state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
     user: str | None = None,
-    q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
-    label: Annotated[list[str] | None, Query(max_length=20, description="KEY=VALUE that a job must have")] = None,
-    sweep: Annotated[str | None, Query(max_length=64, description="id of the sweep that they are runs of")] = None,
-    host: Annotated[str | None, Query(description="with a container there, now or before")] = None,
-    ended_since: Annotated[Instant | None, Query(description="ended since then, or not ended yet")] = None,
-    ended_until: Annotated[Instant | None, Query(description="ended before then")] = None,
+    q: Annotated[str | None, Query(max_length=200, description="text in the name or ID")] = None,
+    label: Annotated[list[str] | None, Query(max_length=20, description="label of the job, as KEY=VALUE")] = None,
+    sweep: Annotated[str | None, Query(max_length=64, description="ID of the sweep of the jobs")] = None,
+    host: Annotated[str | None, Query(description="host of a container of the job, now or before")] = None,
+    ended_since: Annotated[
+        Instant | None, Query(description="end of the job at or after this time, or not ended yet")
+    ] = None,
+    ended_until: Annotated[Instant | None, Query(description="end of the job before this time")] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
+    order: Annotated[Literal["newest", "oldest"], Query(description="which jobs come first")] = "newest",
     sort: Annotated[
-        Sort | None, Query(description="by this instead of `order`; with a minus the greatest comes first")
+        Sort | None,
+        Query(description="property to sort by, instead of `order`; a minus sign sorts in descending order"),
     ] = None,
 ) -> JobPage:
-    """Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says. A page ends early where its jobs
-    have more than 4 MiB of text: `next` goes on."""
+    """List jobs, newest first.
+
+    `order=oldest` lists them as they wait in a queue; `sort` sorts by a property. A page ends early if its jobs have
+    more than 4 MiB of text: `next` continues."""
     cluster = cluster_of(request)
     states = [each.value for each in state or ()]
     among = JobFilter(
@@ -294,8 +306,10 @@ async def get_job(request: Request, job_id: str) -> JobDetail:
 
 @router.get("/jobs/{job_id}/spec", response_class=Response, responses=_SPEC)
 async def get_spec(request: Request, job_id: str) -> Response:
-    """The job as its user would write it, to submit it again: the five keys, and what differs from the defaults. Values
-    of variables are masked; `POST /api/v1/jobs?env_from=ID` takes them from the job."""
+    """Return a job as its user would write it, to submit it again.
+
+    It has the five required keys, and those that differ from the defaults. Values of variables are masked. `POST
+    /api/v1/jobs?env_from=ID` takes them from the job."""
     row = await cluster_of(request).db.aread(lambda db: repository.get_job(db, job_id))
     return Response(json.dumps(written(seen_by(actor_of(request), row._asdict()))), media_type="application/json")
 
@@ -308,27 +322,32 @@ def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response
 
 @router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
 def cancel(request: Request, job_id: str) -> Response:
-    """Ends a job: SIGTERM to its containers, SIGKILL after the grace period. Repeating it changes nothing."""
+    """Cancel a job: SIGTERM, then SIGKILL after the grace period.
+
+    Repeating it changes nothing."""
     cluster = cluster_of(request)
     return cluster.service.cancel(job_id, _answer(cluster, actor_of(request)))
 
 
 @router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def delete(request: Request, job_id: str) -> Response:
-    """The same as cancel."""
+    """Cancel a job, as `POST /api/v1/jobs/{id}/cancel` does."""
     return cancel(request, job_id)
 
 
 @router.post("/jobs/{job_id}/purge", response_model=DeletedJob, responses=problems(404, 409, 422))
 async def purge(request: Request, job_id: str) -> Response:
-    """Deletes a job that has ended, with all that it left: its log, checkpoints, measurements and attempts. Its events
-    stay, and so does what it used. There is no way back."""
+    """Delete a finished job with log, checkpoints and measurements.
+
+    Its events and its usage stay. This can't be undone."""
     cluster = cluster_of(request)
     return await deleted(cluster, job_id, lambda db, job: Answer(DeletedJob(id=job.id, name=job.name)))
 
 
 async def deleted(cluster: Cluster, job_id: str, answer: service.Answer[Response]) -> Response:
-    """Deletes a job that has ended. Its containers are removed a moment after its end, and waited for."""
+    """Delete a finished job, after its containers are removed.
+
+    The containers are removed a moment after the job's end. The request waits for that."""
     deadline = time.monotonic() + REMOVED_S
     row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
     while JobStatus(row.status).terminal and cluster.shows(job_id) and time.monotonic() < deadline:
@@ -340,7 +359,9 @@ async def deleted(cluster: Cluster, job_id: str, answer: service.Answer[Response
 async def job_events(
     request: Request, job_id: str, after: RowId = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
 ) -> EventPage | Response:
-    """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
+    """Return the events of a job, oldest first.
+
+    A client that accepts only server-sent events gets a stream."""
     db = cluster_of(request).db
     await db.aread(lambda connection: repository.get_job(connection, job_id))
     if wants_sse(request):
@@ -354,13 +375,15 @@ def job_logs(
     request: Request,
     job_id: str,
     follow: bool = False,
-    offset: Annotated[RowId, Query(description="bytes of the log to leave out")] = 0,
+    offset: Annotated[RowId, Query(description="number of bytes of the log to skip")] = 0,
     timestamps: Annotated[
-        bool, Query(description="each line of the text begins with its time in UTC; with - where it is not known")
+        bool, Query(description="begin each line with its time in UTC, or - if it is unknown")
     ] = False,
 ) -> Response:
-    """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text and when it was written,
-    then `end`) if the client accepts those. The event id is the offset to resume from."""
+    """Return stdout and stderr of all attempts, as text.
+
+    A client that accepts server-sent events gets a stream: `log` with text and its times, then `end`. The event ID is
+    the offset to resume from."""
     cluster, pulse = cluster_of(request), pulse_of(request)
     with cluster.db.read() as db:
         repository.get_job(db, job_id)
@@ -424,10 +447,13 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
 def processes(
     request: Request,
     job_id: str,
-    rank: Annotated[int | None, Query(ge=0, le=1_000_000, description="of which container; the first one")] = None,
+    rank: Annotated[
+        int | None, Query(ge=0, le=1_000_000, description="rank of the container; default: the first")
+    ] = None,
 ) -> ProcessesOut:
-    """What runs in a container of a job, and how much it takes; for its user and admins. It asks the host, which may
-    take some seconds."""
+    """Return the processes in a container of a job, with their load.
+
+    Only the job's user and admins can see them. The host is asked, which may take some seconds."""
     return ProcessesOut.of(*cluster_of(request).running_tasks.load(job_id, rank))
 
 

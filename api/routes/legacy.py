@@ -61,7 +61,9 @@ router.add_api_route(
 )
 @needs(Need.USER)
 async def post(request: Request) -> Response:
-    """`POST /jobs` as the original's first versions called it, with the names that two keys had there."""
+    """Submit a job, as in the first versions of the original.
+
+    Two keys have other names than in `POST /jobs`."""
     jobs.check_rate(request)
     return await jobs.store_one(request, await jobs.job_of(request, _with_first_names))
 
@@ -84,7 +86,7 @@ async def get_job(request: Request, job_id: str) -> OriginalJobDetail:
 
 @router.get("/jobs")
 def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> list[OriginalJob]:
-    """The newest jobs as a bare list, of 4 MiB at most."""
+    """Return the newest jobs as a list, at most 4 MiB."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
 
@@ -100,7 +102,7 @@ def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 10
 
 @router.delete("/jobs/{job_id}", response_model=Message, responses=problems(404, 409))
 async def delete_job(request: Request, job_id: str) -> Response:
-    """Cancels the job, or deletes it if it has ended."""
+    """Cancel a job, or delete it if it has ended."""
     cluster = cluster_of(request)
     row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
     if JobStatus(row.status).terminal:
@@ -112,7 +114,7 @@ async def delete_job(request: Request, job_id: str) -> Response:
 
 @router.put("/algorithm/{algorithm}", response_model=Message)
 def change_algorithm(request: Request, algorithm: str) -> Response:
-    """`PUT /api/v1/policy` without parameters."""
+    """Change the policy, as `PUT /api/v1/policy` without parameters."""
     cluster = cluster_of(request)
     try:
         return cluster.service.set_policy(
@@ -125,7 +127,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
 @router.websocket("/jobs/{job_id}/logs")
 @needs(Need.VIEWER)
 async def logs_socket(socket: WebSocket, job_id: str) -> None:
-    """The job's log from its start, as text messages, until the job has ended."""
+    """Send the log of a job as text messages, until the job has ended."""
     cluster = cluster_of(socket)
     try:
         with cluster.db.read() as db:

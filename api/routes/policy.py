@@ -53,14 +53,16 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
-Hours = Annotated[int, Query(ge=1, le=168, description="how far to look")]
+Hours = Annotated[int, Query(ge=1, le=168, description="hours to simulate")]
 _LOOK_S, _FRESH_S = 0.5, 60.0
 _FIGURES = tuple(name for name in TotalsOut.model_fields if name != "cut")
 
 
 @router.get("/policy")
 def get_policy(request: Request) -> PolicyOut:
-    """The policy in force, and all available ones with their parameters."""
+    """Return the policy in force, and all available policies.
+
+    Metrics and parameters of each are included."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
         choice = chosen_policy(db)
@@ -69,7 +71,9 @@ def get_policy(request: Request) -> PolicyOut:
 
 @router.put("/policy", response_model=PolicyOut, responses=problems(422))
 def put_policy(request: Request, body: PolicyIn) -> Response:
-    """In force at the next decision, stored, and kept over restarts. Running jobs run on."""
+    """Change the policy, from the next decision on.
+
+    The choice is stored, and survives restarts. Running jobs continue."""
     cluster = cluster_of(request)
     return cluster.service.set_policy(
         body.algorithm, body.metric, body.params, lambda db, choice: Answer(_policy_out(choice, problem=""))
@@ -81,11 +85,12 @@ def preview(
     request: Request,
     algorithm: Annotated[str, Query(max_length=200)],
     metric: Annotated[str, Query(max_length=200)] = "default",
-    params: Annotated[str, Query(max_length=10_000, description="a JSON object, as the PUT takes it")] = "{}",
+    params: Annotated[str, Query(max_length=10_000, description="parameters as a JSON object, as in PUT")] = "{}",
     hours: Hours = 24,
 ) -> PreviewOut:
-    """What another policy would do, at once and within the next `hours`. Changes nothing; takes some seconds at most.
-    Lengths that nobody knows are guessed: see `basis`."""
+    """Simulate another policy: changes at once and within `hours`.
+
+    Nothing is changed. It takes some seconds at most. Unknown run times are estimated: see `basis`."""
     try:
         given = json.loads(params)
     except (ValueError, RecursionError) as error:
@@ -121,9 +126,11 @@ def preview(
 
 @router.get("/policy/comparison", response_model=ComparisonOut)
 async def comparison(request: Request, hours: Hours = 24) -> Answer:
-    """What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
-    others have their default parameters. Changes nothing; computes for 8 s at most, and keeps its answer for a minute
-    while nothing changes. Of many jobs, 500 are played on: those that have GPUs, then the oldest ones."""
+    """Simulate all policies with the current jobs, over the same time.
+
+    The policy in force comes first. The others have their default parameters. Nothing is changed. The computation takes
+    at most 8 s of CPU time. The result is reused for a minute while nothing changes. At most 500 jobs are simulated:
+    all jobs with GPUs, then the oldest others."""
     gone = threading.Event()
     async with turns_of(request).computing(request):
         computing = asyncio.ensure_future(run_in_threadpool(_compared, request, hours, gone.is_set))
@@ -183,15 +190,16 @@ def _comparison(
 
 @router.get("/policy/history")
 async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> list[ChoiceOut]:
-    """Since when which policy was in force, oldest first."""
+    """Return the policies in force over time, oldest first."""
     rows = await cluster_of(request).db.aread(lambda db: history.policies_in_force(db, limit))
     return [ChoiceOut.model_validate(row) for row in rows]
 
 
 @router.get("/policy/replay", dependencies=COMPUTING)
 def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> ReplayOut:
-    """The last jobs that succeeded, as a trace for `schedulearn simulate`.
-    Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""
+    """Return the latest successful jobs as a trace for `schedulearn simulate`.
+
+    Jobs that reported are elastic, with the profile of their family. Others are rigid, with their actual run time."""
     with cluster_of(request).db.read() as db:
         past = load_finished_jobs(db, limit)
         found = trace(past, kinds(db, past))

@@ -59,8 +59,10 @@ MOST_GPUS = 16  # that the profile predicts for
 @router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(ReportIn))
 @needs(Need.JOB_TOKEN)
 async def report(request: Request) -> ReportAnswer:
-    """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
-    known of the job's speed, for the choice of its batch."""
+    """Store a report of the worker SDK, authenticated by the job's token.
+
+    A report with any invalid value is refused as a whole. The response has the fitted speed of the job, for the choice
+    of its batch size."""
     cluster = cluster_of(request)
     job_id, body = await _of_a_worker(request, cluster, cluster.report_rate)
     now = cluster.service.clock()
@@ -88,8 +90,10 @@ async def report(request: Request) -> ReportAnswer:
 )
 @needs(Need.JOB_TOKEN)
 async def membership(request: Request) -> RosterOut:
-    """For workers of a job that is resized in place, with its token: who belongs to it now. The answer waits for news,
-    for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet."""
+    """Return the membership of a job that is resized in place.
+
+    Workers authenticate with the job's token. The response is delayed until there is news, at most `hold` seconds. For
+    the first worker, news is a new generation; for a new worker, the rendezvous."""
     cluster = cluster_of(request)
     pulse: Pulse = request.app.state.pulse
     job_id, body = await _of_a_worker(request, cluster, cluster.membership_rate)
@@ -131,7 +135,10 @@ async def _of_a_worker(request: Request, cluster: Cluster, rate: RateLimit) -> t
 
 @router.get("/jobs/{job_id}/profile", responses=problems(404))
 async def get_profile(request: Request, job_id: str) -> ProfileOut:
-    """Observations, fit, predictions for 1 to 16 GPUs, the knee, and the batch with its reason."""
+    """Return the measured and predicted speed of a job.
+
+    It has observations, the fitted model, predictions for 1 to 16 GPUs, the knee, and the batch size with its
+    reason."""
     cluster = cluster_of(request)
     return await cluster.db.aread(lambda db: _profile(cluster, db, job_id))
 

@@ -26,7 +26,9 @@ Points = list[list[float | None]]
 
 @router.get("/resources")
 def running_tasks(request: Request) -> list[TaskResourcesOut]:
-    """What each running container takes now: looked at every ten seconds."""
+    """Return the current load of each running container.
+
+    Readings are taken every 10 seconds."""
     cluster = cluster_of(request)
     return [
         TaskResourcesOut.of(task_id, reading)

@@ -42,8 +42,10 @@ _BODY = {
 )
 @needs(Need.NOTHING)
 async def log_in(request: Request) -> Response:
-    """Trades a token for a cookie, for the page: its event streams can't send headers. The cookie is a session of its
-    own, which ends with the token, after seven days, or by logging out."""
+    """Create a browser session from a token, and set its cookie.
+
+    The page needs it, because its event streams can't send headers. The session ends with the token, after seven days,
+    or by logging out."""
     body = await _bounded_body(request)
     if body is None:
         return problem_response(413, "content_too_large", f"a token has no more than {_LONGEST} bytes")
@@ -62,7 +64,7 @@ async def log_in(request: Request) -> Response:
 @router.delete("/session", status_code=204)
 @needs(Need.NOTHING)
 async def log_out(request: Request) -> Response:
-    """Ends the session of the cookie; its streams end."""
+    """End the session of the cookie, and its streams."""
     secure = is_secure(request.scope)
     cookie = cookie_of(request.headers, secure=secure)
     if cookie is not None:

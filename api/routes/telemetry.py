@@ -41,32 +41,38 @@ class GpuSeries(AnswerModel):
     index: int
     host: str
     points: list[list[float | None]] = Field(
-        description="[seconds since the epoch, then the `metrics`], oldest first; null: it was not measured"
+        description="[seconds since the epoch, then the `metrics`], oldest first; null: not measured"
     )
 
 
 class TelemetryOut(AnswerModel):
-    """At most 600 points a GPU: seconds where those are still in memory, else averages over minutes or longer."""
+    """At most 600 points per GPU.
+
+    Points are single readings while these are in memory, else averages over minutes or longer."""
 
     since: At
     until: At
-    step_s: int = Field(description="what a point stands for; 1: single readings")
+    step_s: int = Field(description="seconds between points; 1: single readings")
     metrics: list[str] = Field(
-        description="utilization (per cent), memory_bytes (used), temperature (Celsius), power_w"
+        description="utilization (percent), memory_bytes (used), temperature (degrees Celsius), power_w (watts)"
     )
     gpus: list[GpuSeries]
-    resources: ResourcesOut = Field(description="processors, memory, network and disk, of a job's containers or a host")
+    resources: ResourcesOut = Field(
+        description="processors, memory, network and disk of a job's containers or of a host"
+    )
 
 
 class UtilityOut(AnswerModel):
-    """At most some 600 points. The policy in force tells it (`goodput`); while it did not, there are none."""
+    """About 600 points at most, from policies that compute utility.
+
+    There are no points for times in which another policy was in force."""
 
     since: At
     until: At
-    step_s: int = Field(description="what a point stands for")
+    step_s: int = Field(description="seconds between points")
     points: list[list[float | None]] = Field(
-        description="[seconds since the epoch, utility, low, high], oldest first; `low` and `high`: within them the "
-        "policy left the number of hosts as it was, null if it wanted none switched"
+        description="[seconds since the epoch, utility, low, high], oldest first; between `low` and `high` the policy "
+        "kept the number of hosts; null: it switched no hosts"
     )
 
 
@@ -76,7 +82,10 @@ def cluster_utility(
     since: Annotated[Instant | None, Query(alias="from", description="default: a day ago")] = None,
     until: Annotated[Instant | None, Query(alias="to", description="default: now")] = None,
 ) -> UtilityOut:
-    """Speedups of all jobs together over the GPUs, minute by minute, kept for `keep_telemetry` days."""
+    """Return the utility of the cluster by minute.
+
+    Utility is the sum of the jobs' speedups divided by the number of usable GPUs. It is kept for `keep_telemetry`
+    days."""
     end = epoch(until, time.time())
     begin = epoch(since, end - 86_400)
     _check(begin, end)
@@ -88,7 +97,7 @@ def cluster_utility(
 
 @router.get("/hosts/{host_id}/telemetry", responses=_REFUSED)
 def host_telemetry(request: Request, host_id: str, since: From = None, until: To = None) -> TelemetryOut:
-    """The GPUs of a host, and what was taken of its processors, memory and disk."""
+    """Return telemetry of a host: GPUs, processors, memory and disk."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
         hosts.get_host(db, host_id)
@@ -102,7 +111,9 @@ def host_telemetry(request: Request, host_id: str, since: From = None, until: To
 
 @router.get("/jobs/{job_id}/telemetry", responses=_REFUSED)
 def job_telemetry(request: Request, job_id: str, since: From = None, until: To = None) -> TelemetryOut:
-    """The GPUs that a job held, each while it held it, and what its containers took beside them."""
+    """Return telemetry of a job: its GPUs and containers.
+
+    Each GPU is shown only for the time in which the job held it."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
         job = repository.get_job(db, job_id)

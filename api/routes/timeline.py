@@ -34,38 +34,40 @@ class LaneOut(AnswerModel):
     uuid: str
     host: str = Field(validation_alias="host_id")
     index: int = Field(validation_alias="ordinal")
-    present: bool = Field(description="false: its host no longer shows it")
+    present: bool = Field(description="whether its host still has it")
 
 
 class SpanOut(AnswerModel):
-    """One container, from when it was given its GPUs until it was seen gone."""
+    """Container, from the assignment of its GPUs to its end."""
 
     job: str
     name: str
     user: str
     attempt: int
     rank: int
-    lanes: list[int] = Field(description="its GPUs, as positions in `lanes` of the answer")
+    lanes: list[int] = Field(description="its GPUs, as indices into `lanes` of the response")
     claimed_at: At
     started_at: At | None
     finished_at: At | None
     outcome: str
     end: End | None = Field(
-        description="what became of the job with it; replaced: the job goes on in other containers; failed: "
-        "time limits and lost containers too; null: it has not ended"
+        description="outcome of the job in this container; replaced: the job continued in other containers; failed: "
+        "also time limits and lost containers; null: not ended"
     )
 
 
 class TimelineOut(AnswerModel):
     since: At
     until: At
-    lanes: list[LaneOut] = Field(description="every GPU that there is or was, by host and index")
+    lanes: list[LaneOut] = Field(description="all present and past GPUs, by host and index")
     spans: list[SpanOut] = Field(description="newest first")
-    complete: bool = Field(description="false: there are more spans than `limit`; the oldest are left out")
+    complete: bool = Field(description="false: there are more spans than `limit`, and the oldest are left out")
 
 
 class ExpectedOut(AnswerModel):
-    """A job that has not ended, and when it is expected to run. Running jobs have no `start`: spans tell theirs."""
+    """Unfinished job with its expected start and end.
+
+    Running jobs have no `start`: spans have theirs."""
 
     job: str = Field(validation_alias="id")
     name: str
@@ -74,14 +76,16 @@ class ExpectedOut(AnswerModel):
     submitted_at: At
     start: At | None
     end: At | None
-    latest: At | None = Field(description="the end, if the jobs that it depends on take long")
+    latest: At | None = Field(description="latest end, by the uncertainty of the run times that it depends on")
     basis: Basis
 
 
 class ExpectedList(AnswerModel):
-    at: At = Field(description="when this was predicted")
-    items: list[ExpectedOut] = Field(description="running jobs, then those that wait, as they are expected to start")
-    complete: bool = Field(description="false: there are more than `limit`")
+    at: At = Field(description="time of the forecast")
+    items: list[ExpectedOut] = Field(
+        description="running jobs, then waiting jobs in the order of their expected starts"
+    )
+    complete: bool = Field(description="false: there are more jobs than `limit`")
 
 
 _ENDS: Mapping[JobStatus, End] = {
@@ -107,7 +111,7 @@ def timeline(
     until: Annotated[Instant | None, Query(description="default: now")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_SPANS)] = 5000,
 ) -> TimelineOut:
-    """Which jobs held which GPUs at some time between the two."""
+    """Return which jobs held which GPUs in a period."""
     end = epoch(until, time.time())
     begin = epoch(since, end - _DAY_S)
     if begin >= end:
@@ -144,8 +148,9 @@ def timeline(
 
 @router.get("/timeline/expected")
 def expected(request: Request, limit: Annotated[int, Query(ge=1, le=MOST_EXPECTED)] = 200) -> ExpectedList:
-    """When the jobs that have not ended are expected to start and to end. Predicted every ten seconds or so; a job that
-    has just come is missing until then."""
+    """Return the expected start and end of unfinished jobs.
+
+    The forecast is renewed about every 10 seconds. A new job is missing until then."""
     cluster = cluster_of(request)
     etas = cluster.forecaster.etas
     soonest = sorted(etas.jobs, key=lambda job: (etas.jobs[job].start is None, etas.jobs[job].start or 0.0, job))

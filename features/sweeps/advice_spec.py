@@ -21,18 +21,22 @@ class AdviceSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    job: dict[str, Any] = Field(description="the keys of POST /jobs; its name may be left out")
-    deadline: Instant | None = Field(default=None, description="when it should be done; default: that of the job")
+    job: dict[str, Any] = Field(description="keys of POST /jobs; the name may be left out")
+    deadline: Instant | None = Field(
+        default=None, description="time by which the job should end; default: the job's deadline"
+    )
     max_response_time: float | None = Field(
-        default=None, gt=0, le=3.2e8, description="seconds from now within which it should be done"
+        default=None, gt=0, le=3.2e8, description="maximum seconds from now to the end of the job"
     )
     metric: MetricSpec = Field(default_factory=lambda: MetricSpec(name="accuracy", goal="max"))
-    target: float | None = Field(default=None, description="what the metric should reach")
+    target: float | None = Field(default=None, description="value that the metric should reach")
     batch_sizes: list[BatchSize] = Field(
-        default_factory=list, max_length=50, description="among which to choose; default: those that were tried"
+        default_factory=list, max_length=50, description="allowed batch sizes; default: those that were tried"
     )
     gpus: list[GpuCount] = Field(
-        default_factory=list, max_length=8, description="likewise; default: powers of two up to the largest cluster"
+        default_factory=list,
+        max_length=8,
+        description="allowed numbers of GPUs; default: powers of two up to the largest number",
     )
 
     @model_validator(mode="after")

@@ -62,28 +62,31 @@ class ExperimentSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
-        description="for people; its runs are called NAME-1, NAME-2, ..."
+        description="display name; its runs are called NAME-1, NAME-2, ..."
     )
-    job: dict[str, Any] = Field(description="as of a sweep: the keys of POST /jobs but for the name")
+    job: dict[str, Any] = Field(description="keys of POST /jobs, except the name, as for a sweep")
     design: Design = Field(
         default="factorial",
-        description="2k: two levels a factor, every combination; factorial: every combination of the levels; grid: "
-        "the same, with spans cut into `levels`; random: `count` points drawn by `seed`",
+        description="2k: every combination of two levels per factor; factorial: every combination of all levels; "
+        "grid: as factorial, with ranges divided into `levels`; random: `count` random points, determined by `seed`",
     )
     factors: dict[str, Factor] = Field(
         min_length=1, max_length=MAX_FACTORS, description="parameter of the job -> its levels"
     )
-    replications: int = Field(default=1, ge=1, le=1000, description="how often each point is tried")
-    count: int | None = Field(default=None, ge=1, le=MAX_RUNS, description="points of the design random")
-    seed: int = Field(default=0, ge=0, le=(1 << 63) - 1, description="of the order, and of random points")
+    replications: int = Field(default=1, ge=1, le=1000, description="number of runs of each point")
+    count: int | None = Field(default=None, ge=1, le=MAX_RUNS, description="number of points of the design random")
+    seed: int = Field(default=0, ge=0, le=(1 << 63) - 1, description="seed of the order and of random points")
     order: Literal["shuffled", "given"] = Field(
         default="shuffled",
-        description="in which runs start; shuffled: what changes with time does not pass for the effect of a factor",
+        description="order in which runs start; shuffled: effects of time are not mistaken for effects of factors",
     )
     max_parallel: int = Field(
-        default=1, ge=1, le=MAX_PARALLEL, description="runs that wait or run at once; several disturb each other"
+        default=1,
+        ge=1,
+        le=MAX_PARALLEL,
+        description="maximum runs that wait or run at once; simultaneous runs can affect each other",
     )
-    max_failures: int | None = Field(default=None, ge=0, le=MAX_RUNS, description="as of a sweep")
+    max_failures: int | None = Field(default=None, ge=0, le=MAX_RUNS, description="maximum failed runs, as for a sweep")
     metric: Objective = Field(default_factory=Objective)
 
     @model_validator(mode="after")

@@ -33,33 +33,36 @@ class SearchSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
-        description="for people; its trials are called NAME-1, NAME-2, ..."
+        description="display name; its trials are called NAME-1, NAME-2, ..."
     )
     job: dict[str, Any] = Field(
-        description="as of a sweep: the keys of POST /jobs but for the name. A short training: an epoch, say. Where "
-        "`priority` is left out, trials have a low one"
+        description="keys of POST /jobs, except the name, as for a sweep. Use a short training, for example one "
+        "epoch. Without `priority`, trials have a low one"
     )
-    gpus: list[GpuCount] = Field(min_length=1, max_length=20, description="numbers of GPUs among which to search")
+    gpus: list[GpuCount] = Field(min_length=1, max_length=20, description="numbers of GPUs to search")
     gpu_types: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
-        default_factory=list, max_length=10, description="types of GPU among which to search, as the hosts show them; "
-        "empty: the job's own, or whichever a trial gets"
+        default_factory=list, max_length=10, description="GPU types to search, as the hosts show them; empty: the "
+        "job's own, or the type that each trial gets"
     )  # fmt: skip
     batch_sizes: list[BatchSize] = Field(
-        default_factory=list, max_length=50, description="likewise; empty: the job's own. A trial's size is its key "
-        "batch_size, and stands for {batch_size} in its command"
+        default_factory=list, max_length=50, description="batch sizes to search; empty: the job's own. A trial has "
+        "its batch size as the key batch_size, and in place of {batch_size} in its command"
     )  # fmt: skip
     goal: Literal["time", "cost", "both"] = Field(
         default="both",
-        description="what is to be least: the time that a trial runs, what it costs (by the setting gpu_prices, else "
-        "its GPU time), or the product of both",
+        description="value to minimize: run time of a trial, its cost (by the setting gpu_prices, else its GPU time), "
+        "or the product of both",
     )
     trials: int | None = Field(
-        default=None, ge=1, le=MOST_POINTS, description="at most; default: a quarter of all configurations, and ten"
+        default=None,
+        ge=1,
+        le=MOST_POINTS,
+        description="maximum number of trials; default: a quarter of all configurations, at least 10",
     )
     max_duration: float = Field(
         default=3600.0, gt=0, le=3.2e8, description="seconds after which a trial is ended, and counts as failed"
     )
-    seed: int = Field(default=0, ge=0, le=(1 << 31) - 1, description="of where it begins")
+    seed: int = Field(default=0, ge=0, le=(1 << 31) - 1, description="seed of the first trial")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

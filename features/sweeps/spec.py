@@ -72,7 +72,9 @@ class Span(_Strict):
 
     min: Whole | _Bounded
     max: Whole | _Bounded
-    scale: Literal["linear", "log"] = Field(default="linear", description="log: each power of ten is as likely")
+    scale: Literal["linear", "log"] = Field(
+        default="linear", description="log: logarithmic, so that each power of ten is equally likely"
+    )
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -112,7 +114,9 @@ class RandomRuns(_Strict):
 class Objective(_Strict):
     """Metric by which runs are compared."""
 
-    name: str = Field(default="loss", min_length=1, max_length=64, description="as the script logs it")
+    name: str = Field(
+        default="loss", min_length=1, max_length=64, description="name of the metric, as the script logs it"
+    )
     goal: Literal["min", "max"] = "min"
 
 
@@ -120,24 +124,27 @@ class SweepSpec(_Strict):
     """Job and parameters of `POST /api/v1/sweeps`."""
 
     name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
-        description="for people; its runs are called NAME-1, NAME-2, ..."
+        description="display name; its runs are called NAME-1, NAME-2, ..."
     )
     job: dict[str, Any] = Field(
-        description="the keys of POST /jobs but for the name; `{lr}` in its command stands for the parameter `lr`"
+        description="keys of POST /jobs, except the name; `{lr}` in the command stands for the parameter `lr`"
     )
     grid: dict[str, Values] | None = Field(
-        default=None, min_length=1, max_length=_MAX_NAMES, description="name -> values: every combination is tried"
+        default=None, min_length=1, max_length=_MAX_NAMES, description="parameter -> values; every combination is run"
     )
-    random: RandomRuns | None = Field(default=None, description="values drawn by a seed")
-    list: Runs | None = Field(default=None, description="the parameters of each run")
+    random: RandomRuns | None = Field(default=None, description="random values, determined by a seed")
+    list: Runs | None = Field(default=None, description="parameters of each run")
     max_parallel: int = Field(
-        default=100, ge=1, le=MAX_PARALLEL, description="runs that wait or run at once; the others are not jobs yet"
+        default=100,
+        ge=1,
+        le=MAX_PARALLEL,
+        description="maximum runs that wait or run at once; the other runs have no jobs yet",
     )
     max_failures: int | None = Field(
         default=None,
         ge=0,
         le=MAX_RUNS,
-        description="so many runs may fail; with one more no further run starts. Null: no bound",
+        description="maximum failed runs; after one more, no run starts. Null: no limit",
     )
     metric: Objective = Field(default_factory=Objective)
 

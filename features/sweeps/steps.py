@@ -30,7 +30,7 @@ UNFINISHED = (SweepStatus.RUNNING, SweepStatus.STOPPING)
 
 
 class SweepReason(StrEnum):
-    """Why a sweep is in its state, for machines."""
+    """Reason for the state of a sweep, for programs."""
 
     STARTED = "started"
     RETRIED = "retried"

@@ -30,36 +30,33 @@ _MONTH_S = 30 * 86_400
 
 
 class UsageOut(AnswerModel):
-    """Parts that the report is not grouped by are empty."""
+    """Row of a report. Properties that it is not grouped by are empty."""
 
-    day: str = Field(description="UTC")
+    day: str = Field(description="day in UTC")
     user: str
     label: str
     gpu_hours: float
-    energy_kwh: float | None = Field(description="as far as GPUs measure it; null: none does")
+    energy_kwh: float | None = Field(description="energy as far as GPUs measure it; null: none does")
     cost: float | None = Field(
-        description="at `gpu_hour_price` of the request, else at the setting gpu_prices; null: the price of a GPU is "
-        "not known"
+        description="cost by `gpu_hour_price` of the request, else by the setting gpu_prices; null: a price is missing"
     )
-    currency: str = Field(description="of `cost`: the setting currency")
+    currency: str = Field(description="currency of `cost`: the setting currency")
     jobs: int
     deadlines: int = Field(
-        description="jobs with a deadline of which it was decided in this time whether they kept it: they ended, or it "
-        "passed. Not of deleted jobs, nor of those that were cancelled before"
+        description="jobs whose deadline was met or missed in this period: they ended, or the deadline passed. "
+        "Deleted jobs, and jobs cancelled before their deadline, do not count"
     )
-    deadlines_met: int = Field(description="of them those that had succeeded by then")
+    deadlines_met: int = Field(description="number of these jobs that succeeded before their deadline")
 
 
 class DayOfCapacityOut(AnswerModel):
-    day: str = Field(description="UTC")
-    gpu_hours: float = Field(
-        description="of all GPUs that jobs could have had: not of lost or parked hosts, and healthy"
-    )
-    held_gpu_hours: float = Field(description="of them what jobs held; a GPU that several share counts once")
+    day: str = Field(description="day in UTC")
+    gpu_hours: float = Field(description="GPU-hours of all healthy GPUs on hosts that were neither lost nor parked")
+    held_gpu_hours: float = Field(description="GPU-hours held by jobs; a shared GPU counts once")
 
 
 class CapacityOut(AnswerModel):
-    known_since: At | None = Field(description="from when on it was counted how many GPUs there are; null: not yet")
+    known_since: At | None = Field(description="start of the records of the number of GPUs; null: none yet")
     days: list[DayOfCapacityOut]
 
 
@@ -72,13 +69,16 @@ def get_usage(
     since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,
     until: Annotated[Instant | None, Query(description="default: now")] = None,
     by: Annotated[list[Literal["day", "user", "label"]] | None, Query(description="default: user")] = None,
-    label: Annotated[str, Query(description="which label `by=label` goes by")] = "",
+    label: Annotated[str, Query(description="label to group by, with `by=label`")] = "",
     gpu_hour_price: Annotated[
-        float | None, Query(ge=0, le=1e6, allow_inf_nan=False, description="default: the setting gpu_prices")
+        float | None,
+        Query(ge=0, le=1e6, allow_inf_nan=False, description="price of a GPU-hour; default: the setting gpu_prices"),
     ] = None,
     format: Annotated[Literal["json", "csv"], Query()] = "json",  # noqa: A002 - the name of the parameter
 ) -> list[UsageOut] | Response:
-    """GPU-hours, energy and cost of all jobs, running ones up to now."""
+    """Return GPU-hours, energy and cost of all jobs.
+
+    Running jobs count up to now."""
     now = time.time()
     begin, end = _span(since, until, now)
     by = by or ["user"]
@@ -107,7 +107,7 @@ def get_capacity(
     since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,
     until: Annotated[Instant | None, Query(description="default: now")] = None,
 ) -> CapacityOut:
-    """How many GPU-hours there were a day, and how many of them jobs held: the rest was idle."""
+    """Return available and used GPU-hours per day. The rest was idle."""
     now = time.time()
     begin, end = _span(since, until, now)
     with seeing_all(), cluster_of(request).db.read() as db:

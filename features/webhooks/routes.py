@@ -23,37 +23,37 @@ router = APIRouter(prefix="/api/v1", tags=["webhooks"])
 class LastTry(AnswerModel):
     at: At
     event: str = Field(description="kind of the event, or `test`")
-    status: int | None = Field(description="of HTTP; null: there was no answer")
-    error: str = Field(description="empty: the receiver took it")
+    status: int | None = Field(description="HTTP status of the response; null: no response")
+    error: str = Field(description="error; empty: the receiver accepted the event")
 
 
 class WebhookOut(AnswerModel):
     id: int
-    url: str = Field(description="without its query and without long parts of its path: those may be secrets")
+    url: str = Field(description="URL without its query and long parts of its path, which may be secrets")
     events: list[str]
     signed: bool = Field(description="whether it has a secret, which is never shown")
     active: bool
     created_at: At
     delivered: int
-    given_up: int = Field(description="events that it did not take, however often they were sent")
-    failing: int = Field(description="tries of the next event that have failed; it is tried again later")
-    last: LastTry | None = Field(description="null: nothing was sent yet")
+    given_up: int = Field(description="events that were not accepted after all retries")
+    failing: int = Field(description="failed deliveries of the next event, which will be retried")
+    last: LastTry | None = Field(description="latest delivery; null: nothing was sent yet")
 
 
 class WebhookList(AnswerModel):
-    events: dict[str, str] = Field(description="what can be asked for, and what it means")
+    events: dict[str, str] = Field(description="event -> description, for all events that a webhook can select")
     items: list[WebhookOut]
 
 
 class WebhookChange(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    active: bool = Field(description="false: nothing is sent. True: what happens from now on is")
+    active: bool = Field(description="false pauses the webhook; true resumes it, from the next event on")
 
 
 class DeliveryOut(AnswerModel):
     ok: bool
-    status: int | None = Field(description="of HTTP; null: there was no answer")
+    status: int | None = Field(description="HTTP status of the response; null: no response")
     error: str
     seconds: float
 
@@ -61,7 +61,7 @@ class DeliveryOut(AnswerModel):
 @router.get("/webhooks")
 @needs(Need.ADMIN)
 def list_webhooks(request: Request) -> WebhookList:
-    """All, with what became of the last try of each."""
+    """Return all webhooks, each with the result of its last delivery."""
     with cluster_of(request).db.read() as db:
         items = [_shown(row) for row in store.list_webhooks(db)]
     return WebhookList(events=MEANINGS, items=items)
@@ -69,7 +69,9 @@ def list_webhooks(request: Request) -> WebhookList:
 
 @router.post("/webhooks", status_code=201, response_model=WebhookOut, responses=problems(409, 422))
 def add_webhook(request: Request, body: WebhookSpec) -> Response:
-    """From now on its URL gets what happens, at least once and in order. See docs/webhooks.md."""
+    """Create a webhook.
+
+    Its URL receives future events at least once and in order. See docs/webhooks.md."""
     cluster = cluster_of(request)
     answer = cluster.db.write(lambda db: Answer(_shown(store.add_webhook(db, body, time.time())), 201))
     cluster.worker(Webhooks).refresh()
@@ -78,7 +80,9 @@ def add_webhook(request: Request, body: WebhookSpec) -> Response:
 
 @router.patch("/webhooks/{webhook_id}", response_model=WebhookOut, responses=problems(404, 422))
 def change_webhook(request: Request, webhook_id: RowId, body: WebhookChange) -> Response:
-    """Pauses it, or takes it up again; what happens in between is not sent."""
+    """Pause or resume a webhook.
+
+    Events during a pause are never sent."""
     cluster = cluster_of(request)
     answer = cluster.db.write(lambda db: Answer(_shown(store.set_active(db, webhook_id, body.active, time.time()))))
     cluster.worker(Webhooks).refresh()
@@ -95,7 +99,9 @@ def remove_webhook(request: Request, webhook_id: RowId) -> Response:
 
 @router.post("/webhooks/{webhook_id}/test", responses=problems(404))
 def test_webhook(request: Request, webhook_id: RowId) -> DeliveryOut:
-    """Sends a made-up event at once, also to one that is paused, and tells what the receiver said."""
+    """Send a test event now, and return the response of the receiver.
+
+    This works for a paused webhook too."""
     delivery = cluster_of(request).worker(Webhooks).test(webhook_id)
     return DeliveryOut(
         ok=not delivery.error, status=delivery.status, error=delivery.error, seconds=round(delivery.seconds, 3)

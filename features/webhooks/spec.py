@@ -38,7 +38,7 @@ MEANINGS = {
 
 
 class WebhookSpec(BaseModel):
-    """A URL that gets events as JSON, by POST."""
+    """URL that receives events as JSON by POST."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
@@ -52,7 +52,7 @@ class WebhookSpec(BaseModel):
     secret: str = Field(
         default="",
         max_length=200,
-        description="deliveries are signed with it (HMAC-SHA256); it is never shown again. Empty: not signed",
+        description="secret to sign deliveries with (HMAC-SHA256), which is never shown again; empty: not signed",
     )
 
     @field_validator("url")

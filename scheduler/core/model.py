@@ -36,7 +36,7 @@ In a restart, the old processes save and end, and the new ones load. Measured ra
 
 
 class Basis(StrEnum):
-    """What a predicted length rests on, the most trustworthy first."""
+    """Basis of a predicted run time, most reliable first."""
 
     PROGRESS = "progress"
     FAMILY = "family"

@@ -15,7 +15,7 @@ GROUP = "/"
 
 
 class Role(StrEnum):
-    """What somebody may do. Each may do all that those after it may."""
+    """Role of a user. Each role includes the rights of the roles after it."""
 
     ADMIN = "admin"
     USER = "user"

@@ -29,22 +29,20 @@ Generation = Annotated[int, Field(ge=0, le=1 << 31)]
 
 class MeetingIn(Strict):
     generation: Generation
-    address: str = Field(
-        max_length=64, pattern=r"^[0-9.]+:[0-9]+$", description="where the first worker waits for the others"
-    )
+    address: str = Field(max_length=64, pattern=r"^[0-9.]+:[0-9]+$", description="rendezvous, as address:port")
 
 
 class MembershipIn(Strict):
-    """What `POST /api/v1/reports/membership` takes."""
+    """Request of `POST /api/v1/reports/membership`."""
 
     attempt: int = Field(ge=1, le=1 << 31)
-    member: int = Field(ge=0, le=1 << 31, description="SCHEDULEARN_MEMBER of the worker that asks")
-    leads: bool = Field(description="it is the first one, which speaks for all")
-    trained: Generation = Field(description="the last generation that has done a step")
-    forming: bool = Field(description="training stands still for a change of workers")
+    member: int = Field(ge=0, le=1 << 31, description="SCHEDULEARN_MEMBER of the worker")
+    leads: bool = Field(description="whether it is the first worker, which reports for all")
+    trained: Generation = Field(description="latest generation that has done a step")
+    forming: bool = Field(description="whether training is paused for a change of workers")
     meeting: MeetingIn | None = None
-    known: Generation = Field(description="the generation that it knows of")
-    hold: float = Field(ge=0, le=MAX_HOLD_S, description="seconds that the answer may wait for news")
+    known: Generation = Field(description="generation that the worker knows")
+    hold: float = Field(ge=0, le=MAX_HOLD_S, description="maximum seconds to wait for news")
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,14 @@ class Strict(BaseModel):
 
 
 class ObservationIn(Strict):
-    """The typical pass of one kind, of those measured since the last report."""
+    """Typical micro-step of one configuration since the last report."""
 
     num_nodes: int = Field(ge=1, le=MAX_GPUS)
     num_gpus: int = Field(ge=1, le=MAX_GPUS)
-    atomic_batch: Batch = Field(description="samples a GPU in one pass")
-    passes: int = Field(ge=1, le=1_000_000, description="passes that were measured")
-    grad_time: Seconds = Field(description="seconds of a pass without synchronising")
-    iter_time: Seconds = Field(description="seconds of a pass with it")
+    atomic_batch: Batch = Field(description="samples per GPU in one micro-step")
+    passes: int = Field(ge=1, le=1_000_000, description="number of measured micro-steps")
+    grad_time: Seconds = Field(description="seconds of a micro-step without synchronization")
+    iter_time: Seconds = Field(description="seconds of a micro-step with synchronization")
 
     @model_validator(mode="after")
     def _possible(self) -> ObservationIn:
@@ -62,14 +62,14 @@ class ObservationIn(Strict):
 
 
 class BatchIn(Strict):
-    """What the job allows, and what it does now."""
+    """Batch sizes that the job allows, and its current one."""
 
-    init: Batch = Field(description="M0: the whole batch that the learning rate was chosen for")
+    init: Batch = Field(description="M0: total batch size that the learning rate was chosen for")
     max: Batch
     min_local: Batch = 1
     max_local: Batch | None = None
     accumulate: bool = True
-    atomic: Batch = Field(description="samples a GPU in one pass, now")
+    atomic: Batch = Field(description="current samples per GPU in one micro-step")
     accumulation: int = Field(ge=0, le=1_000_000)
     why: str = Field(default="", max_length=500)
 
@@ -102,7 +102,9 @@ class MetricIn(Strict):
 
 
 class ReportIn(Strict):
-    """What `POST /api/v1/reports` takes. A report with any wrong value is refused as a whole."""
+    """Report of `POST /api/v1/reports`.
+
+    A report with any invalid value is refused as a whole."""
 
     attempt: int = Field(ge=1, le=1 << 31)
     batch: BatchIn

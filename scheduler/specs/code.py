@@ -22,24 +22,26 @@ def _git_url(url: str) -> str:
 
 
 class CodeSpec(BaseModel):
-    """What a user gives. With a digest the rest only says where the code came from: a job that is shown can be
-    submitted again, and runs the very same."""
+    """Code of a job, as its user gives it.
+
+    If there is a digest, the other keys only describe the origin of the code. Therefore a job that is shown can be
+    submitted again with exactly the same code."""
 
     model_config = ConfigDict(extra="forbid")
 
-    digest: str | None = Field(default=None, pattern=f"^{DIGEST}$", description="of the archive: POST /code answers it")
+    digest: str | None = Field(
+        default=None, pattern=f"^{DIGEST}$", description="digest of the archive, as returned by POST /code"
+    )
     git: Annotated[Text, AfterValidator(_git_url)] | None = Field(
         default=None,
         max_length=1000,
-        description="repository from which the service takes the code, if no digest says it",
+        description="repository of the code, if no digest is given",
     )
     ref: Annotated[str, Field(max_length=200, pattern=f"^{REF}$")] | None = Field(
-        default=None, description="branch, tag or whole commit id; default HEAD"
+        default=None, description="branch, tag or full commit ID; default: HEAD"
     )
-    commit: str | None = Field(
-        default=None, pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="that the code is of"
-    )
-    dirty: bool | None = Field(default=None, description="whether it was changed since that commit")
+    commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="commit of the code")
+    dirty: bool | None = Field(default=None, description="whether the code was changed since that commit")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -17,18 +17,18 @@ TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 class HostSpec(BaseModel):
-    """A Docker Engine to schedule on. Nothing has to be installed there but Docker."""
+    """Host with a Docker Engine. It needs no other software."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
     address: str = Field(
         max_length=500, description="ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock"
     )
-    name: str = Field(default="", max_length=200, description="its id; default: the host name in the address")
+    name: str = Field(default="", max_length=200, description="ID of the host; default: the host name in the address")
     simulate_gpus: Annotated[int, Field(ge=0, le=1024), BeforeValidator(whole)] | None = Field(
-        default=None, description="so many pretended GPUs instead of what its probe finds"
+        default=None, description="number of simulated GPUs, instead of the real ones"
     )
-    labels: Pairs = Field(default_factory=dict, max_length=100, description="for people and policies")
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs, for display and policies")
     tls: str = Field(
         default="",
         max_length=4000,
@@ -38,8 +38,8 @@ class HostSpec(BaseModel):
         default="",
         max_length=200,
         pattern=r"^[A-Za-z0-9._:=-]*$",
-        description="how other hosts reach it, for jobs over several hosts: ADDRESS, INTERFACE or INTERFACE=ADDRESS; "
-        "default: the host name in the address",
+        description="network of jobs on several hosts: ADDRESS, INTERFACE or INTERFACE=ADDRESS; default: the host "
+        "name in the address",
     )
 
     @field_validator("address")

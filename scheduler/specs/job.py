@@ -84,10 +84,12 @@ class AfterSpec(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     jobs: list[Annotated[Text, Field(min_length=1, max_length=64)]] = Field(
-        min_length=1, max_length=100, description="ids of jobs that there are"
+        min_length=1, max_length=100, description="IDs of existing jobs"
     )
     when: Literal["ok", "any"] = Field(
-        default="ok", description="ok: each must succeed, else this job is cancelled; any: whatever becomes of them"
+        default="ok",
+        description="ok: start after all have succeeded, cancel this job if one does not; any: start after all have "
+        "ended",
     )
 
 
@@ -104,158 +106,175 @@ class JobFields(BaseModel):
     A new key is added here. It needs a column in `store.models.Job` only if the system changes or queries it.
     """
 
-    name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
-    type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
+    name: Text = Field(min_length=1, max_length=200, description="display name; need not be unique")
+    type: Text = Field(min_length=1, max_length=64, description="framework, e.g. Pytorch; for display and filters")
     description: Text | None = Field(
-        default=None, min_length=1, max_length=1000, description="what it is for, for people"
+        default=None, min_length=1, max_length=1000, description="purpose of the job, for display"
     )
     container_image: ImageName = Field(description="e.g. schedulearn/pytorch")
     pull: Literal["missing", "always"] = Field(
         default="missing",
-        description="always: its image is pulled again on each host where the job starts, in case its tag has moved; "
-        "missing: what is there is taken",
+        description="always: pull the image again on each host where the job starts, in case its tag was moved; "
+        "missing: use an existing image",
     )
     command: Text = Field(
-        min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
+        min_length=1,
+        max_length=65536,
+        description="command, run by the launcher; split into words, not interpreted by a shell",
     )
     required_gpus: Annotated[int, BeforeValidator(_as_number)] = Field(
         ge=0,
         le=MAX_GPUS,
-        description="GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its "
-        "command is, without a launcher",
+        description="number of GPUs; elastic jobs start with it. 0: a job without GPUs, which runs beside others and "
+        "without a launcher",
     )
 
     gpu_type: Text | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any",
+        description="rigid jobs only: type of all GPUs, in full or by words of it, e.g. a100; default: any",
     )
-    elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
+    elastic: bool = Field(
+        default=False, description="the script can be stopped and resumed with another number of GPUs"
+    )
     resize: Literal["restart", "in-place"] = Field(
         default="restart",
-        description="elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, "
-        "while it trains, each GPU in a container of its own",
+        description="elastic jobs only. restart: resize by checkpoint and restart; in-place: resize during training, "
+        "with Horovod and the worker SDK for PyTorch, one container per GPU",
     )
-    min_gpus: int | None = Field(default=None, ge=0, le=MAX_GPUS, description="elastic jobs only; default 1")
-    max_gpus: int | None = Field(default=None, ge=0, le=MAX_GPUS, description="elastic jobs only; default: no bound")
-    priority: int = Field(default=50, ge=0, le=100, description="higher first")
-    weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
+    min_gpus: int | None = Field(
+        default=None, ge=0, le=MAX_GPUS, description="elastic jobs only: minimum GPUs; default: 1"
+    )
+    max_gpus: int | None = Field(
+        default=None, ge=0, le=MAX_GPUS, description="elastic jobs only: maximum GPUs; default: no limit"
+    )
+    priority: int = Field(default=50, ge=0, le=100, description="priority; higher first")
+    weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster relative to other jobs")
     metric: Metric | None = Field(
         default=None,
-        description="by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a "
-        "short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's",
+        description="objective of the policy `goodput` for this job: `speed` for a short response time, `cost` for "
+        "few GPU-hours, `default` for a fair share; default: the policy's",
     )
     deadline: Instant | None = Field(
         default=None,
-        description="when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the "
-        "past is taken, and the job's message says so",
+        description="time by which the job should end, for deadline policies; from 1970 to 2200, UTC without a zone. "
+        "A time in the past is accepted with a warning in the job's message",
     )
-    max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
-    max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
+    max_duration: float | None = Field(
+        default=None, gt=0, le=3.2e8, description="maximum seconds of running; the job is then ended"
+    )
+    max_restarts: int = Field(default=0, ge=0, le=1000, description="maximum retries after failures of the command")
     on_hang: OnHang | None = Field(
         default=None,
-        description="what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it "
-        "again, three times at most, `end` ends it; default: as the service's settings say",
+        description="action if it seems to hang or does not use its GPUs. warn: report it; restart: start it again, "
+        "at most 3 times; end: end it; default: the service's setting",
     )
     launcher: Literal["horovod", "torchrun", "none"] = "horovod"
     grace_period: float | None = Field(
-        default=None, ge=1, le=3600, description="seconds between the request to stop and the kill: time for a "
-        "checkpoint; default 10, elastic 60",
+        default=None, ge=1, le=3600, description="seconds between SIGTERM and SIGKILL, for a checkpoint; default: 10, "
+        "elastic 60",
     )  # fmt: skip
     batch_size: int | None = Field(
-        default=None, ge=1, le=MAX_BATCH, description="of all workers together; in place of the training script's"
+        default=None, ge=1, le=MAX_BATCH, description="batch size of all workers together, instead of the script's"
     )
     max_batch_size: int | None = Field(
-        default=None, ge=1, le=MAX_BATCH, description="how large the batch may become where the script lets it adapt"
+        default=None, ge=1, le=MAX_BATCH, description="maximum batch size, if the script lets the batch adapt"
     )
-    epochs: int | None = Field(default=None, ge=1, le=10**6, description="in place of the training script's")
-    env: Pairs = Field(default_factory=dict, max_length=1000, description="environment variables, of 128 KiB at most")
+    epochs: int | None = Field(default=None, ge=1, le=10**6, description="number of epochs, instead of the script's")
+    env: Pairs = Field(default_factory=dict, max_length=1000, description="environment variables, at most 128 KiB")
     secrets: Pairs = Field(
-        default_factory=dict, max_length=100, description="environment variable -> name of the secret that it gets"
+        default_factory=dict, max_length=100, description="environment variable -> name of the secret with its value"
     )
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB,
         ge=1 << 16,
         le=1 << 42,
-        description='shared memory in bytes, or e.g. "8g"; default: 4 GiB a GPU, without GPUs 1 GiB',
+        description='shared memory in bytes, or e.g. "8g"; default: 4 GiB per GPU, 1 GiB without GPUs',
     )
     cpus: float | None = Field(
-        default=None, ge=0.01, le=4096, description="processors at most; default: no bound, and a weight by its GPUs"
+        default=None, ge=0.01, le=4096, description="maximum processors; default: no limit, and CPU shares by its GPUs"
     )
     memory: Annotated[int | None, BeforeValidator(parse_size)] = Field(
         default=None,
         ge=1 << 23,
         le=1 << 50,
-        description='bytes, or e.g. "64g"; default: as its share of the host\'s GPUs',
+        description='maximum memory in bytes, or e.g. "64g"; default: its share of the host by GPUs',
     )
     gpu_memory: Annotated[int | None, BeforeValidator(parse_size)] = Field(
         default=None,
         ge=1 << 20,
         le=1 << 42,
-        description='of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; '
-        "default: what its family took before",
+        description='maximum memory of each GPU in bytes, or e.g. "20g": jobs share a GPU only if it has enough for '
+        "all; default: as used by its family before",
     )
     mounts: Annotated[Pairs, BeforeValidator(_as_targets)] = Field(
         default_factory=dict,
         max_length=100,
-        description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
-        "name -> path in the container",
+        description="read-only folders that the operator declared: a list of names, mounted below /data, or name -> "
+        "path in the container",
     )
     data: Annotated[Pairs, BeforeValidator(_as_data_targets)] = Field(
         default_factory=dict,
         max_length=100,
-        description="data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that "
-        "-> path in the container. A name alone means its newest version when the job is submitted",
+        description="read-only data sets and models: a list of `NAME` or `NAME@3`, mounted below /data, or reference "
+        "-> path in the container. A name alone means the newest version at submission",
     )
     keep: Pairs = Field(
         default_factory=dict,
         max_length=20,
-        description="data sets or models that are made when it succeeds: name -> file or folder below /outputs",
+        description="data sets or models to create when the job succeeds: name -> file or folder below /outputs",
     )
     code: Code | None = Field(
         default=None,
-        description="what is unpacked as the command's directory: the digest that POST /code answered, or a git "
+        description="code of the job, unpacked as the working directory: the digest returned by POST /code, or a git "
         "repository and a ref",
     )
     requirements: Requirements | None = Field(
         default=None,
-        description="Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. "
-        "They are installed once, and shared by all jobs that need the same",
+        description="Python packages to install: a list as for pip, or the name of a file in the code. They are "
+        "installed once, and shared by all jobs with the same list",
     )
     setup: Text | None = Field(
         default=None,
         min_length=1,
         max_length=65536,
-        description="command that runs once in each container, before the launcher; split into words like `command`",
+        description="command that runs once per container, before the launcher; split into words like `command`",
     )
     after: Annotated[AfterSpec | None, BeforeValidator(_as_after)] = Field(
-        default=None, description="it waits until these jobs have ended; a list of ids means that each must succeed"
+        default=None,
+        description="jobs that must end before this job starts; a list of IDs means that each must succeed",
     )
     ports: Ports = Field(
         default_factory=dict,
         max_length=10,
-        description="name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address "
-        "of the service",
+        description="name -> port on which the job listens, e.g. notebook: 8888. The job's user and admins can open "
+        "it at an address of the service",
     )
     idle_timeout: float | None = Field(
         default=None,
         ge=1,
         le=3.2e7,
-        description="seconds without a connection to its ports, after which it is ended; default: it is not",
+        description="seconds without a connection to its ports after which the job is ended; default: never",
     )
-    labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
-    user: Text = Field(default="", max_length=100, description="whose it is: who sent it; admins may name another")
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs, for filters and reports")
+    user: Text = Field(
+        default="",
+        max_length=100,
+        description="owner of the job; default: the sender. Only admins may name another user",
+    )
     family: Text | None = Field(
         default=None,
         max_length=MOST,
-        description="jobs of one family share what is learned of their speed and length; default: the image and the "
-        "command without its arguments' values",
+        description="jobs of a family share predictions of speed and run time; default: the image, and the command "
+        "without the values of its arguments",
     )
 
 
 class JobSpec(JobFields):
-    """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
+    """Job of `POST /jobs`.
+
+    `name, type, container_image, command, required_gpus` are the original five keys."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True, strict=True)
 

@@ -28,27 +28,27 @@ _SILENCE_S, _WHOLE_S = 60.0, 3600.0
 _AT_ONCE = 4
 _UNBOUNDED = 1 << 50  # the store has the limit, which is a setting
 _TAR = {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}
-Digest = Annotated[str | None, Query(pattern=f"^{DIGEST}$", description="that the archive should have")]
+Digest = Annotated[str | None, Query(pattern=f"^{DIGEST}$", description="expected digest of the archive")]
 
 
 class StoredCodeOut(AnswerModel):
-    digest: str = Field(description="what a job names as its `code`")
+    digest: str = Field(description="digest for the key `code` of a job")
     bytes: int
 
 
 class CodeLimits(AnswerModel):
-    """What may be sent, and what a job may leave out."""
+    """Limits of uploads, and defaults for jobs."""
 
-    max_bytes: int = Field(description="of all files of one archive")
+    max_bytes: int = Field(description="maximum bytes of all files of an archive")
     max_files: int
-    default_image: str = Field(description="for those who name none")
-    stored: int = Field(description="archives that are kept")
+    default_image: str = Field(description="image of jobs that name none")
+    stored: int = Field(description="number of stored archives")
     stored_bytes: int
 
 
 @router.get("")
 def limits(request: Request) -> CodeLimits:
-    """How much code may have, and how much is stored."""
+    """Return the limits of code, and the stored amount."""
     cluster = cluster_of(request)
     stored = cluster.code.all()
     return CodeLimits(
@@ -69,8 +69,10 @@ def limits(request: Request) -> CodeLimits:
 )
 @needs(Need.USER)
 async def upload(request: Request, digest: Digest = None) -> StoredCodeOut:
-    """Takes a tar file, also one made smaller by gzip, and stores its files in our own form, whose digest it answers.
-    The same files are stored once. Nothing is kept of an upload that is cut off, too large or harmful."""
+    """Store code from a tar file, optionally compressed by gzip.
+
+    The response has the digest of the files in the service's own format. Identical files are stored once. Nothing is
+    kept of an upload that is interrupted, too large or harmful."""
     store = cluster_of(request).code
     async with _turns(request):
         stored = await _receive(request, store, digest)
@@ -118,7 +120,9 @@ def _finish(archive: Upload, rest: bytes, digest: str | None) -> StoredCode:
 
 @router.get("/{digest}", responses=problems(404, 422))
 def show(request: Request, digest: str) -> StoredCodeOut:
-    """Whether an archive is there: who has the same files need not send them."""
+    """Check whether an archive is stored.
+
+    Clients with the same files need not send them again."""
     found = cluster_of(request).code.find(digest)
     if found is None:
         raise NotFoundError(f"the code {digest} is not stored here, or not any more")
@@ -131,7 +135,7 @@ _ARCHIVE: dict[int | str, dict[str, Any]] = {200: {"content": _TAR, "description
 
 @router.get("/{digest}/archive", response_class=Response, responses=_ARCHIVE)
 def archive(request: Request, digest: str) -> Response:
-    """The files, as a tar file."""
+    """Return stored code as a tar file."""
     store = cluster_of(request).code
     if store.find(digest) is None:
         raise NotFoundError(f"the code {digest} is not stored here, or not any more")

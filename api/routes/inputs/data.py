@@ -63,13 +63,13 @@ class FileIn(BaseModel):
 
 
 class ManifestIn(BaseModel):
-    """All that a version holds. Folders are named only where they are empty."""
+    """Content of a version. Folders are named only if they are empty."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     files: Annotated[list[FileIn], FailFast()] = Field(default_factory=list)
     folders: Annotated[list[str], FailFast()] = Field(default_factory=list)
-    links: dict[str, str] = Field(default_factory=dict, description="path -> where it leads, inside the data set")
+    links: dict[str, str] = Field(default_factory=dict, description="path -> target of the link, inside the data set")
 
 
 def _check_manifest(body: object) -> None:
@@ -87,7 +87,7 @@ def list_data(
     after: Annotated[str, Query(max_length=200)] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> DataList:
-    """Data sets and models that jobs may name, each with its newest version."""
+    """Return data sets and models, each with its newest version."""
     with cluster_of(request).db.read() as conn:
         found = versions.newest(conn, limit + 1, after)
         many = versions.counts(conn, [each.name for each in found])
@@ -97,14 +97,16 @@ def list_data(
 
 @router.get("/data-limits")
 def data_limits(request: Request) -> DataLimits:
-    """How much one version may have."""
+    """Return the limits of a version."""
     store = cluster_of(request).data.store
     return DataLimits(max_bytes=store.max_bytes, max_files=store.max_files)
 
 
 @router.get("/data/{name}", responses=problems(404))
 def show_data(request: Request, name: Name) -> DataVersions:
-    """The versions of one, the newest first, 1000 at most."""
+    """Return the versions of a data set or model, newest first.
+
+    At most 1000 versions are returned."""
     with cluster_of(request).db.read() as conn:
         return DataVersions(items=[DataVersionOut(**_shown(each)) for each in versions.versions_of(conn, name)])
 
@@ -120,8 +122,10 @@ def show_data(request: Request, name: Name) -> DataVersions:
 def push_data(
     request: Request, name: Name, body: Annotated[ManifestIn, body_as(ManifestIn, _MANIFEST, _check_manifest)]
 ) -> Response:
-    """Makes a version, if all of its content is here; else says what is missing, and stores nothing. Send that to
-    `/content`, then ask again. The same files make no new version."""
+    """Create a version, or return the missing content.
+
+    If content is missing, nothing is stored. Send it to `/content`, then repeat the request. Unchanged content creates
+    no new version."""
     data = cluster_of(request).data
     items = [Item(f.path, Kind.FILE, f.size, f.executable, blob=f.sha256) for f in body.files]
     items += [Item(path, Kind.FOLDER) for path in body.folders]
@@ -135,8 +139,10 @@ def push_data(
 @router.delete("/data/{name}", response_model=DataVersions, responses=problems(403, 404, 409))
 @needs(Need.USER)
 def remove_data(request: Request, name: Name, version: Annotated[int | None, Query(ge=1, le=10**9)] = None) -> Response:
-    """Removes one version, or all of them: for whoever made the first one, and for admins. What a job that has not
-    ended needs stays. Answers with what is gone; its number is not given again."""
+    """Delete one version of a data set or model, or all versions.
+
+    Only the owner and admins can do this. It is refused while an unfinished job or sweep needs a version. The response
+    has the deleted versions. Their numbers are not used again."""
 
     def answer(gone: Sequence[Version]) -> Answer:
         return Answer(DataVersions(items=[DataVersionOut(**_shown(each)) for each in gone]))
@@ -149,7 +155,7 @@ _ARCHIVE: dict[int | str, dict[str, Any]] = {200: {"content": _TAR, "description
 
 @router.get("/data/{name}/{version}/archive", response_class=Response, responses=_ARCHIVE)
 def data_archive(request: Request, name: Name, version: Number) -> Response:
-    """The files of a version, as a tar file."""
+    """Return the files of a version as a tar file."""
     cluster = cluster_of(request)
     with cluster.db.read() as conn:
         found = versions.find(conn, name, version)
@@ -168,10 +174,14 @@ def data_archive(request: Request, name: Name, version: Number) -> Response:
 async def send_content(
     request: Request,
     sha256: Annotated[str, Path(pattern=f"^{BLOB}$")],
-    size: Annotated[int, Query(ge=0, le=1 << 50, description="of all of it")],
-    offset: Annotated[int, Query(ge=0, le=1 << 50, description="where the body begins: what `missing` says")] = 0,
+    size: Annotated[int, Query(ge=0, le=1 << 50, description="bytes of the whole file")],
+    offset: Annotated[
+        int, Query(ge=0, le=1 << 50, description="offset of the body in the file: `received` of `missing`")
+    ] = 0,
 ) -> ContentReceived:
-    """Takes a file's content, from where an earlier upload was cut; what comes stays for a day."""
+    """Store the content of a file.
+
+    An interrupted upload can be resumed. Received content is kept for a day."""
     store = cluster_of(request).data.store
     async with _turns(request):
         received = await _append(request, store, sha256, size, offset)
@@ -186,7 +196,9 @@ async def send_content(
 )
 @needs(Need.USER)
 async def send_many(request: Request) -> ContentReceived:
-    """Takes a tar file of many small files, each named by the SHA-256 of its content: 2000 files and 64 MiB at most."""
+    """Store the content of many small files, sent as a tar file.
+
+    Each file is named by the SHA-256 of its content. At most 2000 files and 64 MiB are accepted."""
     store = cluster_of(request).data.store
     check_room(store.folder)
     async with _turns(request):

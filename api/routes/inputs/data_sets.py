@@ -12,8 +12,8 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 
 class DataSetOut(AnswerModel):
-    name: str = Field(description="as jobs name it in `mounts`")
-    path: str = Field(description="on every host")
+    name: str = Field(description="name for the key `mounts` of jobs")
+    path: str = Field(description="path on every host")
 
 
 @router.get("/data-sets")

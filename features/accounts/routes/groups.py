@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
 GroupName = Annotated[str, Path(min_length=1, max_length=100, pattern=_NAME)]
-Member = Annotated[str, Path(min_length=1, max_length=100, description="whose jobs count for the group")]
+Member = Annotated[str, Path(min_length=1, max_length=100, description="user whose jobs count for the group")]
 
 
 class GroupOut(AnswerModel):
@@ -37,7 +37,7 @@ class GroupOut(AnswerModel):
     cpu_jobs: int | None
     cpus: float | None
     memory_gib: float | None
-    used: QuotaUse | None = Field(description="by its users together; null in the answer to a change")
+    used: QuotaUse | None = Field(description="current use of all its users together; null in the response to a change")
 
 
 class GroupList(AnswerModel):
@@ -47,14 +47,16 @@ class GroupList(AnswerModel):
 @router.get("/groups")
 @needs(Need.ADMIN)
 def list_groups(request: Request) -> GroupList:
-    """All groups, and what the users of each have together."""
+    """Return all groups with quotas and current use."""
     return GroupList(items=groups_shown(request))
 
 
 @router.put("/groups/{name}", response_model=GroupOut, responses=problems(422))
 def set_group(request: Request, name: GroupName, body: BoundsIn) -> Response:
-    """Makes a group, or changes its quota, which bounds its users together; each user's own holds as well. In force at
-    the next submission and the next decision."""
+    """Create a group, or change its quota.
+
+    The quota limits the group's users together; each user's own quota also applies. It takes effect at the next
+    submission and the next decision."""
     bounds, now = Bounds(**body.model_dump()), time.time()
 
     def change(conn: Connection) -> Response:
@@ -66,7 +68,7 @@ def set_group(request: Request, name: GroupName, body: BoundsIn) -> Response:
 
 @router.delete("/groups/{name}", status_code=204, responses=problems(404, 422))
 def remove_group(request: Request, name: GroupName) -> Response:
-    """Its users are in no group then."""
+    """Delete a group. Its users are then in no group."""
     now = time.time()
 
     def change(conn: Connection) -> Response:
@@ -78,8 +80,9 @@ def remove_group(request: Request, name: GroupName) -> Response:
 
 @router.put("/groups/{name}/members/{user}", response_model=GroupOut, responses=problems(404, 422))
 def add_member(request: Request, name: GroupName, user: Member) -> Response:
-    """A user belongs to one group at most: they leave the one that they were in. What they used within seven days
-    counts for this one."""
+    """Add a user to a group. The user leaves any other group.
+
+    The user's usage of the last seven days then counts for this group."""
     now = time.time()
 
     def change(conn: Connection) -> Response:
@@ -91,7 +94,7 @@ def add_member(request: Request, name: GroupName, user: Member) -> Response:
 
 @router.delete("/groups/{name}/members/{user}", status_code=204, responses=problems(404, 422))
 def remove_member(request: Request, name: GroupName, user: Member) -> Response:
-    """They are in no group then."""
+    """Remove a user from a group. The user is then in no group."""
     now = time.time()
 
     def change(conn: Connection) -> Response:

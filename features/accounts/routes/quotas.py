@@ -27,29 +27,38 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _MOST = 10**9
 Bound = Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None
-UserName = Annotated[str, Path(min_length=1, max_length=100, description="`*`: all who have none of their own")]
+UserName = Annotated[
+    str, Path(min_length=1, max_length=100, description="user; `*`: default for users without their own quota")
+]
 
 
 class BoundsIn(BaseModel):
-    """What is left out has no bound."""
+    """Limits of a user or group. A missing value means no limit."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
-    gpus: Bound = Field(default=None, description="GPUs held at once")
-    gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="GPU-hours within seven days")
-    waiting: Bound = Field(default=None, description="jobs that have not started")
-    submissions: Bound = Field(default=None, description="jobs submitted within a minute")
-    cpu_jobs: Bound = Field(default=None, description="jobs without GPUs that run at once")
-    cpus: float | None = Field(default=None, ge=0, le=_MOST, description="processors that those ask for together")
+    gpus: Bound = Field(default=None, description="maximum GPUs held at once")
+    gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="maximum GPU-hours within seven days")
+    waiting: Bound = Field(default=None, description="maximum jobs that have not started")
+    submissions: Bound = Field(default=None, description="maximum jobs submitted within a minute")
+    cpu_jobs: Bound = Field(default=None, description="maximum jobs without GPUs that run at once")
+    cpus: float | None = Field(
+        default=None, ge=0, le=_MOST, description="maximum processors requested by running jobs without GPUs together"
+    )
     memory_gib: float | None = Field(
-        default=None, ge=0, le=_MOST, description="GiB of memory that those ask for together"
+        default=None,
+        ge=0,
+        le=_MOST,
+        description="maximum GiB of memory requested by running jobs without GPUs together",
     )
 
 
 class QuotaIn(BoundsIn):
-    """What is left out has no bound."""
+    """Limits of a user. A missing value means no limit."""
 
-    weight: float = Field(default=1.0, ge=0.001, le=1000, description="share against other users, with fair_share")
+    weight: float = Field(
+        default=1.0, ge=0.001, le=1000, description="weight against other users, with the setting fair_share"
+    )
 
 
 class QuotaUse(AnswerModel):
@@ -62,7 +71,7 @@ class QuotaUse(AnswerModel):
 
 
 class QuotaOut(AnswerModel):
-    user: str = Field(description="`*`: all who have none of their own")
+    user: str = Field(description="user; `*`: default for users without their own quota")
     gpus: int | None
     gpu_hours: float | None
     waiting: int | None
@@ -71,7 +80,7 @@ class QuotaOut(AnswerModel):
     cpus: float | None
     memory_gib: float | None
     weight: float
-    used: QuotaUse | None = Field(description="null for `*`")
+    used: QuotaUse | None = Field(description="current use; null for `*`")
 
 
 class QuotaList(AnswerModel):
@@ -81,7 +90,7 @@ class QuotaList(AnswerModel):
 @router.get("/quotas")
 @needs(Need.ADMIN)
 def list_quotas(request: Request) -> QuotaList:
-    """All quotas, and what each user has of theirs."""
+    """Return all quotas with the current use of each user."""
     with cluster_of(request).db.read() as db:
         users = list(store.load_quotas(db))
     return QuotaList(items=quotas_shown(request, users))
@@ -89,7 +98,9 @@ def list_quotas(request: Request) -> QuotaList:
 
 @router.put("/quotas/{name}", response_model=QuotaOut, responses=problems(422))
 def set_quota(request: Request, name: UserName, body: QuotaIn) -> Response:
-    """In force at the next submission and the next decision. Running jobs are not stopped for it."""
+    """Set a quota. It takes effect at the next submission and decision.
+
+    Running jobs are not stopped because of it."""
     quota, now = Quota(**body.model_dump()), time.time()
     made = Answer(QuotaOut(user=name, used=None, **asdict(quota)))
     quotas_of(request).change(lambda conn: store.set_quota(conn, name, quota, now))
@@ -99,7 +110,7 @@ def set_quota(request: Request, name: UserName, body: QuotaIn) -> Response:
 
 @router.delete("/quotas/{name}", status_code=204, responses=problems(404))
 def remove_quota(request: Request, name: UserName) -> Response:
-    """That of `*` counts from now on."""
+    """Delete a user's quota. The quota of `*` then applies."""
     now = time.time()
     quotas_of(request).change(lambda conn: store.remove_quota(conn, name, now))
     cluster_of(request).loop.wake()

@@ -21,18 +21,20 @@ from schedulearn.scheduler.store.people.secrets import SHARED
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
 SecretName = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Shared = Annotated[bool, Query(description="for the jobs of everybody; for admins")]
+Shared = Annotated[bool, Query(description="secret for the jobs of all users; only for admins")]
 
 
 class SecretIn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    value: str = Field(min_length=SHORTEST, max_length=16_384, pattern=r"^[^\x00]*$", description="never shown again")
+    value: str = Field(
+        min_length=SHORTEST, max_length=16_384, pattern=r"^[^\x00]*$", description="value, which is never shown again"
+    )
 
 
 class SecretOut(AnswerModel):
     name: str
-    owner: str = Field(description="whose jobs may use it; empty: everybody's")
+    owner: str = Field(description="user whose jobs may use it; empty: all users")
     created_at: At
     changed_at: At
 
@@ -49,7 +51,9 @@ class SecretList(AnswerModel):
 @router.get("/secrets")
 @needs(Need.USER)
 def list_secrets(request: Request) -> SecretList:
-    """The names of those that your jobs may use; for admins of all. No values."""
+    """Return the names of secrets that your jobs may use.
+
+    Admins see all names. Values are never returned."""
     actor = actor_of(request)
     found = cluster_of(request).secrets.list_for(None if actor.is_admin else actor.name)
     return SecretList(items=[SecretOut.model_validate(secret) for secret in found])
@@ -58,7 +62,7 @@ def list_secrets(request: Request) -> SecretList:
 @router.put("/secrets/{name}", response_model=SecretSet, responses=problems(403, 422))
 @needs(Need.USER)
 def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Shared = False) -> Response:
-    """Makes or changes a secret; jobs that start from now on get the new value."""
+    """Create or change a secret. Jobs that start later get its value."""
     owner = _owner(actor_of(request), shared)
     answer = Answer(SecretSet(name=name, owner=owner))
     cluster_of(request).secrets.put(owner, name, body.value, time.time())
@@ -68,7 +72,7 @@ def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Share
 @router.delete("/secrets/{name}", status_code=204, responses=problems(403, 404))
 @needs(Need.USER)
 def remove_secret(request: Request, name: SecretName, shared: Shared = False) -> Response:
-    """Jobs that start from now on do without it."""
+    """Delete a secret. Jobs that start later don't get it."""
     cluster_of(request).secrets.remove(_owner(actor_of(request), shared), name, time.time())
     return Response(status_code=204)
 

@@ -31,14 +31,14 @@ DEFAULT_DAYS = 90
 class TokenIn(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, allow_inf_nan=False)
 
-    name: str = Field(min_length=1, max_length=100, description="for people: whose it is, or what for")
+    name: str = Field(min_length=1, max_length=100, description="display name, such as its owner or purpose")
     user: str | None = Field(
-        default=None, max_length=100, description="whose it is to be, for admins; default: who makes it"
+        default=None, max_length=100, description="owner of the token; only for admins; default: you"
     )
     role: Role | None = Field(
-        default=None, description="what it may do at most; default: as its owner, but `admin` only if you name it"
+        default=None, description="maximum role of the token; default: the owner's, but `admin` only on request"
     )
-    expires_in_days: Days | None = Field(default=DEFAULT_DAYS, description="null: it does not end by itself")
+    expires_in_days: Days | None = Field(default=DEFAULT_DAYS, description="days until it expires; null: never")
 
     @field_validator("name")
     @classmethod
@@ -52,28 +52,31 @@ class TokenOut(AnswerModel):
     id: int
     name: str
     owner: str
-    role: Role = Field(description="what it may do at most; less where its owner may do less")
+    role: Role = Field(description="maximum role of the token; its owner's role also limits it")
     created_at: At
-    expires_at: At | None = Field(description="null: it does not end by itself")
-    last_used_at: At | None = Field(description="to the minute; null: never")
+    expires_at: At | None = Field(description="time at which it expires; null: never")
+    last_used_at: At | None = Field(description="time of the last use, to the minute; null: never")
 
 
 class NewToken(TokenOut):
-    token: str = Field(description="send it as `Authorization: Bearer TOKEN`; it is shown this once")
+    token: str = Field(description="value to send as `Authorization: Bearer TOKEN`; it is never shown again")
     certificate: str | None = Field(
-        description="fingerprint for SCHEDULEARN_CA; null: an authority vouches for the service, or it has no TLS"
+        description="fingerprint for SCHEDULEARN_CA; null: a public authority signed the certificate, or there is no "
+        "TLS"
     )
 
 
 class TokenList(AnswerModel):
-    required: bool = Field(description="false: on loopback, the account that runs the service needs none")
+    required: bool = Field(
+        description="whether a token is required; false: the account that runs the service needs none on loopback"
+    )
     items: list[TokenOut]
 
 
 @router.get("/tokens")
 @needs(Need.USER)
 def list_tokens(request: Request) -> TokenList:
-    """Named tokens, without the tokens themselves: only their hashes are kept."""
+    """Return named tokens, without their values: only hashes are stored."""
     actor, own = actor_of(request), credentials_of(request).own
     with cluster_of(request).db.read() as db:
         items = [TokenOut.model_validate(_values(row, own)) for row in store.list_tokens(db)]
@@ -84,8 +87,10 @@ def list_tokens(request: Request) -> TokenList:
 @router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(403, 404, 409, 422))
 @needs(Need.USER)
 def create_token(request: Request, body: TokenIn) -> Response:
-    """A token of one's own, or as admin of somebody. It may do no more, and is good for no longer, than what it is made
-    with, and is revoked with that. Only this answer shows it."""
+    """Create a token for yourself, or as an admin for another user.
+
+    It never has more rights, or a later end, than the token that creates it. It is revoked together with that token.
+    Only this response shows it."""
     actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db
     owner = body.user or actor.name
     role = _role_for(request, actor, owner, body.role)
@@ -104,7 +109,9 @@ def create_token(request: Request, body: TokenIn) -> Response:
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(403, 404))
 @needs(Need.USER)
 def revoke_token(request: Request, token_id: RowId) -> Response:
-    """Revokes the token and all that were made with it; their open streams and sessions end."""
+    """Revoke a token and all tokens made with it.
+
+    Their open streams and sessions end."""
     actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db
     with db.read() as conn:
         found = next((token for token in store.list_tokens(conn) if token.id == token_id), None)

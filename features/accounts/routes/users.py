@@ -36,16 +36,16 @@ HostId = Annotated[int, Field(strict=True, ge=1, le=HIGHEST_ID), BeforeValidator
 
 
 class Ids(BaseModel):
-    """As whom on the hosts their jobs write."""
+    """User and group IDs with which the jobs write on hosts."""
 
     model_config = ConfigDict(extra="forbid")
 
     uid: HostId | None = Field(
         default=None,
-        description="of their account on the hosts, as which their jobs write folders there; null: none do",
+        description="user ID with which the user's jobs write folders of hosts; null: they write none",
     )
-    gid: HostId | None = Field(default=None, description="of its group; goes with `uid`")
-    gids: list[HostId] = Field(default_factory=list, max_length=64, description="its further groups")
+    gid: HostId | None = Field(default=None, description="group ID; requires `uid`")
+    gids: list[HostId] = Field(default_factory=list, max_length=64, description="additional group IDs")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -66,22 +66,30 @@ class Ids(BaseModel):
 
 
 class UserIn(Ids):
-    name: str = Field(min_length=1, max_length=100, pattern=_NAME, description="their jobs have it as `user`")
+    name: str = Field(
+        min_length=1, max_length=100, pattern=_NAME, description="user name, which the user's jobs have as `user`"
+    )
     role: Role = Role.USER
 
 
 class UserChange(Ids):
-    """What is left out stays; `uid`, `gid` and `gids` are changed together."""
+    """Changes of a user. Missing keys stay the same.
+
+    `uid`, `gid` and `gids` are changed together."""
 
     role: Role | None = None
 
 
 class UserOut(AnswerModel):
-    id: int = Field(description="never given again, also not to a new user of the same name")
+    id: int = Field(
+        description="ID of the account, which is never used again, not even for a new user of the same name"
+    )
     name: str
     role: Role
     created_at: At
-    uid: int | None = Field(description="as which their jobs write folders of the hosts; null: none do")
+    uid: int | None = Field(
+        description="user ID with which the user's jobs write folders of hosts; null: they write none"
+    )
     gid: int | None
     gids: list[int]
 
@@ -93,18 +101,20 @@ class UserList(AnswerModel):
 class WhoAmI(AnswerModel):
     name: str
     role: Role
-    sees_all_jobs: bool = Field(description="false: only your own, by the setting hide_jobs")
-    token_id: int | None = Field(description="the token by which you are known; null: you run the service")
-    expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
-    logged_in: bool = Field(description="true: by a token or a session; false: by your account on this machine")
-    refused: dict[Permission, str] = Field(description="what you may not do here, and why; you may do all else")
-    quota: QuotaOut | None = Field(description="what you may have, and have; null: there is no bound")
-    group: GroupOut | None = Field(description="your group: what you all may have together; null: you are in none")
+    sees_all_jobs: bool = Field(description="false: you only see your own jobs, by the setting hide_jobs")
+    token_id: int | None = Field(description="ID of your token; null: you are the account that runs the service")
+    expires_at: At | None = Field(description="time at which your token or session expires; null: never")
+    logged_in: bool = Field(description="true: by a token or session; false: by your account on this machine")
+    refused: dict[Permission, str] = Field(
+        description="permissions that you lack, with the reason; you have all others"
+    )
+    quota: QuotaOut | None = Field(description="your quota and current use; null: no limit")
+    group: GroupOut | None = Field(description="your group with its quota and current use; null: you are in no group")
 
 
 @router.get("/whoami")
 def who_am_i(request: Request) -> WhoAmI:
-    """Who the service takes you for, and what you may have."""
+    """Return your user name, role and quota."""
     actor = actor_of(request)
     bounded = quotas_of(request).of(actor.name) is not NO_QUOTA
     quota = quotas_shown(request, [actor.name])[0] if bounded else None
@@ -125,14 +135,18 @@ def who_am_i(request: Request) -> WhoAmI:
 @router.get("/users")
 @needs(Need.ADMIN)
 def list_users(request: Request) -> UserList:
-    """All but the account that runs the service, which is always an admin."""
+    """Return all users.
+
+    The account that runs the service is always an admin, and is not listed."""
     with cluster_of(request).db.read() as db:
         return UserList(items=[UserOut.model_validate(each) for each in accounts.list_accounts(db)])
 
 
 @router.post("/users", status_code=201, response_model=UserOut, responses=problems(409, 422))
 def add_user(request: Request, body: UserIn) -> Response:
-    """A person or program with a role; they need a token to be known. Jobs with their name as `user` are theirs."""
+    """Add a user: a person or program with a role.
+
+    The user needs a token to log in. Jobs with this name as `user` belong to the user."""
     credentials, now = credentials_of(request), time.time()
     if body.name == credentials.own:
         raise ConflictError(f"{body.name} runs this service, and is its admin already", field="name")
@@ -147,8 +161,10 @@ def add_user(request: Request, body: UserIn) -> Response:
 
 @router.patch("/users/{name}", response_model=UserOut, responses=problems(404, 409, 422))
 def change_user(request: Request, name: UserName, body: UserChange) -> Response:
-    """In force at once: the role for all their tokens and sessions, the uid for tasks that start from now on. A number
-    with which a job runs stays its user's until it ends (409)."""
+    """Change a user's role, or the IDs of the user's jobs on hosts.
+
+    The role takes effect at once for all tokens and sessions. The IDs are used by tasks that start later. An ID can't
+    be changed while a job runs with it (409)."""
     now, ids, writable = time.time(), body.run_as(name), cluster_of(request).settings.writable_data_sets
 
     def change(conn: Connection) -> Response:
@@ -166,12 +182,18 @@ def change_user(request: Request, name: UserName, body: UserChange) -> Response:
 def remove_user(
     request: Request,
     name: UserName,
-    jobs: Annotated[OfJobs | None, Query(description="that have not ended, and sweeps")] = None,
-    secrets: Annotated[OfThings | None, Query(description="kept ones are for jobs of theirs that go on")] = None,
-    data: Annotated[OfThings | None, Query(description="data sets and models; admins may change kept ones")] = None,
+    jobs: Annotated[OfJobs | None, Query(description="treatment of unfinished jobs and sweeps")] = None,
+    secrets: Annotated[
+        OfThings | None, Query(description="treatment of secrets; kept ones serve jobs that continue")
+    ] = None,
+    data: Annotated[
+        OfThings | None, Query(description="treatment of data sets and models; admins may change kept ones")
+    ] = None,
 ) -> Response:
-    """Revokes their tokens, and ends their sessions and streams. What is kept belongs to NAME~ID from then on, so that
-    a new user of the old name gets nothing of it. 409 says what they have of which the request says nothing."""
+    """Remove a user with all tokens, sessions and streams.
+
+    Objects that are kept then belong to NAME~ID, so that a new user of the same name does not get them. 409 lists
+    objects for which the request has no choice."""
     now, cluster = time.time(), cluster_of(request)
 
     def change(conn: Connection) -> None:

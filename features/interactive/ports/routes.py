@@ -22,7 +22,7 @@ from schedulearn.scheduler.store import repository
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-Name = Annotated[str, Path(min_length=1, max_length=LONGEST, description="of a port of the job")]
+Name = Annotated[str, Path(min_length=1, max_length=LONGEST, description="name of a port of the job")]
 
 
 class NoOriginError(ConflictError):
@@ -32,16 +32,18 @@ class NoOriginError(ConflictError):
 
 
 class PortLink(AnswerModel):
-    url: str = Field(description="opens the port in a browser, once")
-    expires_at: At = Field(description="until when it does; who has opened it stays logged in there")
-    origin: str = Field(description="where the port is; requests with the header Authorization need no link")
+    url: str = Field(description="link that opens the port in a browser, once")
+    expires_at: At = Field(description="time at which the link expires; a browser that has opened it stays logged in")
+    origin: str = Field(description="origin of the port; requests with the header Authorization need no link")
 
 
 @router.post(
     "/jobs/{job_id}/ports/{name}", status_code=201, response_model=PortLink, responses=problems(403, 404, 409, 422)
 )
 async def make_link(request: Request, job_id: str, name: Name) -> Response:
-    """A link that opens a port of a job in a browser, for its user and admins."""
+    """Create a link that opens a port of a job in a browser.
+
+    Only the job's user and admins can do this."""
     return Answer(_link(request, PortKey(job_id, name)), 201, headers={"cache-control": "no-store"})
 
 
@@ -51,7 +53,9 @@ async def make_link(request: Request, job_id: str, name: Name) -> Response:
 )  # fmt: skip
 @needs(Need.OWN)
 async def open_port(request: Request, job_id: str, name: Name) -> Response:
-    """Leads to a port of a job in a browser, for its user and admins: what a link on the page names."""
+    """Redirect a browser to a port of a job.
+
+    The page links to this. Only the job's user and admins can use it."""
     link = _link(request, PortKey(job_id, name))
     return RedirectResponse(link.url, 303, {"cache-control": "no-store"})
 

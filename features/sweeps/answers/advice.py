@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class EstimateOut(AnswerModel):
     value: float
-    low: float = Field(description="bounds of an interval that nine later jobs of ten are to lie in")
+    low: float = Field(description="bounds of a prediction interval for 9 of 10 later jobs")
     high: float
 
     @classmethod
@@ -32,15 +32,17 @@ class EstimateOut(AnswerModel):
 
 
 class OptionOut(AnswerModel):
-    batch_size: int | None = Field(description="null: no finished job told its own")
+    batch_size: int | None = Field(description="null: unknown for all finished jobs")
     required_gpus: int
     gpu_type: str
-    wait_time: float = Field(description="seconds until it would start")
+    wait_time: float = Field(description="predicted seconds until the start")
     run_time: EstimateOut
-    response_time: EstimateOut = Field(description="seconds from now to its end")
-    metric: EstimateOut | None = Field(description="what it would reach; null: too few jobs have logged it")
-    cost: float | None = Field(description="in `currency`; null: the setting gpu_prices has no price of this type")
-    meets: bool = Field(description="it meets the objective, at the far end of its interval")
+    response_time: EstimateOut = Field(description="predicted seconds from now to the end")
+    metric: EstimateOut | None = Field(description="predicted metric; null: too few jobs have logged it")
+    cost: float | None = Field(
+        description="predicted cost in `currency`; null: the setting gpu_prices has no price of this type"
+    )
+    meets: bool = Field(description="whether it meets the objective at the unfavorable bound of the interval")
 
     @classmethod
     def of(cls, found: Option) -> Self:
@@ -60,20 +62,22 @@ class OptionOut(AnswerModel):
 
 class ScoreOut(AnswerModel):
     model: str
-    r2: float = Field(description="on configurations that it had not seen: 1 is exact, 0 no better than the mean")
-    error: float = Field(description="median of the absolute errors there")
+    r2: float = Field(
+        description="coefficient of determination on unseen configurations: 1 is exact, 0 no better than the mean"
+    )
+    error: float = Field(description="median absolute error on unseen configurations")
 
 
 class AdviceOut(AnswerModel):
     family: str
-    samples: int = Field(description="finished jobs of the family that it rests on")
+    samples: int = Field(description="number of finished jobs of the family that the advice is based on")
     meets: bool = Field(description="whether the objective can be met")
     why: str
-    currency: str = Field(description="of each `cost`: the setting currency")
+    currency: str = Field(description="currency of each `cost`: the setting currency")
     chosen: OptionOut
-    options: list[OptionOut] = Field(description="the best first")
-    time_models: list[ScoreOut] = Field(description="the first one is used")
-    metric_models: list[ScoreOut] = Field(description="likewise; empty: the metric is not predicted")
+    options: list[OptionOut] = Field(description="best option first")
+    time_models: list[ScoreOut] = Field(description="scores of all models; the first one is used")
+    metric_models: list[ScoreOut] = Field(description="as `time_models`; empty: the metric is not predicted")
 
     @classmethod
     def of(cls, found: Advice, currency: str) -> Self:
@@ -95,12 +99,12 @@ class LengthPredictionOut(AnswerModel):
     job: str
     family: str
     predicted_at: At
-    rests_on: int = Field(description="jobs of the family that had ended well by then")
-    gpu_seconds: float = Field(description="in all, as predicted")
-    low: float = Field(description="bounds of an interval that nine jobs of ten are to lie in")
+    rests_on: int = Field(description="number of successful jobs of the family at that time")
+    gpu_seconds: float = Field(description="predicted total GPU-seconds")
+    low: float = Field(description="bounds of a prediction interval for 9 of 10 jobs")
     high: float
     ended_at: At | None
-    actual: float | None = Field(description="GPU-seconds that it took; null: it has not ended, or not well")
+    actual: float | None = Field(description="actual GPU-seconds; null: it has not ended, or not successfully")
 
     @classmethod
     def of(cls, row: LengthPrediction) -> Self:
@@ -120,10 +124,12 @@ class LengthPredictionOut(AnswerModel):
 
 
 class CalibrationOut(AnswerModel):
-    compared: int = Field(description="predictions whose jobs have ended well")
-    held: int = Field(description="of these, how many lie in their interval")
-    median_factor: float | None = Field(description="half of them were off by at most so much, either way")
-    mean_error: float | None = Field(description="mean of how far each was off, as a share of what came")
+    compared: int = Field(description="number of predictions whose jobs have succeeded")
+    held: int = Field(description="number of these whose actual value is in the interval")
+    median_factor: float | None = Field(
+        description="median of the factors between prediction and actual value, in either direction"
+    )
+    mean_error: float | None = Field(description="mean absolute error, as a share of the actual value")
 
 
 class MetricPredictionOut(AnswerModel):
@@ -131,13 +137,15 @@ class MetricPredictionOut(AnswerModel):
     family: str
     metric: str
     predicted_at: At
-    rests_on: int = Field(description="jobs of the family that had ended well by then and logged it")
-    model: str = Field(description="mean, linear or power law: which one was least off in those jobs")
-    value: float = Field(description="the last one that the job would log, as predicted")
-    low: float = Field(description="bounds of an interval that nine jobs of ten are to lie in")
+    rests_on: int = Field(description="number of successful jobs of the family at that time that logged the metric")
+    model: str = Field(description="mean, linear or power law: the model with the smallest error on those jobs")
+    value: float = Field(description="predicted last value of the metric")
+    low: float = Field(description="bounds of a prediction interval for 9 of 10 jobs")
     high: float
     ended_at: At | None
-    actual: float | None = Field(description="null: it has not ended, or not well, or has not logged it")
+    actual: float | None = Field(
+        description="actual last value; null: the job has not ended, not succeeded, or not logged the metric"
+    )
 
     @classmethod
     def of(cls, row: PredictedMetric) -> Self:
@@ -146,20 +154,20 @@ class MetricPredictionOut(AnswerModel):
 
 
 class MetricPredictionsOut(AnswerModel):
-    compared: int = Field(description="predictions whose jobs have ended well and logged the metric")
-    held: int = Field(description="of these, how many lie in their interval")
-    items: list[MetricPredictionOut] = Field(description="the newest first")
+    compared: int = Field(description="number of predictions whose jobs have succeeded and logged the metric")
+    held: int = Field(description="number of these whose actual value is in the interval")
+    items: list[MetricPredictionOut] = Field(description="newest first")
 
 
 class PredictionsOut(CalibrationOut):
-    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
-    items: list[LengthPredictionOut] = Field(description="the newest first")
-    metrics: MetricPredictionsOut = Field(description="likewise of what the metrics of jobs ended with")
+    interval: float = Field(default=CONFIDENCE, description="share of jobs for which an interval should hold")
+    items: list[LengthPredictionOut] = Field(description="newest first")
+    metrics: MetricPredictionsOut = Field(description="the same for the final values of metrics")
 
 
 class FamilyCalibrationOut(CalibrationOut):
     family: str
-    version: int = Field(description="of its models, in use")
+    version: int = Field(description="model version in use")
     pinned: bool
 
     @classmethod
@@ -171,24 +179,26 @@ class FamilyCalibrationOut(CalibrationOut):
 class MetricCalibrationOut(AnswerModel):
     family: str
     metric: str
-    compared: int = Field(description="predictions whose jobs have ended well and logged it")
-    held: int = Field(description="of these, how many lie in their interval")
-    mean_error: float = Field(description="mean of how far each was off, in the unit of the metric")
+    compared: int = Field(description="number of predictions whose jobs have succeeded and logged the metric")
+    held: int = Field(description="number of these whose actual value is in the interval")
+    mean_error: float = Field(description="mean absolute error, in the unit of the metric")
 
 
 class CalibrationsOut(AnswerModel):
-    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
-    items: list[FamilyCalibrationOut] = Field(description="the family that was predicted last comes first")
-    metrics: list[MetricCalibrationOut] = Field(description="of each metric of a family")
+    interval: float = Field(default=CONFIDENCE, description="share of jobs for which an interval should hold")
+    items: list[FamilyCalibrationOut] = Field(description="families by their latest prediction, newest first")
+    metrics: list[MetricCalibrationOut] = Field(description="the same for each metric of a family")
 
 
 class ModelVersionOut(AnswerModel):
     number: int
-    since: At | None = Field(description="jobs that ended from then on count; null: from the first")
-    until: At | None = Field(description="and before then; null: it learns from each that ends")
+    since: At | None = Field(description="only jobs that ended at or after this time count; null: no limit")
+    until: At | None = Field(
+        description="only jobs that ended before this time count; null: no limit, new jobs are added"
+    )
     made_at: At
     why: str
-    jobs: int = Field(description="that ended well in its time and are still there")
+    jobs: int = Field(description="number of stored successful jobs of its period")
     in_use: bool
     pinned: bool
 
@@ -199,4 +209,4 @@ class ModelVersionOut(AnswerModel):
 
 class ModelVersionsOut(AnswerModel):
     family: str
-    items: list[ModelVersionOut] = Field(description="the oldest first; empty: all jobs of the family count")
+    items: list[ModelVersionOut] = Field(description="oldest first; empty: all jobs of the family count")

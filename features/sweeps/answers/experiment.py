@@ -23,7 +23,9 @@ Level = bool | int | float | str
 
 
 class ExperimentOut(SweepOut):
-    """A sweep with factors: `POST /sweeps/{id}/cancel` ends it, `POST /sweeps/{id}/retry` tries again what failed."""
+    """Sweep with factors.
+
+    `POST /sweeps/{id}/cancel` cancels it, `POST /sweeps/{id}/retry` runs unsuccessful runs again."""
 
     factors: list[str]
 
@@ -35,52 +37,52 @@ class ExperimentOut(SweepOut):
 
 class ExperimentPage(AnswerModel):
     items: list[ExperimentOut]
-    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+    next: str | None = Field(description="value of `cursor` for the next page; null on the last")
 
 
 class TrialOut(RunOut):
     results: dict[str, float] | None = Field(
-        description="what it came to, by name; null: it has not ended; empty: it did not succeed"
+        description="results by name; null: it has not ended; empty: it did not succeed"
     )
 
 
 class ExperimentDetail(ExperimentOut):
-    responses: list[str] = Field(description="what the runs of this page were measured by")
+    responses: list[str] = Field(description="names of the measured responses of the runs on this page")
     table: list[TrialOut]
-    next: int | None = Field(description="give it as `after` for the next page of the table; null on the last")
+    next: int | None = Field(description="value of `after` for the next page of the table; null on the last")
 
 
 class CellOut(AnswerModel):
     levels: dict[str, Level]
     runs: int
     mean: float
-    low: float | None = Field(description="of the interval of the mean; null: one run tells nothing of its spread")
+    low: float | None = Field(description="lower bound of the interval of the mean; null: unknown for a single run")
     high: float | None
 
 
 class TermOut(AnswerModel):
-    factors: list[str] = Field(description="several: they act together")
+    factors: list[str] = Field(description="one factor, or several that interact")
     df: int = Field(description="degrees of freedom")
     sum_of_squares: float
-    share: float = Field(description="of all variation")
-    f: float | None = Field(description="null: there is no noise to compare with")
-    p: float | None = Field(description="how likely so large a share is by chance alone")
-    effect: float | None = Field(
-        description="half the difference that two levels make; null: not a complete 2^k design"
-    )
+    share: float = Field(description="share of the total variation")
+    f: float | None = Field(description="F statistic; null: there is no error variance to compare with")
+    p: float | None = Field(description="p-value: probability of such a large share by chance")
+    effect: float | None = Field(description="half the difference between two levels; null: not a complete 2^k design")
     effect_low: float | None
     effect_high: float | None
 
 
 class AnalysisOut(AnswerModel):
-    """An analysis of variance with sums of squares of type II, and the mean of each point."""
+    """Analysis of variance with type II sums of squares.
+
+    It also has the mean of each point."""
 
     response: str
-    responses: list[str] = Field(description="what else could be asked for")
-    runs: int = Field(description="that have this response")
+    responses: list[str] = Field(description="all available responses")
+    runs: int = Field(description="number of runs that have this response")
     mean: float
-    total: float = Field(description="sum of squares around the mean")
-    error: float = Field(description="the part of it that no term explains")
+    total: float = Field(description="total sum of squares around the mean")
+    error: float = Field(description="sum of squares that no term explains")
     error_df: int
     r2: float
     confidence: float
@@ -93,40 +95,44 @@ class AnalysisOut(AnswerModel):
 
 
 class ConfigurationOut(AnswerModel):
-    gpu_type: str | None = Field(description="null: whichever it got")
+    gpu_type: str | None = Field(description="null: any type")
     required_gpus: int
     batch_size: int | None = Field(description="null: the job's own")
 
 
 class TriedOut(ConfigurationOut):
-    run_time: float = Field(description="seconds")
-    cost: float = Field(description="by the setting gpu_prices; without it, GPU-seconds")
+    run_time: float = Field(description="run time, seconds")
+    cost: float = Field(description="cost by the setting gpu_prices, else GPU-seconds")
 
 
 class SearchTrialOut(ConfigurationOut):
     number: int
-    job: str | None = Field(description="its id; null: it was deleted")
-    run_time: float | None = Field(description="seconds; null: it failed")
-    cost: float | None = Field(description="by the setting gpu_prices; without it, GPU-seconds; null: it failed")
-    value: float | None = Field(description="what is to be least, by the goal; null: it failed")
-    gain: float | None = Field(
-        description="what it was expected to gain, as a share of the best before it; null: nothing could be expected"
-    )
+    job: str | None = Field(description="ID of the job; null: it was deleted")
+    run_time: float | None = Field(description="run time, seconds; null: it failed")
+    cost: float | None = Field(description="cost by the setting gpu_prices, else GPU-seconds; null: it failed")
+    value: float | None = Field(description="value to minimize, by the goal; null: it failed")
+    gain: float | None = Field(description="expected gain, as a share of the best value before it; null: unknown")
 
 
 class SearchOut(ExperimentOut):
-    """A sweep to which trials are added one by one: `POST /sweeps/{id}/cancel` ends it."""
+    """Sweep to which trials are added one by one.
+
+    `POST /sweeps/{id}/cancel` cancels it."""
 
     goal: Literal["time", "cost", "both"]
-    configurations: int = Field(description="among which it searches")
-    trials: int = Field(description="so many at most")
-    why: str = Field(description="why it tries no more; empty: it goes on, or was cancelled")
-    gain: float | None = Field(description="what the next trial was expected to gain, as a share of the best")
-    found: ConfigurationOut | None = Field(description="the best one; null: it goes on, or no trial succeeded")
-    tried: list[SearchTrialOut] = Field(description="trials that have ended, the oldest first")
-    best: TriedOut | None = Field(description="so far")
-    curve: list[TriedOut] = Field(description="what no other trial beats in both time and cost, the fastest first")
-    knee: TriedOut | None = Field(description="where that curve bends most: less time would cost much more")
+    configurations: int = Field(description="number of configurations to search")
+    trials: int = Field(description="maximum number of trials")
+    why: str = Field(description="reason why the search ended; empty: it continues, or was cancelled")
+    gain: float | None = Field(description="expected gain of the next trial, as a share of the best value")
+    found: ConfigurationOut | None = Field(
+        description="best configuration; null: the search continues, or no trial succeeded"
+    )
+    tried: list[SearchTrialOut] = Field(description="ended trials, oldest first")
+    best: TriedOut | None = Field(description="best trial so far")
+    curve: list[TriedOut] = Field(
+        description="Pareto front of time and cost: trials that no other trial beats in both, fastest first"
+    )
+    knee: TriedOut | None = Field(description="knee of the curve: less time would cost much more")
 
     @classmethod
     def of_search(cls, row: Row[Any], progress: SweepProgress, runs: Sequence[Row[Any]]) -> Self:
@@ -179,7 +185,7 @@ def _search_trial(run: Row[Any], outcome: Outcome | None, design: Mapping[str, A
 
 
 class DefaultOut(ConfigurationOut):
-    """The configuration that the newest search for jobs of a family found."""
+    """Configuration found by the newest search for jobs of a family."""
 
     family: str
-    search: str = Field(description="its id")
+    search: str = Field(description="ID of the search")

@@ -16,12 +16,12 @@ from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 
 
 class SweepCounts(AnswerModel):
-    """Runs by how they stand."""
+    """Number of runs in each state."""
 
-    pending: int = Field(description="they have no job yet")
-    active: int = Field(description="their job waits or runs")
+    pending: int = Field(description="runs without a job yet")
+    active: int = Field(description="runs whose job waits or runs")
     succeeded: int
-    failed: int = Field(description="time limits too")
+    failed: int = Field(description="runs that failed or reached a time limit")
     cancelled: int
 
 
@@ -36,15 +36,15 @@ class SweepOut(AnswerModel):
     user: str
     state: SweepStatus
     reason: SweepReason
-    message: str = Field(description="the same as a sentence")
+    message: str = Field(description="reason for its state, as a sentence")
     parameters: list[str]
-    runs: int = Field(description="how many it has")
+    runs: int = Field(description="number of runs")
     counts: SweepCounts
     max_parallel: int
     max_failures: int | None
     metric: ObjectiveOut
-    design: Design | Literal["search"] | None = Field(description="null: it was started as a sweep")
-    replications: int = Field(description="how often each point is tried")
+    design: Design | Literal["search"] | None = Field(description="null: an ordinary sweep")
+    replications: int = Field(description="number of runs of each point")
     created_at: At
     finished_at: At | None
 
@@ -73,23 +73,23 @@ _AS_STORED = (
 
 class SweepPage(AnswerModel):
     items: list[SweepOut]
-    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+    next: str | None = Field(description="value of `cursor` for the next page; null on the last")
 
 
 class RunOut(AnswerModel):
     number: int
     params: dict[str, bool | int | float | str]
-    job: str | None = Field(description="null: it has none yet")
-    tries: int = Field(description="jobs that it had")
+    job: str | None = Field(description="ID of the job; null: none yet")
+    tries: int = Field(description="number of jobs so far")
     state: JobStatus | Literal["pending", "deleted"] = Field(
-        description="of its job. pending: it has none yet; deleted: its job was"
+        description="state of its job. pending: it has no job yet; deleted: its job was deleted"
     )
     message: str
     exit_code: int | None
     started_at: At | None
     finished_at: At | None
-    last: float | None = Field(description="the last value of the metric that was logged; null: none was")
-    best: float | None = Field(description="the best of all its values")
+    last: float | None = Field(description="last logged value of the metric; null: none")
+    best: float | None = Field(description="best logged value of the metric; null: none")
 
     @classmethod
     def of(cls, row: Row[Any], goal: str, sweep: SweepStatus, **more: object) -> Self:
@@ -116,11 +116,11 @@ class RunOut(AnswerModel):
 
 
 class SweepDetail(SweepOut):
-    job: dict[str, object] = Field(description="what its runs have in common; values in `env` are masked")
-    best: RunOut | None = Field(description="null: no run has logged the metric")
-    logged: list[str] = Field(description="the metrics that the runs of this page have logged")
+    job: dict[str, object] = Field(description="keys shared by all runs; values in `env` are masked")
+    best: RunOut | None = Field(description="best run; null: no run has logged the metric")
+    logged: list[str] = Field(description="names of the metrics that the runs of this page have logged")
     table: list[RunOut]
-    next: int | None = Field(description="give it as `after` for the next page of the table; null on the last")
+    next: int | None = Field(description="value of `after` for the next page of the table; null on the last")
 
 
 def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:

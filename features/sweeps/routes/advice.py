@@ -18,8 +18,10 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 @router.post("/advise", responses=problems(409, 422), dependencies=COMPUTING)
 @needs(Need.USER)
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
-    """With which batch size and how many GPUs a job meets its objective, predicted from the finished jobs of its family
-    that are its user's, or their group's. Stores nothing; takes seconds."""
+    """Return the batch size and number of GPUs that meet an objective.
+
+    The prediction uses finished jobs of the same family, of the job's user or their group. Nothing is stored. It takes
+    seconds."""
     cluster = cluster_of(request)
     body.job["user"] = actor_of(request).user_of(body.job.get("user"))
     return AdviceOut.of(worker_of(request).advisor.advise(body), cluster.settings.currency)

@@ -34,7 +34,9 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 @router.post("/experiments", **starts(ExperimentSpec, ExperimentOut))
 @needs(Need.USER)
 def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(ExperimentSpec)]) -> Response:
-    """Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first."""
+    """Start an experiment, which is stored as a sweep.
+
+    It is durable when the response comes. The job of each run is checked first."""
     return started(request, body.job, body.sweep, _one, design=body.design_of)
 
 
@@ -46,7 +48,7 @@ def list_experiments(
     cursor: str | None = None,
     limit: PageSize = 20,
 ) -> ExperimentPage:
-    """Newest first; without ordinary sweeps."""
+    """List experiments and searches, newest first."""
     with cluster_of(request).db.read() as db:
         rows, following = store.list_sweeps(db, states=state or (), user=user, after=cursor, limit=limit, designed=True)
         return ExperimentPage(items=_shown(db, rows), next=following)
@@ -59,7 +61,7 @@ def get_experiment(
     after: RunsAfter = 0,
     limit: RunsShown = 1000,
 ) -> ExperimentDetail:
-    """An experiment, or any sweep, with what each of its runs came to."""
+    """Return an experiment, or any sweep, with the results of its runs."""
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)
         by = row.spec["metric"]
@@ -78,10 +80,14 @@ def get_experiment(
 def analyze_experiment(
     request: Request,
     sweep_id: str,
-    response: Annotated[str, Query(min_length=1, max_length=64, description="by what runs are compared")] = "run_time",
-    confidence: Annotated[float, Query(ge=0.5, le=0.999, description="of the intervals")] = 0.95,
+    response: Annotated[
+        str, Query(min_length=1, max_length=64, description="name of the response to analyze")
+    ] = "run_time",
+    confidence: Annotated[float, Query(ge=0.5, le=0.999, description="confidence of the intervals")] = 0.95,
 ) -> AnalysisOut:
-    """Which factors change a response, and by how much: an analysis of variance over the runs that have it."""
+    """Return an analysis of variance: which factors change a response.
+
+    It uses all runs that have the response."""
     from schedulearn.features.sweeps.models.anova import Trial, analyze  # loads SciPy, which most processes don't need
 
     with cluster_of(request).db.read() as db:

@@ -28,30 +28,34 @@ from schedulearn.scheduler.store.predictions import lengths, metric_predictions,
 
 router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
 
-Window = Query(ge=1, le=lengths.MOST_KEPT, description="how many predictions count, the newest whose jobs ended well")
+Window = Query(ge=1, le=lengths.MOST_KEPT, description="number of newest predictions of successful jobs that count")
 
-Whose = Query(max_length=100, description="whose jobs of the family; default: yours")
+Whose = Query(max_length=100, description="user whose jobs of the family count; default: you")
 
 
 class VersionIn(BaseModel):
-    """Which version of a family's models is used."""
+    """Model version of a family to use."""
 
     model_config = ConfigDict(extra="forbid")
 
     family: str = Field(min_length=1, max_length=MOST)
-    user: str = Field(default="", max_length=100, description="whose jobs of the family; default: yours")
-    version: int | None = Field(ge=1, le=1 << 31, description="null: the newest, and new ones as they are needed")
+    user: str = Field(default="", max_length=100, description="user whose jobs of the family count; default: you")
+    version: int | None = Field(
+        ge=1, le=1 << 31, description="version to pin; null: use the newest, and make new ones when needed"
+    )
 
 
 @router.get("", responses=problems(422))
 def predictions(
     request: Request,
     family: Annotated[str | None, Query(max_length=MOST, description="only jobs of this family")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 50,
+    limit: Annotated[int, Query(ge=1, le=1000, description="maximum number of `items`")] = 50,
     window: Annotated[int | None, Window] = None,
 ) -> PredictionsOut:
-    """The newest predictions of lengths and metrics, made when each job came, with what came; and how often the
-    intervals held, of all 10,000 that are kept of either, or the newest `window`."""
+    """Return the newest predictions of run times and metrics.
+
+    Each was made at the submission of a job, and is shown with the actual value. The response also says how often the
+    intervals held, for the newest `window` predictions, or all of at most 10,000."""
     with cluster_of(request).db.read() as db:
         found, items = lengths.calibration(db, family, window), lengths.predictions(db, family, limit)
         compared, held = metric_predictions.held(db, family, window)
@@ -66,11 +70,12 @@ def predictions(
 def families(
     request: Request,
     window: Annotated[int, Window] = 100,
-    limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="maximum number of `items`")] = 100,
     user: Annotated[str, Whose] = "",
 ) -> CalibrationsOut:
-    """How far the predictions of each family were off lately, for the jobs of a user or their group, and which version
-    of its models is in use."""
+    """Return the recent prediction errors of each family.
+
+    They are for the jobs of a user or their group. The model version in use is included."""
     with cluster_of(request).db.read() as db:
         owner = _owner(db, request, user)
         found = [
@@ -87,15 +92,18 @@ def model_versions(
     family: Annotated[str, Query(min_length=1, max_length=MOST)],
     user: Annotated[str, Whose] = "",
 ) -> ModelVersionsOut:
-    """The versions of what the jobs of a user, or of their group, tell of a family. A new one begins when its
-    predictions become worse."""
+    """Return the model versions of a family.
+
+    They belong to the jobs of a user or their group. A new version begins when predictions become worse."""
     with cluster_of(request).db.read() as db:
         return _versions(db, Kin(family, _owner(db, request, user)))
 
 
 @router.put("/versions", responses=problems(403, 404, 409, 422))
 def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
-    """Pins a version: predictions and advice rest on its jobs alone, and no new version is made, until null is put."""
+    """Pin a model version of a family; null unpins it.
+
+    Predictions and advice then use only the jobs of this version, and no new version is made."""
     cluster = cluster_of(request)
     now = cluster.service.clock()
 

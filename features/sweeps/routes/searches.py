@@ -30,8 +30,10 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 )
 @needs(Need.USER)
 def start_search(request: Request, body: SearchSpec) -> Response:
-    """Searches for the best type and number of GPUs and batch size of a job, by short trials one after the other. It is
-    on disk when the answer comes, and goes on after a restart."""
+    """Start a search for the best GPU type, GPUs and batch size.
+
+    It runs short trials of the job, one after another. It is durable when the response comes, and continues after a
+    restart."""
     if body.goal != "time":
         check_prices(sorted(set(body.gpu_types)), cluster_of(request).settings.gpu_prices)
     return started(request, body.job, body.sweep, _shown, design=body.design_of, is_open=True)
@@ -39,9 +41,11 @@ def start_search(request: Request, body: SearchSpec) -> Response:
 
 @router.get("/searches/default", responses=problems(404))
 def get_default(
-    request: Request, family: Annotated[str, Query(min_length=1, max_length=500, description="of the job")]
+    request: Request, family: Annotated[str, Query(min_length=1, max_length=500, description="family of the job")]
 ) -> DefaultOut:
-    """What your newest search for jobs of a family found, or your group's: `schedulearn submit --as-found` takes it."""
+    """Return the configuration found by the newest search for a family.
+
+    The search was yours or your group's. `schedulearn submit --as-found` uses it."""
     with cluster_of(request).db.read() as db:
         row = answer_of(db, Kin(family, owner_of(db, actor_of(request).name)))
     if row is None:
@@ -58,7 +62,7 @@ def get_default(
 
 @router.get("/searches/{sweep_id}", responses=problems(404))
 def get_search(request: Request, sweep_id: str) -> SearchOut:
-    """How far a search is, the curve of its trials, and what it found."""
+    """Return the progress of a search, the curve of its trials, and its result."""
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)
         if (row.design or {}).get("design") != SEARCH:

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 States = Annotated[list[SweepStatus] | None, Query(description="only these states")]
 PageSize = Annotated[int, Query(ge=1, le=100)]
 RunsAfter = Annotated[RowId, Query(description="only runs with a number above this")]
-RunsShown = Annotated[int, Query(ge=1, le=1000, description="runs of the table")]
+RunsShown = Annotated[int, Query(ge=1, le=1000, description="maximum number of runs in the table")]
 
 
 def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
@@ -46,7 +46,9 @@ def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
 @router.post("/sweeps", **starts(SweepSpec, SweepOut))
 @needs(Need.USER)
 def start_sweep(request: Request, body: Annotated[SweepSpec, body_as(SweepSpec)]) -> Response:
-    """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
+    """Start a sweep.
+
+    It is durable when the response comes. The job of each run is checked first."""
     return started(request, body.job, lambda: body, _one)
 
 
@@ -85,7 +87,7 @@ def list_sweeps(
     cursor: str | None = None,
     limit: PageSize = 20,
 ) -> SweepPage:
-    """Newest first."""
+    """List sweeps, newest first."""
     with cluster_of(request).db.read() as db:
         rows, following = store.list_sweeps(db, states=state or (), user=user, after=cursor, limit=limit)
         return SweepPage(items=_shown(db, rows), next=following)
@@ -95,12 +97,16 @@ def list_sweeps(
 def get_sweep(
     request: Request,
     sweep_id: str,
-    metric: Annotated[str | None, Query(max_length=64, description="another one than the sweep's own")] = None,
-    goal: Annotated[Literal["min", "max"] | None, Query(description="whether less or more of it is better")] = None,
+    metric: Annotated[
+        str | None, Query(max_length=64, description="name of the metric; default: the sweep's own")
+    ] = None,
+    goal: Annotated[
+        Literal["min", "max"] | None, Query(description="whether a lower or higher value is better")
+    ] = None,
     after: RunsAfter = 0,
     limit: RunsShown = 1000,
 ) -> SweepDetail:
-    """One sweep, and the table of its parameters against what became of them."""
+    """Return a sweep with the table of its runs."""
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)
         own = row.spec["metric"]
@@ -123,13 +129,17 @@ def get_sweep(
 
 @router.post("/sweeps/{sweep_id}/cancel", response_model=SweepOut, responses=problems(404, 409))
 def cancel_sweep(request: Request, sweep_id: str) -> Response:
-    """No further run starts, and those that wait or run are cancelled. Repeating it changes nothing."""
+    """Cancel a sweep: no more runs start, its jobs are cancelled.
+
+    Repeating it changes nothing."""
     return worker_of(request).use_cases.cancel(sweep_id, _answer)
 
 
 @router.post("/sweeps/{sweep_id}/retry", response_model=SweepOut, responses=problems(404, 409, 422))
 def retry_sweep(request: Request, sweep_id: str) -> Response:
-    """Runs that failed, ran into their time limit, were cancelled or never started start again, with new jobs."""
+    """Start unsuccessful runs again with new jobs.
+
+    These are runs that failed, reached their time limit, were cancelled or never started."""
     return worker_of(request).use_cases.retry(sweep_id, _answer)
 
 

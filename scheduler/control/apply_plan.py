@@ -257,7 +257,7 @@ def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept
 
 def _stop_for_resize(conn: Connection, resize: Resize, plan: Plan, now: float) -> None:
     job = resize.job
-    message = plan.reasons.get(job.id, "The policy gives it another allocation.")
+    message = plan.reasons.get(job.id, "The policy changes its allocation.")
     target = dict(plan.allocations.get(job.id, {}))
     decided = {"decision": code_of(message), "allocation": target}
     if repository.move_job(
@@ -295,7 +295,9 @@ def _start(
     given = f"Given GPUs: {where}." if job.required_gpus else f"It needs no GPU, and starts on {hosts[0]}."
     message = given + (f" {why}" if why else "")
     if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
-        message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
+        message += (
+            f" It uses the environment of the service, since local processes have none for {job.container_image}."
+        )
     fields = next_generation(job)
     fields.update({"attempt": attempt, "pull_percent": None, "fetch_hosts": [], "target": None})
     if not repository.move_job(conn, job, Reason.PLACED, message, now, **fields):
@@ -317,8 +319,8 @@ def _regroup(conn: Connection, resize: ResizeInPlace, plan: Plan, now: float) ->
     """Move the job to its next generation of workers."""
     job, step = resize.job, resize.change
     gpus = plan.allocations[job.id][step.host]
-    why = plan.reasons.get(job.id, "The policy gives it another allocation.")
-    message = f"{why} It goes on with {gpu_count(gpus)} in place."
+    why = plan.reasons.get(job.id, "The policy changes its allocation.")
+    message = f"{why} It continues with {gpu_count(gpus)} in place."
     decided = {"decision": code_of(why), "allocation": {step.host: gpus}}
     before = {step.host: gpus - step.more + len(step.leaving)}
     changes = next_generation(job)

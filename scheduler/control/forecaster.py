@@ -218,7 +218,7 @@ class Forecaster:
             return found, facts
         except Exception as error:
             log.exception("a preview failed")
-            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+            raise PolicyFault(f"the policy can't be simulated: {type(error).__name__}: {error}") from error
 
     @seeing_all()
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
@@ -276,7 +276,7 @@ class Forecaster:
                 raise found.problem
         except Exception as error:
             log.exception("the start of a job could not be foreseen")
-            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+            raise PolicyFault(f"the policy can't be simulated: {type(error).__name__}: {error}") from error
         return found.etas[_UNBORN], found.until
 
     def _predict_without_gpus(self, spec: JobSpec, quotas: Quotas, now: float) -> Eta:

@@ -58,7 +58,7 @@ def remove_person(
     if open_questions := [(number, what, how) for said, number, what, how in asked if said is None and number]:
         has = ", ".join(f"{number} {what}" for number, what, _ in open_questions)
         ways = ", ".join(how for *_, how in open_questions)
-        raise ConflictError(f"{name} has {has}: say what becomes of them ({ways})")
+        raise ConflictError(f"{name} has {has}: choose what happens to them ({ways})")
     if jobs is OfJobs.CANCEL:
         for kind, each in going:
             kind.cancel(conn, each, now)
@@ -89,7 +89,7 @@ def set_ids(conn: Connection, name: str, ids: RunAs | None, writable: Collection
         if what:
             raise ConflictError(
                 f"job {job_id} of {user} runs with {what} on the hosts until it ends: cancel it, or wait for its "
-                "end, and change this then",
+                "end, before you change this",
                 field="uid",
             )
     return accounts.set_ids(conn, name, ids, now)

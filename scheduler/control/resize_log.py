@@ -79,16 +79,16 @@ def outcome(
     if held < UNREPORTED_S and (new is None or stood_still is None):
         return None
     if new is None:
-        message = f"{what}: what that gained is not known, since it has reported no step since."
+        message = f"{what}: the gain is unknown, since it has reported no step since."
         return ResizeOutcome(before, after, stood_still, message)
-    cost = "how long it stood still is not known" if stood_still is None else f"it stood still for {stood_still:.1f} s"
+    cost = "the length of its pause is unknown" if stood_still is None else f"it paused for {stood_still:.1f} s"
     if old is None:
-        message = f"{what}: {cost}; how fast it was before is not known."
+        message = f"{what}: {cost}; its speed before is unknown."
         return ResizeOutcome(before, after, stood_still, message)
     ratio = new / old
-    message = f"{what}: {ratio:.2f} times as many samples a second, and {cost}."
+    message = f"{what}: {ratio:.2f} times the samples per second, and {cost}."
     if ratio > 1 + _ALIKE and stood_still is not None:
-        message = f"{message[:-1]}, which is made up for after {stood_still / (ratio - 1):.0f} s."
+        message = f"{message[:-1]}, which pays off after {stood_still / (ratio - 1):.0f} s."
     return ResizeOutcome(before, after, stood_still, message, ratio)
 
 

@@ -219,7 +219,7 @@ class Service:
             raise InvalidError("requirements of a run must be a list: only the sweep's job may name a file")
         if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
             raise InvalidError(
-                f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
+                f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} per job",
                 field="required_gpus",
             )
         if unknown := [name for name in spec.mounts if name not in self.data_sets]:
@@ -231,8 +231,8 @@ class Service:
         for name in spec.mounts:
             if spec.user not in self._writable.get(name, [spec.user]):
                 raise ForbiddenError(
-                    f"{name} is for jobs of {', '.join(self._writable[name]) or 'nobody'}, which may write it (setting "
-                    "writable_data_sets): ask the operator",
+                    f"only jobs of {', '.join(self._writable[name]) or 'no user'} may use {name}, which is writable "
+                    "(setting writable_data_sets): ask the operator",
                     field="mounts",
                 )
         if writable := [name for name in spec.mounts if name in self._writable]:

@@ -79,7 +79,7 @@ def add_shortage_reasons(
     broken = {host.id: host.gpu_fault for host in hosts if host.gpu_fault and host.active}
     counts = Counter(
         "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
-        else "on closed hosts" if gpu.host_id in closed
+        else "on cordoned hosts" if gpu.host_id in closed
         else "unhealthy" if gpu.fault
         else "on hosts that take no jobs with GPUs" if gpu.host_id in broken
         else "used by others" if gpu.occupied

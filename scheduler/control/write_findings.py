@@ -49,7 +49,7 @@ def write_findings(conn: Connection, findings: Sequence[Finding], now: float) ->
 
 def _tell_pause(conn: Connection, task: Task, now: float) -> None:
     message = (
-        f"{task.id} on {task.host_id} was paused by somebody else (docker pause, SIGSTOP), and goes on. "
+        f"{task.id} on {task.host_id} was paused from outside (docker pause, SIGSTOP), and is resumed. "
         "To keep a job from running, cancel it, or drain its host."
     )
     repository.add_event(

@@ -64,11 +64,11 @@ class ScalingRule:
 
     def __post_init__(self) -> None:
         if self.least < 1:
-            raise ValueError(f"at least 1 host is on, not {self.least}")
+            raise ValueError(f"the minimum must be at least 1 host, not {self.least}")
         if self.most is not None and self.most < self.least:
-            raise ValueError(f"at most {self.most} hosts may be on, and at least {self.least} should")
+            raise ValueError(f"the maximum of {self.most} is below the minimum of {self.least} hosts")
         if self.initial is not None and self.bounded(self.initial) != self.initial:
-            raise ValueError(f"{self.initial} hosts at first are not within the bounds of those that may be on")
+            raise ValueError(f"the initial number of hosts, {self.initial}, is outside the minimum and maximum")
         if self.target is not None and not 0 < self.target <= 1:
             raise ValueError(f"the target must be above 0 and at most 1, not {self.target}")
 

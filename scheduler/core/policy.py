@@ -79,7 +79,7 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
     for host_id, gpus in used.items():
         capacity = hosts[host_id].gpus * plan.jobs_per_gpu
         if gpus > capacity:
-            faults.append(f"{host_id} has room for {capacity} and gets {gpus}")
+            faults.append(f"{host_id} has capacity for {capacity} and gets {gpus}")
     return faults or (_suspension_faults(snapshot, plan) if plan.suspended else [])
 
 
@@ -92,7 +92,7 @@ def _host_faults(job_id: str, allocation: Allocation, hosts: Mapping[str, HostVi
     faults = []
     for host_id, gpus in allocation.items():
         if host_id not in hosts:
-            faults.append(f"job {job_id} is put on {host_id}, which is not there")
+            faults.append(f"job {job_id} is put on {host_id}, which does not exist")
         elif not _is_count(gpus):
             faults.append(f"job {job_id} gets {gpus!r} GPUs on {host_id}")
         elif gpus > hosts[host_id].gpus:

@@ -58,12 +58,14 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     if there >= (job.required_gpus if job.gpu_type else _least(job)):
         return None
     if shunned:
-        sentence = f"It needs {gpu_count(_least(job))} that are no MIG devices; {there} can be had. {_MIG_RULE}"
+        sentence = f"It needs {gpu_count(_least(job))} other than MIG devices; {there} are available. {_MIG_RULE}"
         return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
     if not job.gpu_type:
         return Explanation(Reason.UNSATISFIABLE.value, f"It needs {gpu_count(job.required_gpus)}.{_why_unfit(job)}")
     known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
-    sentence = f"It wants {gpu_count(job.required_gpus)} of type {job.gpu_type}; {there} can be had. Types: {known}."
+    sentence = (
+        f"It requires {gpu_count(job.required_gpus)} of type {job.gpu_type}; {there} are available. Types: {known}."
+    )
     return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
 
 
@@ -103,7 +105,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             for host_id, gpus in found.items():
                 free[host_id] -= gpus
         elif not job.gpu_type and any(_shuns(job, host) for host in snapshot.hosts):
-            sentence = f"It waits for {gpu_count(_least(job))} that are no MIG devices. {_MIG_RULE}"
+            sentence = f"It waits for {gpu_count(_least(job))} other than MIG devices. {_MIG_RULE}"
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         elif job.gpu_type:
             sentence = f"It waits for {gpu_count(job.required_gpus)} of type {job.gpu_type}."
@@ -112,7 +114,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             sentence = f"It waits for {gpu_count(job.required_gpus)} that can run its image.{_why_unfit(job)}"
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         else:
-            sentence = "The GPUs that are free are kept for jobs before it, which want their type."
+            sentence = "The free GPUs are reserved for earlier jobs that require their type."
             later[job.id] = Explanation(Reason.BEHIND_OTHERS.value, sentence)
     suspended = frozenset(plan.suspended) & kept.keys()
     return _Placed(replace(plan, allocations=kept, suspended=suspended, reasons={**plan.reasons, **later}), misfits)
@@ -130,7 +132,7 @@ def _suits(host: HostView, job: JobView) -> bool:
     return not _shuns(job, host) and (job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type))
 
 
-_MIG_RULE = "MIG devices are given one to a job, since a process can use only one."
+_MIG_RULE = "A job gets at most one MIG device, since a process can use only one."
 
 
 def is_mig(gpu_type: str) -> bool:

@@ -133,7 +133,7 @@ def test_a_job_killed_for_its_memory_says_the_most_that_was_seen(api: Api) -> No
     job, task = running(api, memory="512m")
     api.runtime.finish(task, 137, oom_killed=True)
     said = api.wait(job, "failed")["message"]
-    assert "its limit is 512 MiB (the key `memory`); the most that it was seen with is 300 MiB" in said
+    assert "its limit is 512 MiB (the key `memory`); its highest observed use is 300 MiB" in said
 
 
 def test_prometheus_gets_counters_and_gauges(api: Api) -> None:

@@ -227,6 +227,6 @@ def test_hosts_are_switched_within_the_bounds_that_are_given(trace: Path) -> Non
     assert {job["ended_at"] is None for job in found["jobs"]} == {False}
     assert "does nothing without --scaling" in simulate(trace, "--most-hosts", "2", code=2).output
     assert (
-        "at most 1 hosts may be on"
+        "the maximum of 1 is below the minimum of 2 hosts"
         in simulate(trace, "--scaling", "--least-hosts", "2", "--most-hosts", "1", code=2).output
     )

@@ -94,7 +94,7 @@ def _see_job(c: FakeCluster, job: str, row: Row) -> None:
     if row.job == "leaves":
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert c.job(job).retries == 0, "what the user allowed is all there still"
-        [moved] = [event.message for event in _events(c, job) if "It moves on" in event.message]
+        [moved] = [event.message for event in _events(c, job) if "It moves elsewhere" in event.message]
         assert row.says in moved
         return
     c.poke()

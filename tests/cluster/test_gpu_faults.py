@@ -218,7 +218,7 @@ def test_memory_that_stays_after_a_job_is_somebodys(tmp_path: Path, monkeypatch:
         probe.set(0, memory_bytes=12e9)
         c.runtime.finish(c.task(first))
         wait_for(lambda: c.gpu(probe.uuid(0)).occupied, what="the GPU to be somebody's")
-        assert c.gpu(probe.uuid(0)).occupied == "no process that can be seen, with 12.0 GB of its memory"
+        assert c.gpu(probe.uuid(0)).occupied == "no visible process, with 12.0 GB of its memory"
         wait_for(lambda: "1 used by others" in c.cluster.loop.waiting.get(second, ""), what="why it waits")
         assert c.state(second) == "queued"
 
@@ -236,7 +236,7 @@ def test_a_job_whose_memory_a_stranger_has_is_not_blamed(tmp_path: Path) -> None
         probe.set(0, memory_bytes=11e9, processes=(miner,))
         fail(c, job, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
         wait_for(lambda: c.state(job) == "queued", what="the job to wait")
-        assert "its GPU's memory ran out, of which others have some: miner (process 4711)" in c.job(job).message
+        assert "its GPU ran out of memory, which others use too: miner (process 4711)" in c.job(job).message
         assert (c.job(job).losses, c.job(job).retries) == (1, 0)
 
 

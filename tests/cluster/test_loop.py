@@ -319,7 +319,7 @@ def _pause_and_see(c: FakeCluster, job: str) -> None:
     with c.cluster.db.read() as db:
         [event, _] = [e for e in repository.list_events(db, job_id=job) if e.kind == "job.paused"]
     assert (event.code, event.host_id) == ("paused_by_others", "local")
-    assert f"{c.task(job)} on local was paused by somebody else" in event.message
+    assert f"{c.task(job)} on local was paused from outside" in event.message
     assert (c.state(job), c.job(job).attempt) == ("running", 1)
 
 

@@ -454,7 +454,7 @@ def test_mig_devices_are_given_one_to_a_job(tmp_path: Path) -> None:
         two, one = c.submit(spec(gpus=2), spec())
         c.wait(one, "running")
         why = wait_for(lambda: c.cluster.loop.waiting.get(two))
-        assert "It needs 2 GPUs that are no MIG devices; 0 can be had." in str(why)
+        assert "It needs 2 GPUs other than MIG devices; 0 are available." in str(why)
         assert c.state(two) == "queued"
 
 

@@ -288,7 +288,7 @@ def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_
     with FakeCluster(tmp_path, runtime=fetching(fetch)) as c:
         [job] = c.submit(new())
         wait_for(lambda: c.job(job).pull_percent == 1)
-        assert "it is too early to tell how long that takes" in c.job(job).message
+        assert "the time left is not known yet" in c.job(job).message
         c.cluster.forecaster.update()
         eta = c.cluster.forecaster.etas.jobs[job]
         assert (eta.start, eta.end, eta.awaits_image) == (None, None, True)

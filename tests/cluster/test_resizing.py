@@ -204,6 +204,6 @@ def test_each_resize_tells_afterwards_what_it_gained_and_cost(tmp_path: Path) ->
         wait_for(lambda: c.poke() and "job.resized" in c.events(first))
         with c.cluster.db.read() as db:
             [event] = [e for e in repository.list_events(db, job_id=first) if e.kind == "job.resized"]
-        assert event.message == "From 4 to 2 GPUs: 0.50 times as many samples a second, and it stood still for 4.5 s."
+        assert event.message == "From 4 to 2 GPUs: 0.50 times the samples per second, and it paused for 4.5 s."
         assert event.data == {"gpus_before": 4, "gpus_after": 2, "stall_seconds": 4.5, "speed": pytest.approx(0.5)}
         assert c.job(first).resized_from is None

@@ -113,9 +113,9 @@ def test_data_that_there_is_not_is_refused(tmp_path: Path, data: Any, told: str)
     [
         (["no name"], "neither NAME nor NAME@3"),
         (["faces@x"], "neither NAME nor NAME@3"),
-        ({"faces": "/etc"}, "is not free"),
+        ({"faces": "/etc"}, "can't be used for data sets"),
         ({"faces": "/data/../faces"}, "without '..'"),
-        ({"faces": "/inputs/x"}, "is not free"),
+        ({"faces": "/inputs/x"}, "can't be used for data sets"),
         ({"a": "/d", "b": "/d/e"}, "one inside another"),
         ({"a": "/d", "b": "//d/./e"}, "one inside another"),
     ],

@@ -45,7 +45,7 @@ def test_a_folder_is_writable_for_whom_the_operator_names_and_refused_for_others
         assert task.run_as == ADA
         mounts = {mount["Target"]: mount["ReadOnly"] for mount in data_sets(task.mounts, task.writable)}
         assert mounts == {"/data/wiki": True, "/data/home": False}
-        with pytest.raises(ForbiddenError, match="home is for jobs of ada, which may write it"):
+        with pytest.raises(ForbiddenError, match="only jobs of ada may use home, which is writable"):
             c.submit(spec(mounts=["home"], user="ben"))
 
 

@@ -46,7 +46,7 @@ def test_more_than_the_setting_allows_wait_with_a_reason_and_start_in_order(tmp_
     with FakeCluster(tmp_path, settings=ClusterSettings(cpu_jobs=1)) as c:
         first, second = c.submit(spec("a", 0), spec("b", 0))
         c.wait(first, "running")
-        wait_for(lambda: "1 such jobs at a time" in c.cluster.loop.waiting.get(second, ""))
+        wait_for(lambda: "at most 1 such jobs each" in c.cluster.loop.waiting.get(second, ""))
         c.runtime.finish(f"schedulearn-{first}-1-0")
         c.wait(second, "running")
 

@@ -117,7 +117,7 @@ def test_a_process_that_hangs_is_told_in_lists_and_ended_where_that_is_asked(rea
     doomed = real.submit_shell("sleep 1000", on_hang="end")
     job = real.wait(doomed, "failed")
     assert (job["reason"], outcomes(job)) == ("hung", [(1, "hung")])
-    assert job["message"].endswith("It may hang. So it is ended.")
+    assert job["message"].endswith("It may hang. Therefore it is ended.")
     assert job["hang"] is None
     assert real.job(quiet)["state"] == "running", "others are only told"
 
@@ -145,4 +145,4 @@ def test_a_job_that_hangs_again_and_again_is_ended(real: Service) -> None:
 def test_a_process_that_always_ends_alike_is_a_crash_loop(real: Service) -> None:
     job = real.wait(real.submit_shell("exit 7", max_restarts=1000), "failed")
     assert (job["reason"], job["exit_code"], job["attempt"]) == ("crash_loop", 7, 3)
-    assert "998 more restarts are left unused" in job["message"]
+    assert "998 more retries stay unused" in job["message"]

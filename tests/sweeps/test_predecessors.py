@@ -48,9 +48,9 @@ def test_what_can_never_start_names_who_failed_and_takes_with_it_who_waits_for_i
     found = failed_dependencies(state(jobs, {"ok": JobStatus.SUCCEEDED, "a": JobStatus.TIMEOUT}))
     assert {moved.reason for moved in found} == {Reason.PREDECESSOR_FAILED}
     assert {moved.job.id: moved.message for moved in found} == {
-        "b": "Job a ended as timeout, and this job was to start only after it had succeeded.",
-        "c": "Job b was cancelled, and this job was to start only after it had succeeded.",
-        "e": "Job gone was deleted, and this job was to start only after it had succeeded.",
+        "b": "Job a ended as timeout, and this job required its success.",
+        "c": "Job b was cancelled, and this job required its success.",
+        "e": "Job gone was deleted, and this job required its success.",
     }
 
 

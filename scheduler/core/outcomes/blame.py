@@ -102,7 +102,7 @@ START_ERRORS: Sequence[Cause] = (
     ),
     _cause(
         "capabilities", r"unsupported (?:driver )?capabilit\w+.*", Blame.USER,
-        "the image or the job asks for driver capabilities that there are not",
+        "the image or the job requests driver capabilities that don't exist",
         "set NVIDIA_DRIVER_CAPABILITIES to compute,utility in env",
     ),
     _cause(
@@ -111,7 +111,7 @@ START_ERRORS: Sequence[Cause] = (
     ),
     _cause(
         "onto_file", r"mount.*: not a directory", Blame.USER,
-        "a data set would be where its image has a file", "choose another path in mounts",
+        "the path of a mount is a file in the image", "choose another path in mounts",
     ),
 )  # fmt: skip
 """Messages of engines about failed starts. The first matching row counts."""
@@ -122,12 +122,12 @@ OUTPUT: Sequence[Cause] = (
         "shm_full",
         r"killed by signal: Bus error|insufficient shared memory|No space left on device.*/dev/shm"
         r"|/dev/shm.*No space left on device|Bus error \(core dumped\)",
-        Blame.USER, "its shared memory was full", "give it more by the key shm_size, such as 16g",
+        Blame.USER, "its shared memory was full", "increase it with the key shm_size, for example to 16g",
     ),
     _cause(
         "nccl_shm",
         r"(?:creating|attaching to|extend|allocate) (?:the )?shared memory segment|/dev/shm/nccl-",
-        Blame.USER, "NCCL found no room in its shared memory", "give it more by the key shm_size, such as 16g",
+        Blame.USER, "NCCL found no space in its shared memory", "increase it with the key shm_size, for example to 16g",
     ),
     _cause(
         "fabric_manager", r"system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady",
@@ -142,7 +142,7 @@ OUTPUT: Sequence[Cause] = (
     ),
     _cause(
         "forward_compatibility", r"forward compatibility was attempted on non supported HW", Blame.IMAGE,
-        "the image brings libraries of a newer driver than is there (CUDA error 804)",
+        "the image has libraries of a newer driver than the host's (CUDA error 804)",
         "install a newer NVIDIA driver there, or choose an image for an older CUDA",
     ),
     _cause(

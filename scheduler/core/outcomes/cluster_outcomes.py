@@ -19,10 +19,10 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, outcome_
 from schedulearn.scheduler.core.outcomes.unused import idle_end
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
-_NO_MEETING = "its hosts did not come together, see its log"
+_NO_MEETING = "its hosts did not connect to each other, see its log"
 _LOST_EACH_OTHER = "its workers lost each other, see its log"
 _NEVER_MET = (
-    "Its workers ended without having met. A job that is resized in place needs a script with "
+    "Its workers ended before they had connected. A job that is resized in place needs a script with "
     "schedulearn.worker.torch, see docs/adapt-your-script.md."
 )
 
@@ -107,7 +107,7 @@ class _Attempt:
             message = f"It has run for its max_duration of {self.job.max_duration:g} s."
             return [JobMoved(self.job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)]
         elif self._is_unused(evidence):
-            message = f"Nobody was connected to its ports for its idle_timeout of {self.job.idle_timeout:g} s."
+            message = f"Its ports had no connections for its idle_timeout of {self.job.idle_timeout:g} s."
             return [JobMoved(self.job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)]
         late = in_place.overdue(self.job, self.live, evidence.now, evidence.service_started) if self._in_place else None
         return [*steps, self._moved_by(late)] if late is not None else steps

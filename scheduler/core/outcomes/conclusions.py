@@ -146,7 +146,7 @@ def _failed(job: Job, ending: _Ending) -> JobMoved | None:
     if Reason.COMMAND_FAILED not in ending.outcomes or lost:
         return None
     if code == PREEMPTED and job.losses < MAX_LOSSES:
-        message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."
+        message = "Its container was stopped from outside; it saved a checkpoint and continues from there."
         return JobMoved(job, Reason.PREEMPTED, message, _lost_again(job))
     message = f"The command ended with exit code {code}{ending.detail}"
     if job.retries < job.max_restarts:
@@ -165,7 +165,7 @@ def _crash_loop(job: Job, crashes: int, code: int | None) -> JobMoved:
     """Return the move of a job that always fails in the same way and would do so forever."""
     message = (
         f"The command ended with exit code {code} {crashes} times in a row, each within {SOON_S:.0f} s of its start: "
-        f"it can't work as it is. {job.max_restarts - job.retries} more restarts are left unused. See its log."
+        f"it is not retried again. {job.max_restarts - job.retries} more retries stay unused. See its log."
     )
     return JobMoved(job, Reason.CRASH_LOOP, message, JobChanges(exit_code=code, pull_percent=None))
 

@@ -82,7 +82,7 @@ def explained(
         return ended
     host, output = ended.task.host_id, said(ended.task.id) or b""
     if OUT_OF_MEMORY.search(output) and (who := next(filter(None, map(stranger, ended.task.gpu_uuids)), "")):
-        error = f"on {host} its GPU's memory ran out, of which others have some: {who}"
+        error = f"on {host} its GPU ran out of memory, which others use too: {who}"
         moves = job.losses < MAX_MOVES
         return replace(ended, error=error, outcome=Reason.HOST_FAULT if moves else ended.outcome)
     found = of_start(ended.error, host) or of_output(output, host)

@@ -43,7 +43,7 @@ def warnings(reading: GpuReading, health: GpuHealth, most_nvlinks: int | None) -
     """Return name -> sentence of each warning about a usable GPU. `most_nvlinks` is the maximum active before."""
     found = {word: _SLOWED[word] for word in reading.throttle if word in _SLOWED}
     if health.compute_mode == "exclusive":
-        found["compute_mode"] = "its compute mode lets one process in: nvidia-smi -c 0 allows several"
+        found["compute_mode"] = "its compute mode allows only one process: nvidia-smi -c 0 allows several"
     if health.fabric_degraded:
         found["fabric"] = "its NVLink fabric has lost bandwidth"
     if health.nvlinks is not None and most_nvlinks is not None and health.nvlinks < most_nvlinks:

@@ -60,7 +60,7 @@ def stranger(reading: GpuReading, total: int, is_ours: IsOurs) -> str:
 
 def _unseen(reading: GpuReading) -> str:
     nameless = [str(process.pid) for process in reading.processes or () if not process.name]
-    seen = f"process {', '.join(nameless[:3])}, which can't be looked at" if nameless else "no process that can be seen"
+    seen = f"process {', '.join(nameless[:3])}, which can't be inspected" if nameless else "no visible process"
     return f"{seen}, with {(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory"
 
 

@@ -140,7 +140,7 @@ def _idle(course: Course, limits: HangLimits, now: float) -> Hang | None:
     return Hang(
         HangKind.IDLE,
         seconds,
-        f"It has done nothing that can be seen for {_minutes(limits.idle_s)} or more: no output, no step "
+        f"It has shown no activity for {_minutes(limits.idle_s)} or more: no output, no step "
         f"reported{unused}. {_HANGS}",
     )
 
@@ -187,10 +187,10 @@ def _move(job: Job, hang: Hang, how: str) -> JobMoved | None:
         message = f"{hang.message} It is restarted, {job.hangs + 1} of {MAX_RESTARTS} times."
         return JobMoved(job, Reason.HANG_RESTART, message, JobChanges(hangs=job.hangs + 1), stop_tasks=True)
     if how == "restart":
-        message = f"{hang.message} It was restarted {MAX_RESTARTS} times for that, so it is ended."
+        message = f"{hang.message} It was restarted {MAX_RESTARTS} times for that, and is ended now."
         return JobMoved(job, Reason.HANG_END, message, stop_tasks=True)
     if how == "end":
-        return JobMoved(job, Reason.HANG_END, f"{hang.message} So it is ended.", stop_tasks=True)
+        return JobMoved(job, Reason.HANG_END, f"{hang.message} Therefore it is ended.", stop_tasks=True)
     return None
 
 

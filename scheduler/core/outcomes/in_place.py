@@ -117,7 +117,7 @@ def withdrawn(job: Job, new: Sequence[Task], why: str) -> JobVerdict:
     failed = job.losses + 1
     changes = next_generation(job)
     changes["losses"] = failed
-    message = f"{why} It goes on with the GPUs that it had."
+    message = f"{why} It continues with its previous GPUs."
     if failed >= MAX_FAILED:
         changes["resize"] = RESTART
         message += " From now on it is resized by checkpoint and restart."
@@ -133,7 +133,7 @@ def overdue(job: Job, tasks: Sequence[Task], now: float, service_started: float)
     if job.status != JobStatus.RUNNING or not in_place(tasks) or all(task.stop for task in tasks):
         return None
     if job.forming_at is not None and now - max(job.forming_at, service_started) > FORM_S:
-        return _by_restart(f"Training has stood still for {FORM_S:g} s at a change of its workers.")
+        return _by_restart(f"Training has been paused for {FORM_S:g} s for a change of its workers.")
     if job.generation == job.trained:
         return None
     new = newcomers(job, tasks)
@@ -142,7 +142,7 @@ def overdue(job: Job, tasks: Sequence[Task], now: float, service_started: float)
     if new and waited > JOIN_S and job.forming_at is None:
         return withdrawn(job, new, f"Its new workers were not ready after {JOIN_S:g} s.")
     if len(tasks) > 1 and waited > BEGIN_S and all(task.generation > job.trained for task in tasks):
-        return _by_restart(f"Its workers have not met after {BEGIN_S:g} s.")
+        return _by_restart(f"Its workers have not connected after {BEGIN_S:g} s.")
     return None
 
 

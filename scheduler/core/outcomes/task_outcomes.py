@@ -160,8 +160,8 @@ def _out_of_memory(seen: MemorySeen | None) -> str:
     if seen is None or seen.limit is None:
         return OUT_OF_MEMORY
     return (
-        f"it ran out of memory and was killed: its limit is {_size(seen.limit)} (the key `memory`); the most that it "
-        f"was seen with is {_size(seen.peak)}, by a look every ten seconds"
+        f"it ran out of memory and was killed: its limit is {_size(seen.limit)} (the key `memory`); its highest "
+        f"observed use is {_size(seen.peak)}, read every ten seconds"
     )
 
 
@@ -173,7 +173,7 @@ def _unseen(task: Task, observation: Observation, evidence: Evidence) -> TaskFin
     if (refused := _refused(task, evidence)) is not None:
         return refused
     if task.running or task.id in observation.started:
-        return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
+        return TaskEnded(task, Reason.LOST, None, "its container was removed from outside")
     settled = task.id not in evidence.inherited or observation.asked_at > evidence.settled_at
     if task.stop and settled and task.id not in observation.maybe_starting:
         return TaskEnded(task, Reason.CANCELLED)  # it never ran

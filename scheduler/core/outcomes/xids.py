@@ -89,7 +89,7 @@ _OTHERS = (
 XIDS: Mapping[int, XidMeaning] = {code: XidMeaning(*row) for code, row in _NAMED.items()} | {
     code: XidMeaning(verdict, what) for verdict, what, codes in _OTHERS for code in codes
 }
-_NEEDS = {54: "a look at its cables", 79: "a restart of its host", 157: "a repair", 167: "a restart of its host"}
+_NEEDS = {54: "a check of its cables", 79: "a restart of its host", 157: "a repair", 167: "a restart of its host"}
 _UNKNOWN = XidMeaning(XidVerdict.RESET, "NVIDIA's catalogue does not have it, so the GPU may be broken")
 
 REPEATED = "Xid 13 or 31"
@@ -154,7 +154,7 @@ def suspects(seen: Sequence[WatchedXid]) -> Suspects:
         if len(gpus_of[each.program]) == 1:
             against.setdefault(each.gpu_uuid, set()).add(each.job_id)
     faults = {
-        uuid: f"{REPEATED} in {len(found)} jobs within a day, and in none of their kind elsewhere"
+        uuid: f"{REPEATED} in {len(found)} jobs within a day, and in no similar job elsewhere"
         for uuid, found in against.items()
         if len(found) >= WATCHED_JOBS
     }

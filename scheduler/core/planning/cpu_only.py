@@ -286,8 +286,11 @@ def _quota_reached(holder: Holder, held: CpuUse, need: CpuUse, bounds: CpuUse) -
 
 
 def _no_room(rooms: _Rooms, most: int) -> Explanation:
-    kept = f" {rooms.kept} is kept for one that fits nowhere else." if rooms.kept else ""
-    sentence = f"It needs no GPU; no host has room for it now: {most} such jobs at a time, and what they ask for.{kept}"
+    kept = f" {rooms.kept} is reserved for a job that fits nowhere else." if rooms.kept else ""
+    sentence = (
+        f"It needs no GPU; no host has capacity now: at most {most} such jobs each, with the processors and "
+        f"memory that they request.{kept}"
+    )
     return Explanation(Reason.WAITING_FOR_HOST.value, sentence)
 
 
@@ -296,4 +299,4 @@ def _unsatisfiable(need: CpuUse, hosts: Set[str], most: int) -> Explanation:
         why = "no host is open" if most else "the operator allows no such jobs (setting cpu_jobs)"
         return Explanation(Reason.WAITING_FOR_HOST.value, f"It needs no GPU, and {why}.")
     asked = f"{need.cpus:g} processors and {need.memory / GIB:.1f} GiB of memory"
-    return Explanation(Reason.UNSATISFIABLE.value, f"It needs no GPU, but {asked}: no open host has as much.")
+    return Explanation(Reason.UNSATISFIABLE.value, f"It needs no GPU, but {asked}: no open host has that much.")

@@ -37,15 +37,15 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
         at_once = job.elastic or job.status == JobStatus.STARTING
         faulty = next((faults[uuid] for uuid in task.gpu_uuids if uuid in faults), None)
         if faulty is not None:
-            why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves on."
+            why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves elsewhere."
             found[job.id] = Eviction(job, why)
         elif task.host_id in drained and (at_once or now >= drained[task.host_id]):
-            found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves on."))
+            found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves elsewhere."))
         elif (gpu := _drained(task, draining, now, at_once=at_once)) is not None:
-            why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves on."
+            why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves elsewhere."
             found.setdefault(job.id, Eviction(job, why))
         elif task.host_id in emptying and job.elastic and job.status == JobStatus.RUNNING:
-            found.setdefault(job.id, Eviction(job, f"{task.host_id} is to be parked. It moves on."))
+            found.setdefault(job.id, Eviction(job, f"{task.host_id} is being parked. It moves elsewhere."))
     return list(found.values())
 
 

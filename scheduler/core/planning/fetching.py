@@ -243,10 +243,10 @@ def is_stalled(percent: float, elapsed_s: float, still_s: float) -> bool:
 def how_long(percent: float, elapsed_s: float, still_s: float) -> str:
     """Return the estimated rest of a fetch in words. Parameters as of `is_stalled`."""
     if is_stalled(percent, elapsed_s, still_s):
-        return f"no progress for {_words(max(step for step in _STEPS if step <= still_s))}, so its end can't be told"
+        return f"no progress for {_words(max(step for step in _STEPS if step <= still_s))}, so its end is unknown"
     left = seconds_left(percent, elapsed_s)
     if left is None:
-        return "it is too early to tell how long that takes"
+        return "the time left is not known yet"
     return f"about {_words(left / 2)} to {_words(left * 2)} left"
 
 

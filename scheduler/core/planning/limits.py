@@ -89,7 +89,7 @@ def check_target(target: str) -> str:
     if not target.startswith("/") or path == "/" or ".." in target.split("/") or "\0" in target:
         raise ValueError(f"{target!r} must be an absolute path in the container, without '..'")
     if any(path == place or path.startswith(f"{place}/") for place in _OURS):
-        raise ValueError(f"{target!r} is not free for data sets: choose another folder, e.g. /data/...")
+        raise ValueError(f"{target!r} can't be used for data sets: choose another folder, e.g. /data/...")
     return path
 
 

@@ -33,7 +33,7 @@ def failed_dependencies(state: ClusterState) -> list[JobMoved]:
     for job, after in sorted(_dependent(state), key=lambda found: found[0].id):  # those that others wait for are older
         for each in after["jobs"] if after["when"] == OK else ():
             if each in moved or (each not in state.jobs and state.ended.get(each) is not JobStatus.SUCCEEDED):
-                message = f"{_end_of(state, each)}, and this job was to start only after it had succeeded."
+                message = f"{_end_of(state, each)}, and this job required its success."
                 moved[job.id] = JobMoved(job, Reason.PREDECESSOR_FAILED, message)
                 break
     return list(moved.values())

@@ -298,7 +298,5 @@ def _later_by_fairness(snapshot: Snapshot, quotas: Quotas, decayed: Mapping[str,
 
 
 def _others_first(job: JobView, used: float) -> Explanation:
-    sentence = (
-        f"Others come first by fair share: {job.user or 'nobody'} had {100 * used:.0f} % of what was used lately."
-    )
+    sentence = f"Others come first by fair share: {job.user or 'nobody'} had {100 * used:.0f} % of the recent use."
     return Explanation(Reason.FAIR_SHARE.value, sentence)

@@ -255,7 +255,7 @@ def test_a_job_that_nobody_uses_ends(service: Service) -> None:
         assert service.job(job)["idle_ends_at"] is None, "somebody is connected"
         assert service.job(job)["state"] == "running"
     ended = service.wait(job, "timeout")
-    assert ended["message"] == "Nobody was connected to its ports for its idle_timeout of 3 s."
+    assert ended["message"] == "Its ports had no connections for its idle_timeout of 3 s."
     assert ended["reason"] == "time_limit"
     assert ended["idle_ends_at"] is None
 

@@ -68,7 +68,7 @@ def test_they_spread_over_the_hosts_up_to_so_many_each() -> None:
     places = place(waiting("a", "b", "c", "d", "e"))
     assert [places[i] for i in "abcd"] == ["h1", "h2", "h1", "h2"]
     assert code(places["e"]) == "waiting_for_host"
-    assert "2 such jobs at a time" in places["e"]
+    assert "at most 2 such jobs each" in places["e"]
 
 
 def test_those_that_run_count() -> None:
@@ -182,7 +182,7 @@ def test_one_that_fits_nowhere_is_not_passed_for_ever() -> None:
 
     assert small(PATIENCE_S - 1) == "h1"
     places = place(state, facts=FACTS, now=PATIENCE_S)
-    assert "h2 is kept" in places["big"]
+    assert "h2 is reserved" in places["big"]
     assert (places["small"], code(places["other"])) == ("h1", "waiting_for_host")
     assert place(state, facts=FACTS, now=2 * PATIENCE_S)["other"] == "h2"
     free = waiting("big", "small", needs=needs)

@@ -208,12 +208,12 @@ def test_how_long_a_fetch_still_takes_is_told_only_once_it_has_got_somewhere() -
     [
         (50.0, 60.0, 0.0, "about 30 s to 2 min left"),
         (50.0, 60.0, 100.0, "about 30 s to 2 min left"),
-        (81.0, 64.0, 300.0, "no progress for 5 min, so its end can't be told"),
-        (81.0, 64.0, 310.0, "no progress for 5 min, so its end can't be told"),
-        (81.0, 64.0, 10_000.0, "no progress for 2.0 h, so its end can't be told"),
-        (100.0, 60.0, 21.0, "no progress for 20 s, so its end can't be told"),
-        (1.0, 3.0, 19.0, "it is too early to tell how long that takes"),
-        (1.0, 3.0, 90.0, "no progress for 60 s, so its end can't be told"),
+        (81.0, 64.0, 300.0, "no progress for 5 min, so its end is unknown"),
+        (81.0, 64.0, 310.0, "no progress for 5 min, so its end is unknown"),
+        (81.0, 64.0, 10_000.0, "no progress for 2.0 h, so its end is unknown"),
+        (100.0, 60.0, 21.0, "no progress for 20 s, so its end is unknown"),
+        (1.0, 3.0, 19.0, "the time left is not known yet"),
+        (1.0, 3.0, 90.0, "no progress for 60 s, so its end is unknown"),
     ],
 )
 def test_no_estimate_is_shown_for_longer_than_it_could_hold(

@@ -52,9 +52,9 @@ GB = 1e9
 HIDDEN = [
     # (processes, bytes in use, a job of ours has it) -> who holds it
     ((GpuProcess(3, memory_bytes=int(60 * GB)),), 60 * GB, False,
-     "process 3, which can't be looked at, with 60.0 GB of its memory"),
-    ((), 70 * GB, False, "no process that can be seen, with 70.0 GB of its memory"),
-    (None, 70 * GB, False, "no process that can be seen, with 70.0 GB of its memory"),
+     "process 3, which can't be inspected, with 60.0 GB of its memory"),
+    ((), 70 * GB, False, "no visible process, with 70.0 GB of its memory"),
+    (None, 70 * GB, False, "no visible process, with 70.0 GB of its memory"),
     ((GpuProcess(3), THEIRS), 70 * GB, False, "train (process 2, user id 1000, container cccccccccccc)"),
     ((GpuProcess(3),), 70 * GB, True, ""),  # ours, where /proc hides it
     ((), 70 * GB, True, ""),

@@ -39,10 +39,10 @@ def test_a_job_of_several_processes_goes_to_whole_gpus_or_waits_and_says_why() -
     assert found == {"two": {"w": 2}}
     plan, found = planned((job, rigid("all", 4, -1.0)), (MIG, WHOLE), {"two": {MIG.id: 2}, "all": {"w": 4}})
     assert found == {"all": {"w": 4}}
-    assert "It waits for 2 GPUs that are no MIG devices. MIG devices are given one to a job" in str(plan.reasons["two"])
+    assert "It waits for 2 GPUs other than MIG devices. A job gets at most one MIG device" in str(plan.reasons["two"])
     plan, found = planned((job, rigid("one", 1)), (MIG,), {"two": {MIG.id: 2}, "one": {MIG.id: 1}})
     assert found == {"one": {MIG.id: 1}}
-    assert "It needs 2 GPUs that are no MIG devices; 0 can be had." in str(plan.reasons["two"])
+    assert "It needs 2 GPUs other than MIG devices; 0 are available." in str(plan.reasons["two"])
 
 
 def test_an_elastic_job_has_one_mig_device_or_whole_gpus() -> None:
@@ -53,7 +53,7 @@ def test_an_elastic_job_has_one_mig_device_or_whole_gpus() -> None:
     assert found == {"e": {"w": 2}}
     plan, found = planned((elastic("e", 2),), (MIG,), {"e": {MIG.id: 2}})
     assert found == {}
-    assert "It needs 2 GPUs that are no MIG devices" in str(plan.reasons["e"])
+    assert "It needs 2 GPUs other than MIG devices" in str(plan.reasons["e"])
 
 
 def test_policies_that_ship_give_nobody_several() -> None:

@@ -31,8 +31,7 @@ def test_it_is_told_once_the_new_allocation_was_measured() -> None:
     found = tell(before, seen(2, 0.32, 120.0), stalls=[[1.0, 9.0, 20.0], [5.0, 3.5, 108.0]])
     assert found.code == MEASURED
     assert found.message == (
-        "From 1 to 2 GPUs: 1.88 times as many samples a second, and it stood still for 3.5 s, which is made up for "
-        "after 4 s."
+        "From 1 to 2 GPUs: 1.88 times the samples per second, and it paused for 3.5 s, which pays off after 4 s."
     )
     assert (found.gpus_before, found.gpus_after, found.stall_seconds) == (1, 2, 3.5)
 
@@ -41,7 +40,7 @@ def test_a_job_that_shrank_makes_up_for_nothing_and_one_that_moved_says_where_to
     stalls = [[5.0, 3.5, 108.0]]
     shrunk = job_record("a", resized_from={"h1": 2}, resized_at=100.0)
     found = tell(seen(2, 0.3, 90.0), seen(1, 0.3, 120.0), stalls=stalls, job=shrunk, on={"h1": 1})
-    assert found.message == "From 2 to 1 GPU: 0.50 times as many samples a second, and it stood still for 3.5 s."
+    assert found.message == "From 2 to 1 GPU: 0.50 times the samples per second, and it paused for 3.5 s."
     moved = tell(seen(1, 0.3, 120.0), stalls=stalls, on={"h2": 1})
     assert moved.message.startswith("From h1 to h2: ")
 
@@ -49,7 +48,7 @@ def test_a_job_that_shrank_makes_up_for_nothing_and_one_that_moved_says_where_to
 def test_one_that_reports_nothing_is_told_of_in_the_end() -> None:
     assert tell(held=UNREPORTED_S - 1) is None
     found = tell(held=UNREPORTED_S)
-    assert (found.code, "not known" in found.message) == (UNMEASURED, True)
+    assert (found.code, "unknown" in found.message) == (UNMEASURED, True)
     assert tell(seen(2, 0.3, 120.0), stalls=[[5.0, 3.5, 108.0]]).code == UNMEASURED, "it never ran on one before"
 
 

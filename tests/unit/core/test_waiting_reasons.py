@@ -22,7 +22,7 @@ def test_a_job_that_needs_more_than_may_be_used_is_told_what_may_not() -> None:
     }
     found = add_shortage_reasons(reasons, HOSTS, gpus, {"a", "b"})
     assert found["large"] == (
-        "It needs 4 GPUs. Not among them: 2 on closed hosts, 1 on hosts that do not answer, 1 unhealthy, "
+        "It needs 4 GPUs. Not among them: 2 on cordoned hosts, 1 on hosts that do not answer, 1 unhealthy, "
         "1 used by others."
     )
     assert code_of(found["large"]) == "unsatisfiable_now"

@@ -245,10 +245,10 @@ def test_every_parameter_is_documented(name: str) -> None:
     ("allocations", "fault"),
     [
         ({"ghost": {"h1": 1}}, "not in the snapshot"),
-        ({"w": {"nowhere": 2}}, "not there"),
+        ({"w": {"nowhere": 2}}, "does not exist"),
         ({"w": {"h1": 0}}, "gets 0 GPUs"),
         ({"w": {"h1": 3}}, "needs 2 GPUs"),
-        ({"w": {"h1": 2}, "r": {"h1": 3}}, "room for 4 and gets 5"),
+        ({"w": {"h1": 2}, "r": {"h1": 3}}, "capacity for 4 and gets 5"),
         ({"r": {"h1": 1}}, "can't be resized"),
         ({"e": {"h1": 4}}, "outside 1 to 3"),
         ({"w": {"h1": True}}, "gets True GPUs"),

@@ -206,7 +206,7 @@ def test_fair_shares_let_those_go_first_who_had_less() -> None:
     plan = decided(FIFO, state, Quotas({}, decayed_hours={"ada": 50.0}))
     assert gpus_of(state, plan) == {"ada": 2, "ben": 2}
     assert code_of(plan, "a50") == "fair_share"
-    assert "100 % of what was used" in plan.reasons["a50"]
+    assert "100 % of the recent use" in plan.reasons["a50"]
 
 
 def test_shares_go_by_weight() -> None:

@@ -67,8 +67,8 @@ def test_what_can_never_start_is_told_and_stops_nobody() -> None:
     jobs = [job("x", gpus=3, gpu_type="a"), job("y", at=1, gpus=1, gpu_type="c"), job("z", at=2, gpus=2)]
     plan = plan_by_type(FIFO.allocate, snapshot(jobs, HOSTS))
     assert started(plan).keys() == {"z"}
-    assert plan.reasons["x"] == "It wants 3 GPUs of type a; 2 can be had. Types: a, b."
-    assert plan.reasons["y"] == "It wants 1 GPU of type c; 0 can be had. Types: a, b."
+    assert plan.reasons["x"] == "It requires 3 GPUs of type a; 2 are available. Types: a, b."
+    assert plan.reasons["y"] == "It requires 1 GPU of type c; 0 are available. Types: a, b."
 
 
 def test_where_gpus_are_shared_a_job_that_goes_to_its_type_takes_the_room_of_one_that_comes_later() -> None:

@@ -54,7 +54,7 @@ def test_what_is_idle_and_what_is_not_measured_is_said() -> None:
     assert hang == Hang(
         HangKind.IDLE,
         600.0,
-        "It has done nothing that can be seen for 10 min or more: no output, no step reported, and it does not use its "
+        "It has shown no activity for 10 min or more: no output, no step reported, and it does not use its "
         "GPUs. It may hang.",
     )
     unmeasured = hang_of(Course.begin(replace(STILL, busy=None), 0.0), LIMITS, 600.0)
@@ -187,7 +187,7 @@ def test_a_job_that_hangs_is_stopped_only_as_it_or_the_settings_say(
 @pytest.mark.parametrize("code", [0, 75, 137, 143])
 def test_a_job_that_is_ended_because_it_hangs_says_so_however_it_stops(code: int) -> None:
     outcome = Reason.COMMAND_FAILED if code else Reason.COMPLETED
-    job = job_record(status="stopping", reason="hang_end", message="It may hang. So it is ended.", elastic=True)
+    job = job_record(status="stopping", reason="hang_end", message="It may hang. Therefore it is ended.", elastic=True)
     moved = conclude(job, [Result(outcome, code)], 100.0, 50.0)
     assert (moved.reason, moved.message, moved.stopped_as) == (Reason.HUNG, job.message, Reason.HUNG)
     again = conclude(job_record(status="resizing", reason="hang_restart"), [Result(outcome, code)], 100.0, 50.0)
@@ -229,8 +229,8 @@ def test_a_crash_loop_says_why_it_is_not_tried_again() -> None:
     job = job_record(max_restarts=1000, retries=9, equal_exits=9, last_exit=3)
     moved = conclude(job, [Result(Reason.COMMAND_FAILED, 3)], 100.0, 1.0, 10)
     assert moved.message == (
-        "The command ended with exit code 3 10 times in a row, each within 60 s of its start: it can't work as it is. "
-        "991 more restarts are left unused. See its log."
+        "The command ended with exit code 3 10 times in a row, each within 60 s of its start: it is not retried again. "
+        "991 more retries stay unused. See its log."
     )
     assert moved.changes.get("exit_code") == 3
 

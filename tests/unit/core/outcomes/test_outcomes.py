@@ -160,8 +160,8 @@ def test_a_job_killed_for_its_memory_says_what_it_had_and_may_have() -> None:
         return ended.error
 
     assert said(MemorySeen(700 << 20, 1 << 30)) == (
-        "it ran out of memory and was killed: its limit is 1.0 GiB (the key `memory`); the most that it was seen "
-        "with is 700 MiB, by a look every ten seconds"
+        "it ran out of memory and was killed: its limit is 1.0 GiB (the key `memory`); its highest "
+        "observed use is 700 MiB, read every ten seconds"
     )
     for unknown in (None, MemorySeen(5, None)):
         assert said(unknown) == OUT_OF_MEMORY

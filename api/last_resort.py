@@ -48,7 +48,9 @@ class LastResort:
         except Exception as error:
             if begun is not None and (known := _known(error)) is not None and not _is_event_stream(begun):
                 # A dependency failed during the response. The server cuts off a response that has no end.
-                log.warning("the answer to %s %r was cut off: %s", scope.get("method"), scope["path"][:500], known)
+                log.warning(
+                    "the response to %s %r was interrupted: %s", scope.get("method"), scope["path"][:500], known
+                )
                 return
             reference = secrets.token_hex(4)
             method, path = scope.get("method", "WEBSOCKET"), scope["path"][:500]
@@ -72,7 +74,7 @@ def _known(error: Exception) -> SchedulearnError | None:
 
 
 def _reason(reference: str) -> str:
-    return f"a fault of Schedulearn, reference {reference}"
+    return f"internal error, reference {reference}"
 
 
 def _is_event_stream(start: Message) -> bool:

@@ -58,7 +58,7 @@ def problem_response(status: int, code: str, detail: str, errors: list[FieldErro
 
 
 def unforeseen_problem(reference: str) -> Problem:
-    detail = f"a fault of Schedulearn; its log has the details under the reference {reference}"
+    detail = f"internal error: the service's log has the details under the reference {reference}"
     return Problem(title=HTTPStatus(500).phrase, status=500, detail=detail, code="internal", reference=reference)
 
 

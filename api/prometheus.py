@@ -17,7 +17,7 @@ from schedulearn.scheduler.store import repository
 
 _LABELS = ["UUID", "gpu", "Hostname", "modelName"]
 _DCGM = {
-    "DCGM_FI_DEV_GPU_UTIL": "GPU utilisation in per cent",
+    "DCGM_FI_DEV_GPU_UTIL": "GPU utilization in percent",
     "DCGM_FI_DEV_FB_USED": "GPU memory in use in MiB",
     "DCGM_FI_DEV_GPU_TEMP": "GPU temperature in degrees Celsius",
     "DCGM_FI_DEV_POWER_USAGE": "Power draw in W",
@@ -66,12 +66,14 @@ class _ClusterCollector(Collector):
         yield from _resources(self.cluster)
         if (utility := self.cluster.loop.utility) is not None:
             yield GaugeMetricFamily(
-                "schedulearn_cluster_utility", "Speedups of all jobs together over the GPUs", value=utility
+                "schedulearn_cluster_utility",
+                "Sum of the jobs' speedups divided by the number of usable GPUs",
+                value=utility,
             )
         stats = self.cluster.loop.stats
         yield SummaryMetricFamily(
             "schedulearn_decision_seconds",
-            "Time that the policy took to decide",
+            "Time of the policy's decisions",
             count_value=stats.decisions,
             sum_value=stats.decision_seconds,
         )
@@ -82,8 +84,8 @@ _HOST_GAUGES = {
     "cpus": "Cores of a host",
     "memory_total_bytes": "Memory of a host",
     "memory_used_bytes": "Memory of a host in use",
-    "disk_total_bytes": "Room on the disk of the service's or the engine's data",
-    "disk_used_bytes": "The part of it that is in use",
+    "disk_total_bytes": "Size of the disk of the service's or the engine's data",
+    "disk_used_bytes": "Used part of the disk of the service's or the engine's data",
 }
 _HOST_COUNTERS = {
     "network_receive_bytes": "Bytes that a host's network cards received",
@@ -92,7 +94,7 @@ _HOST_COUNTERS = {
     "disk_written_bytes": "Bytes that were written to a host's disks",
 }
 _TASK_COUNTERS = {
-    "cpu_seconds": "Processor time that a running container took",
+    "cpu_seconds": "Processor time used by a running container",
     "network_receive_bytes": "Bytes that a running container received",
     "network_transmit_bytes": "Bytes that a running container sent",
     "disk_read_bytes": "Bytes that a running container read from disks",
@@ -120,7 +122,9 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
         for name, text in _TASK_COUNTERS.items()
     }
     memory = GaugeMetricFamily("schedulearn_task_memory_bytes", "Memory of a running container", labels=_TASK_LABELS)
-    limit = GaugeMetricFamily("schedulearn_task_memory_limit_bytes", "What it may have at most", labels=_TASK_LABELS)
+    limit = GaugeMetricFamily(
+        "schedulearn_task_memory_limit_bytes", "Memory limit of a running container", labels=_TASK_LABELS
+    )
     for host_id in cluster.agents:
         if (host := cluster.resources.host(host_id)) is not None:
             found = host.counters

@@ -44,7 +44,7 @@ class Turns:
         try:
             async with own, of_all:
                 if await request.is_disconnected():
-                    raise HTTPException(408, "who asked has gone")
+                    raise HTTPException(408, "the client has closed the connection")
                 yield
         finally:
             self._asking[asks] -= 1

@@ -153,7 +153,7 @@ class Guard:
         server, client = scope.get("server"), scope.get("client")
         if server is not None and server[0] not in LOOPBACK:
             # Job containers connect through Docker's bridge, only for reports, whatever host they name.
-            return 403, "foreign_host", f"on {server[0]} this service takes only reports of jobs"
+            return 403, "foreign_host", f"on {server[0]} this service accepts only reports of jobs"
         address = _address("//" + headers.get("host", ""))
         host = address.host if address is not None else None
         if host not in LOOPBACK:
@@ -163,9 +163,9 @@ class Guard:
         if grant is not None or rule.need is Need.NOTHING:
             return None
         if bearer_of(headers) is not None:
-            return 401, "unauthorized", "that is no token of this service, or it has ended"
+            return 401, "unauthorized", "invalid or expired token"
         if client is None or server is None or not await self._is_own_account(client, server):
-            detail = f"{self.credentials.own} runs this service; other accounts, and containers, need a token of it"
+            detail = f"{self.credentials.own} runs this service; other accounts and containers need a token"
             return 401, "unauthorized", detail
         return None
 
@@ -189,10 +189,14 @@ class Guard:
         kind, name = rule.what
         if self.hides:
             return 404, "not_found", f"there is no {kind} {name!r}"
-        return 403, "forbidden", f"{kind} {name} is {owner or 'nobody'}'s: only they and admins may change it"
+        return (
+            403,
+            "forbidden",
+            f"{kind} {name} belongs to {owner or 'no user'}: only the owner and admins may change it",
+        )
 
 
-_NEEDS_TOKEN = "this service needs its token: send it as 'Authorization: Bearer TOKEN'"  # noqa: S105
+_NEEDS_TOKEN = "this service requires a token: send it as 'Authorization: Bearer TOKEN'"  # noqa: S105
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
@@ -227,7 +231,7 @@ def _malformed(headers: Mapping[str, str]) -> Refusal | None:
     """Return why a request with an invalid header is refused. Otherwise Host and Origin can be parsed."""
     for name, prefix in (("host", "//"), ("origin", "")):
         if _address(prefix + headers.get(name, "")) is None:
-            return 400, "bad_request", f"the header {name.title()} is no address"
+            return 400, "bad_request", f"invalid address in the header {name.title()}"
     return None
 
 

@@ -93,7 +93,7 @@ def is_made_by(uid: int, client: Address, server: Address) -> bool:
         if is_held is None:  # it may be unreadable, such as sshd: then no container may be in reach
             return not _a_container_sees(client, server) and end_of(client, server) == end
     except (OSError, ValueError) as error:
-        log.warning("nobody can be known by their connection: %s", error)
+        log.warning("clients can't be identified by their connections: %s", error)
         return False
     return is_held
 
@@ -109,7 +109,7 @@ def end_of(client: Address, server: Address) -> End | None:
     try:
         return _look_in_proc(client, server)
     except (OSError, ValueError) as error:
-        log.warning("nobody can be known by their connection: %s", error)
+        log.warning("clients can't be identified by their connections: %s", error)
         return None
 
 

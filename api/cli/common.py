@@ -87,7 +87,7 @@ class Session:
             newest = self.client.jobs(user=user, limit=1)["items"] if user else []
             if not newest:
                 raise ClientError(
-                    f"{user or 'nobody'} has submitted no job: `schedulearn ls --all` shows those of everybody"
+                    f"{user or 'this account'} has submitted no job: `schedulearn ls --all` shows the jobs of all users"
                 )
             return str(newest[0]["id"])
         if _FULL_ID.fullmatch(given):
@@ -104,7 +104,8 @@ class Session:
         if not found:
             raise ClientError(f"there is no job {given!r}: see `schedulearn ls --all`")
         raise ClientError(
-            f"{given!r} may mean {', '.join(found[:4])}{' and more' if found[4:] else ''}: write more of it"
+            f"{given!r} is ambiguous: it may mean {', '.join(found[:4])}{' and more' if found[4:] else ''}; "
+            "write more of it"
         )
 
 

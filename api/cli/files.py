@@ -63,7 +63,7 @@ def ls(session: Session, job: str, path: str, host: str | None) -> None:
         rows.append([*row, clean(item["host"] or "")] if several else row)
     print_table(session, ("NAME", "SIZE", "MODIFIED", "HOST")[: 4 if several else 3], rows)
     for away in found["away"]:
-        click.echo(f"{clean(away)} does not answer: files of the job that are there are not shown", err=True)
+        click.echo(f"{clean(away)} does not answer: files of the job on that host are not shown", err=True)
 
 
 @files.command("get")

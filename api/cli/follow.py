@@ -37,7 +37,7 @@ def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False
     if not quiet:
         watch.start()
     try:
-        for piece in session.client.follow_logs(job["id"], on_gap=lambda why: watch.say(f"{why}; the job goes on")):
+        for piece in session.client.follow_logs(job["id"], on_gap=lambda why: watch.say(f"{why}; the job continues")):
             watch.log_comes(piece.text)
             if session.as_json:
                 click.echo(json.dumps(asdict(piece)))

@@ -121,7 +121,7 @@ def timeline(session: Session, since: str) -> None:
     ]
     print_table(session, ("JOB", "NAME", "USER", "GPUS", "FROM", "TO", "OUTCOME"), rows)
     if not found["complete"]:
-        click.echo("There is more: ask for less time.", err=True)
+        click.echo("There are more: choose a shorter period.", err=True)
 
 
 def _gpus(lanes: list[Json]) -> str:
@@ -149,7 +149,7 @@ def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
       schedulearn telemetry --job last --json
     """
     if bool(job) == bool(host):
-        raise click.UsageError("say whose: --job JOB or --host HOST")
+        raise click.UsageError("choose a job or a host: --job JOB or --host HOST")
     if job:
         found = session.client.job_telemetry(session.job_id(job), since)
     else:

@@ -93,7 +93,7 @@ def scaling(session: Session) -> None:
     most = len(found) if rule["most"] is None else rule["most"]
     by = "what jobs need" if rule["target"] is None else f"{rule['target']:.0%} of the GPUs in use"
     click.echo(f"{cluster['desired_hosts']} hosts should be on: {rule['least']} to {most}, by {by}.")
-    click.echo(f"Fewer must do for {rule['window']:g} s before one is parked.")
+    click.echo(f"A host is parked only if fewer were enough for {rule['window']:g} s.")
     click.echo(f"Parked: {clean(', '.join(parked)) or 'none'}.")
 
 
@@ -151,8 +151,8 @@ def add(
     if host["reachable"]:
         click.echo(f"{clean(host['id'])} is there: Docker {clean(host['version'])}, {len(host['gpus'])} GPUs")
     else:
-        click.echo(f"{clean(host['id'])} is added, and does not answer yet: {clean(host['error'])}")
-        click.echo("It is tried again and again; see `schedulearn hosts ls`.")
+        click.echo(f"{clean(host['id'])} was added, and does not answer yet: {clean(host['error'])}")
+        click.echo("The service keeps trying; see `schedulearn hosts ls`.")
     for problem in host["problems"]:
         click.echo(f"! {clean(problem['message'])}")
 

@@ -109,7 +109,7 @@ def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ..
     ]  # fmt: skip
     if rows:
         print_table(session, ("ID", "NAME", "AT ONCE", "NOW", "THEN", "WHY"), rows)
-    click.echo(f"{found['unchanged']} jobs would go on as they are.")
+    click.echo(f"{found['unchanged']} jobs would not change.")
     print_table(
         session,
         ("", *_FIGURES),
@@ -140,7 +140,7 @@ def compare(session: Session, hours: int) -> None:
     ]  # fmt: skip
     print_table(session, ("ALGORITHM", "METRIC", "IN FORCE", *_FIGURES), rows)
     if out := found["left_out"]:
-        click.echo(f"{out} of {found['jobs']} jobs can't run here whatever the policy, and are in no figure.")
+        click.echo(f"{out} of {found['jobs']} jobs can't run here under any policy, and are left out of the figures.")
 
 
 def _gpus(allocation: Json) -> str:
@@ -149,7 +149,7 @@ def _gpus(allocation: Json) -> str:
 
 def _totals(totals: Json) -> list[Cell]:
     if totals["mean_completion"] is None:
-        why = {"time": "it takes too long to compute", "events": "too much happens"}
+        why = {"time": "it takes too long to compute", "events": "too many events"}
         return [why.get(totals["cut"], "-"), *["-"] * (len(_FIGURES) - 1)]
     return [
         show_seconds(totals["mean_completion"]),

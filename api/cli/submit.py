@@ -71,7 +71,7 @@ class _JobFile(click.File):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         how = "a command goes after `--`: schedulearn submit [OPTIONS] -- python train.py"
         if str(value).endswith((".py", ".sh")):
-            self.fail(f"{clean(str(value))!r} is no job file; {how}", param, ctx)
+            self.fail(f"{clean(str(value))!r} is not a job file; {how}", param, ctx)
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
@@ -266,7 +266,7 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise click.UsageError(f"--port: {text!r} is not a number of a port: write NAME=8888")
+        raise click.UsageError(f"--port: {text!r} is not a port number: write NAME=8888")
     return int(text)
 
 
@@ -296,7 +296,7 @@ def submitted(session: Session, job: Job, detach: bool) -> int:
         return follow(session, job, quiet=False)
     except KeyboardInterrupt:
         click.echo(
-            f"\nJob {job.id} goes on. To follow it: schedulearn logs -f {job.id}; "
+            f"\nJob {job.id} continues. To follow it: schedulearn logs -f {job.id}; "
             f"to end it: schedulearn cancel {job.id}",
             err=True,
         )
@@ -516,7 +516,7 @@ def run(
     context.meta[_WORDS] = words
     given = given_keys(context, flags, mounts, elastic)
     if "command" not in given:
-        raise click.UsageError("say what to run: schedulearn run -- python train.py")
+        raise click.UsageError("name a command: schedulearn run -- python train.py")
     if "/" not in (word := words[0] if words else "") and _is_file(word):
         _tell(f"{word} is a file here, not a program on PATH: write `python {word}` or `./{word}`")
     if "container_image" not in given:

@@ -35,7 +35,7 @@ def parse_seconds(text: str) -> float:
     """Return the seconds of `90`, `30m`, `2h` or `1.5d`. Raises ValueError."""
     match = _LENGTH.fullmatch(text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is not a length of time: write seconds, or e.g. 30m, 2h, 1d")
+        raise ValueError(f"{text!r} is not a duration: write seconds, or e.g. 30m, 2h, 1d")
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
@@ -124,7 +124,7 @@ def ends(job: Json) -> str:
 
 
 def never(eta: Json) -> bool:
-    """Whether the job can't run as the cluster and the quotas stand."""
+    """Whether the job can't run with this cluster and these quotas."""
     return not any(eta[key] for key in ("start", "end", "not_before", "awaits_image"))
 
 
@@ -139,7 +139,7 @@ def expected(eta: Json | None) -> str:
     if eta["awaits_image"]:
         return "not known yet: its image is being fetched"
     if never(eta):
-        return "can't run as the cluster and the quotas stand"
+        return "can't run with this cluster and these quotas"
     start = f"starts {show_time(eta['start'])}, " if eta["start"] else ""
     if not eta["end"]:
         return f"{start}no end before {show_time(eta['not_before'])}" if eta["not_before"] else ""

@@ -323,7 +323,7 @@ def _too_much(folder: Path, found: Listing, max_bytes: int, max_files: int) -> s
     largest = ", ".join(f"{path} ({show_bytes(size)})" for path, size in found.sizes.most_common(_TOLD))
     return (
         f"{folder} holds {what}; the service takes {max_files} files and {show_bytes(max_bytes)}. The largest: "
-        f"{largest}. Leave out what the job does not need by {OWN_IGNORE} (written like .gitignore); data "
+        f"{largest}. Leave out what the job does not need with {OWN_IGNORE} (written like .gitignore); data "
         "belongs on the hosts"
     )
 

@@ -66,7 +66,7 @@ class DataClient(Calls):
             left = sum(each["size"] - each["received"] for each in answer["missing"]) + len(answer["missing"])
             tries, least = (0, left) if least is None or left < least else (tries + 1, least)
             if tries == _TRIES:
-                raise UnreachableError(f"{name} was cut on the way: the same command goes on from there")
+                raise UnreachableError(f"{name} was interrupted: run the same command again to resume")
             time.sleep(_REST_S * tries)
             sending.begin(found.bytes - sum(each["size"] - each["received"] for each in answer["missing"]))
             self._send_missing(answer["missing"], paths, sending)
@@ -86,7 +86,7 @@ class DataClient(Calls):
             raise ClientError(f"there is no {name}@{version}: the newest version is {found[0]['version']}")
         target = Path(to)
         if target.exists():
-            raise ClientError(f"{target} is there already: remove it, or name another place")
+            raise ClientError(f"{target} exists already: remove it, or name another target")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._receive_data(wanted[0], target, on_progress)
@@ -117,7 +117,7 @@ class DataClient(Calls):
             unfinished.chmod(0o755)
             unfinished.rename(target)
         except (httpx.TransportError, tarfile.TarError) as error:
-            words = f"{version['reference']} was cut on the way ({error}): nothing is kept of it, try again"
+            words = f"{version['reference']} was interrupted ({error}), and nothing was stored: try again"
             raise UnreachableError(words) from error
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -90,7 +90,7 @@ class FilesClient(Calls):
                 unfinished = where
                 if tries == _TRIES:
                     words = f"{path} was cut after {_size(unfinished):,} bytes ({error})"
-                    raise UnreachableError(f"{words}: the same command goes on from there") from error
+                    raise UnreachableError(f"{words}: run the same command again to resume") from error
             time.sleep(_REST_S * tries)
 
     def _receive(self, job_id: str, path: str, target: Path, host: str, on_progress: Progress) -> Path:
@@ -113,7 +113,7 @@ class FilesClient(Calls):
                         headers = {"range": f"bytes={done}-", "if-range": etag}
                         with self._opened(job_id, path, host, headers) as rest:
                             if rest.status_code != 206:
-                                raise _Cut("it has changed meanwhile", unfinished)
+                                raise _Cut("it changed during the download", unfinished)
                             self._write(rest, file, done, size, on_progress)
                 except httpx.TransportError as error:
                     raise _Cut(str(error) or type(error).__name__, unfinished) from error
@@ -145,7 +145,7 @@ class FilesClient(Calls):
         from schedulearn.scheduler.runtimes.archives import extract
 
         if target.exists():
-            raise ClientError(f"{target} is there already: remove it, or name another place")
+            raise ClientError(f"{target} exists already: remove it, or name another target")
         unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
         done = 0
         try:
@@ -164,7 +164,7 @@ class FilesClient(Calls):
             unfinished.chmod(0o777 & ~_umask())
             unfinished.rename(target)
         except (httpx.TransportError, tarfile.TarError) as error:
-            raise UnreachableError(f"{path} was cut on the way ({error}): nothing is kept of it, try again") from error
+            raise UnreachableError(f"{path} was interrupted ({error}), and nothing was stored: try again") from error
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -51,7 +51,7 @@ class Looks:
             return pause
         left = self._timeout_s - (time.monotonic() - self._began)
         if left <= 0:
-            raise TimeoutError(f"{why} after {self._timeout_s:g} s; it goes on")
+            raise TimeoutError(f"{why} after {self._timeout_s:g} s; it continues")
         return min(pause, left)
 
 

@@ -123,7 +123,7 @@ class ResumedStream:
         self._lost_at = self._lost_at or time.monotonic()
         if time.monotonic() - self._lost_at > PATIENCE_S:
             raise UnreachableError(
-                f"{self._url} has not answered for {PATIENCE_S:.0f} s ({_words(self._why)}); jobs go on"
+                f"{self._url} has not answered for {PATIENCE_S:.0f} s ({_words(self._why)}); jobs continue"
             )
         if self._tries == 2:
             self._on_gap(f"{self._url} does not answer; trying again for {PATIENCE_S:.0f} s")

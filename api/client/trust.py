@@ -55,7 +55,8 @@ class _Pinned(ssl.SSLContext):
             digest = b""
         if len(digest) != hashlib.sha256().digest_size:
             raise ValueError(
-                f"'sha256:{fingerprint}' is no fingerprint: it has 64 digits from 0 to f, as the service's start shows"
+                f"'sha256:{fingerprint}' is not a fingerprint: use the 64 hexadecimal digits that the "
+                "service shows at its start"
             )
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False

@@ -105,7 +105,10 @@ async def submit(
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         if not actor_of(request).may_change(source.user):
-            raise ForbiddenError(f"the values of job {env_from} are {source.user or 'nobody'}'s", field="env_from")
+            raise ForbiddenError(
+                f"job {env_from} belongs to {source.user or 'no user'}: only the owner and admins may use its values",
+                field="env_from",
+            )
         spec = with_values_of(spec, with_keys(source._asdict()))
     now = JobNow()
     if spec.deadline is not None:

@@ -151,7 +151,7 @@ def _compared(request: Request, hours: int, stopped: Callable[[], bool]) -> Answ
     try:
         found = _comparison(cluster, choice, hours, stopped)
     except StoppedError as error:
-        raise HTTPException(408, "who asked has gone") from error
+        raise HTTPException(408, "the client has closed the connection") from error
     request.app.state.comparisons = (key, time.monotonic() + _FRESH_S, found)
     return Answer(_for_reader(found))
 

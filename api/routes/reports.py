@@ -123,7 +123,9 @@ async def _of_a_worker(request: Request, cluster: Cluster, rate: RateLimit) -> t
         raise UnauthorizedError("a report needs the token of its job, as in SCHEDULEARN_JOB_TOKEN")
     if wait_s := rate.wait_s(job_id):
         headers = {"retry-after": str(math.ceil(wait_s))}
-        raise HTTPException(429, f"job {job_id} asks too often: again in {math.ceil(wait_s)} s", headers=headers)
+        raise HTTPException(
+            429, f"too many requests of job {job_id}: try again in {math.ceil(wait_s)} s", headers=headers
+        )
     body = b""
     async for piece in request.stream():
         body += piece

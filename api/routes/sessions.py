@@ -52,7 +52,7 @@ async def log_in(request: Request) -> Response:
     given = _token_in(body)
     session = await asyncio.to_thread(credentials_of(request).log_in, cluster_of(request).db, given) if given else None
     if session is None:
-        return problem_response(401, "unauthorized", "that is no token of this service")
+        return problem_response(401, "unauthorized", "invalid token")
     cookie, seconds = session
     response = Answer(SessionOut(status="ok"), headers={"cache-control": "no-store"})
     secure = is_secure(request.scope)

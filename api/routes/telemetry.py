@@ -163,7 +163,7 @@ def _answer(
 
 def _check(begin: float, end: float) -> None:
     if not 0 < end - begin <= _YEAR_S:
-        raise InvalidError("from must be before to, by a year at most", field="from")
+        raise InvalidError("from must be before to, and by at most a year", field="from")
 
 
 def _from_memory(cluster: Cluster, gpus: Sequence[Any], begin: float, end: float) -> dict[str, list[Point]]:

@@ -77,7 +77,7 @@ class Certificate:
             try:
                 self._context, self._leaf = self._read()
             except InvalidError as error:
-                log.warning("the certificate has changed, and the one from before stays in use: %s", error)
+                log.warning("the certificate has changed, and the previous one stays in use: %s", error)
         return self._context
 
     def _der(self) -> bytes:

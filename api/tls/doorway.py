@@ -146,7 +146,7 @@ class Knock:
         try:
             await self._doorway.loop.connect_accepted_socket(lambda: protocol, self._connection, **tls)
         except (OSError, asyncio.CancelledError) as error:  # it left, has no TLS version in common, or was cut
-            log.debug("no connection came of %s: %s", self._address, error)
+            log.debug("the connection of %s failed: %s", self._address, error)
         finally:
             self._leave()
 

@@ -75,7 +75,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
     All or nothing: the database is moved into place last. Raises StoreError for a folder that has a database, and for
     a file that is not a backup."""
     if found := sorted(path.name for path in data_dir.glob(f"{DATABASE}*")):
-        raise StoreError(f"{data_dir} has {', '.join(found)} already: move them away first")
+        raise StoreError(f"{data_dir} has {', '.join(found)} already: move them elsewhere first")
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=data_dir) as name:
         folder = Path(name)
         try:
@@ -83,7 +83,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
                 for member in tar:
                     _unpack(tar, member, folder)
         except (tarfile.TarError, OSError, EOFError) as error:
-            raise StoreError(f"this is no backup of Schedulearn, or a part of one: {error}") from error
+            raise StoreError(f"not a Schedulearn backup, or truncated: {error}") from error
         _check(folder / DATABASE)
         for path in (folder / name for name in (LOGS, CODE, TLS, TOKEN, SECRETS_KEY, DATABASE)):
             target = data_dir / path.name
@@ -101,7 +101,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None
     known = single or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
     content = tar.extractfile(member) if known and member.isfile() else None
     if content is None:
-        raise StoreError(f"this is no backup of Schedulearn: it holds {member.name!r}")
+        raise StoreError(f"not a Schedulearn backup: it contains {member.name!r}")
     (folder / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with content, os.fdopen(os.open(folder / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
         shutil.copyfileobj(content, target)
@@ -109,7 +109,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None
 
 def _check(database: Path) -> None:
     if not database.exists():
-        raise StoreError("this is no backup of Schedulearn: it holds no database")
+        raise StoreError("not a Schedulearn backup: it contains no database")
     try:
         with closing(sqlite3.connect(database)) as connection:
             [found] = connection.execute("PRAGMA quick_check(1)").fetchone()

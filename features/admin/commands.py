@@ -139,7 +139,7 @@ def doctor(session: Session, data: Path | None, config: Path | None, mend: bool)
         settings = load_settings(config, data=data)
         if settings.database_url is not None:
             raise ClientError(
-                "the database is not in the data folder but at `database_url`: doctor can't look at it; a service on "
+                "the database is not in the data folder but at `database_url`: doctor can't check it; a service on "
                 "PostgreSQL checks its tables at start, and removes containers of no job as it goes"
             )
         with Doctor(settings.data) as doing:
@@ -153,10 +153,10 @@ def doctor(session: Session, data: Path | None, config: Path | None, mend: bool)
         return 1 if left else 0
     for finding in found:
         problem = results.get(finding)
-        advice = finding.advice or "Mended by --mend."
-        said = "Mended." if problem == "" else f"Could not be mended: {problem}" if problem else advice
+        advice = finding.advice or "Fixed by --mend."
+        said = "Fixed." if problem == "" else f"Could not be fixed: {problem}" if problem else advice
         click.echo(f"{finding.check}: {finding.what}. {said}")
-    click.echo(f"{len(left)} left to mend." if left else "Nothing is left to mend." if found else "Nothing is wrong.")
+    click.echo(f"{len(left)} left to fix." if left else "Nothing is left to fix." if found else "Nothing is wrong.")
     return 1 if left else 0
 
 
@@ -213,7 +213,9 @@ def uninstall(
     if session.as_json:
         print_json({"removed": {host.host: _json(host.found) for host in there}, "problems": problems})
     else:
-        click.echo(f"Removed. The data folder stays: {settings.data}" if there else "Nothing of this service is left.")
+        click.echo(
+            f"Removed. The data folder stays: {settings.data}" if there else "Nothing of this service was found."
+        )
         for problem in problems:
             click.echo(f"Error: {problem}", err=True)
     return 1 if problems else 0
@@ -223,7 +225,7 @@ def _lines(host: HostLeftovers) -> list[str]:
     found = host.found
     lines = [f"{host.host} ({host.address}){': nothing' if not found and not host.problem else ''}"]
     if host.problem:
-        lines.append(f"  it can't be looked at: {host.problem}")
+        lines.append(f"  it can't be checked: {host.problem}")
     running = f" ({found.running} running)" if found.running else ""
     for what, names, note in (
         ("container", found.containers, running),

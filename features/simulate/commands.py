@@ -215,7 +215,7 @@ def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView
 
     found = session.client.replay(last)
     if not found["jobs"]:
-        raise InvalidError("no job of the service has ended well yet: there is no history to play", field="trace")
+        raise InvalidError("no job of the service has succeeded yet: there is no history to simulate", field="trace")
     return read_trace(found, "history"), [HostView(h["id"], h["gpus"], h["gpu_type"]) for h in found["hosts"]]
 
 

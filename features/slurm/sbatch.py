@@ -378,7 +378,7 @@ def _seconds(script: _Script) -> int | None:
     days, dash, rest = text.rpartition("-")
     parts = rest.split(":")
     if not all(part.isdigit() for part in [*parts, *([days] if dash else [])]) or len(parts) > 3:
-        raise ValueError(f"{script.at('time')}: it is not a length of time: write e.g. 2:00:00 or 1-12:00:00")
+        raise ValueError(f"{script.at('time')}: it is not a duration: write e.g. 2:00:00 or 1-12:00:00")
     numbers = [int(part) for part in parts]
     if dash:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]

@@ -147,7 +147,7 @@ class Advisor:
 
     def _ask(self, samples: Sequence[Sample], options: Sequence[Configuration]) -> Mapping[str, _Answer]:
         if not self._one_at_once.acquire(timeout=_QUEUE_S):
-            raise ConflictError("other advice is being worked out: try again in a minute")
+            raise ConflictError("other advice is being computed: try again in a minute")
         try:
             found: dict[str, _Told] = json.loads(
                 ask_child("advice_process", {"samples": samples, "options": options}, _CHILD_S)
@@ -155,8 +155,8 @@ class Advisor:
         except subprocess.TimeoutExpired as error:
             raise ConflictError(f"advice took more than {_CHILD_S:g} s: the machine is busy, try again") from error
         except subprocess.CalledProcessError as error:
-            log.error("the process that works out advice failed: %s", error.stderr[-4000:])
-            raise ConflictError("the process that works out advice failed: the service's log says why") from error
+            log.error("the computation of advice failed: %s", error.stderr[-4000:])
+            raise ConflictError("the computation of advice failed: see the service's log") from error
         finally:
             self._one_at_once.release()
         return {
@@ -217,7 +217,7 @@ def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[Sample], cluster: _Cl
     if not options and job.gpu_type is not None and not any(is_of_type(kind, job.gpu_type) for kind in cluster.types):
         raise InvalidError(f"no host has a healthy GPU of type {job.gpu_type!r}", field="job.gpu_type")
     if not options:
-        raise InvalidError("no host has as many healthy GPUs as are asked for", field="gpus")
+        raise InvalidError("no host has the requested number of healthy GPUs: choose fewer", field="gpus")
     if len(options) > MOST_OPTIONS:
         raise InvalidError(f"there are {len(options)} configurations: give fewer batch_sizes", field="batch_sizes")
     return options

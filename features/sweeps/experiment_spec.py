@@ -92,11 +92,11 @@ class ExperimentSpec(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if REPLICATION in self.factors:
-            raise ValueError(f"no factor may be called {REPLICATION}: it stands for the number of the replication")
+            raise ValueError(f"invalid factor name {REPLICATION}: it stands for the number of the replication")
         for name, factor in self.factors.items():
             _check_factor(name, factor, self.design)
         if (self.design == "random") != (self.count is not None):
-            raise ValueError("count says how many points the design random has: give it there, and only there")
+            raise ValueError("count is the number of points of the design random: give it only there")
         runs = self.size
         if runs > MAX_RUNS:
             raise ValueError(f"an experiment has at most {MAX_RUNS} runs, not {runs}: use fewer levels, or random")
@@ -154,14 +154,14 @@ class ExperimentSpec(BaseModel):
 def _check_factor(name: str, factor: Factor, design: Design) -> None:
     if isinstance(factor, Levels):
         if design == "grid" and factor.levels is None:
-            raise ValueError(f"{name}: say in how many levels the design grid cuts it")
+            raise ValueError(f"{name}: the design grid needs `levels` for a range")
         if design not in ("grid", "random"):
             raise ValueError(f"{name}: the design {design} needs a list of levels")
         return
     if len(set(map(str, factor))) < len(factor):
-        raise ValueError(f"{name}: a level stands there twice; `replications` tries each point several times")
+        raise ValueError(f"{name}: a level is there twice; use `replications` to repeat points")
     if design == "2k" and len(factor) != 2:
-        raise ValueError(f"{name}: the design 2k has two levels a factor, not {len(factor)}")
+        raise ValueError(f"{name}: the design 2k needs two levels per factor, not {len(factor)}")
 
 
 def factors_of(design: Mapping[str, Any] | None, parameters: Sequence[str]) -> list[str]:

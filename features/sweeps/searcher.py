@@ -86,7 +86,7 @@ class Searcher:
                 return False
             told = _Told(
                 point=None, gain=None, found=None,
-                why="The next trial could not be worked out: the service's log says why.",
+                why="The next trial could not be computed: see the service's log.",
             )  # fmt: skip
         self._failures.pop(sweep.id, None)
         points = sweep.design["points"]
@@ -115,10 +115,10 @@ class Searcher:
         try:
             found: _Told = json.loads(ask_child("search_process", question, _CHILD_S))
         except subprocess.CalledProcessError as error:
-            log.error("the process that works out the next trial failed: %s", error.stderr[-4000:])
+            log.error("the computation of the next trial failed: %s", error.stderr[-4000:])
             return None
         except subprocess.TimeoutExpired:
-            log.error("the next trial took more than %g s to work out", _CHILD_S)
+            log.error("the next trial took more than %g s to compute", _CHILD_S)
             return None
         return found
 

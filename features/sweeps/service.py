@@ -157,7 +157,7 @@ class Sweeps:
             if sweep.status.ended:
                 pending = store.progress_of(conn, [sweep_id])[sweep_id].pending
                 if not pending:
-                    raise ConflictError(f"sweep {sweep_id} has nothing to try again: no run of it was unsuccessful")
+                    raise ConflictError(f"sweep {sweep_id} has nothing to retry: none of its runs was unsuccessful")
                 message = f"Started again with {pending} runs."
                 store.move_sweep(conn, sweep_id, SweepStatus.RUNNING, SweepReason.RETRIED, message, now)
             return make(conn, store.get_sweep(conn, sweep_id))
@@ -269,7 +269,7 @@ def _give_up(sweep_id: str, now: float, conn: Connection) -> None:
     """Stop a sweep whose jobs the service no longer accepts.
 
     A newer version may refuse jobs that an older one accepted."""
-    message = "Its runs can't start any more: the service's log says why."
+    message = "Its runs can't start any more: see the service's log."
     store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, SweepReason.REFUSED, message, now)
 
 

@@ -206,9 +206,9 @@ def _check_names_agree(runs: Sequence[Params]) -> None:
 
 def _check_name(name: str, job: Mapping[str, Any]) -> None:
     if _NAME.fullmatch(name) is None:
-        raise ValueError(f"{name[:100]!r} is no name for a parameter: use letters, digits, _ and -, or env.NAME")
+        raise ValueError(f"invalid parameter name {name[:100]!r}: use letters, digits, _ and -, or env.NAME")
     if name.startswith(_ENV) and _SECRET.search(name):
-        raise ValueError(f"{name} may be a secret, and parameters are shown to everybody: set it in the job's env")
+        raise ValueError(f"{name} may be a secret, and all users can see parameters: set it in the job's env")
     if not name.startswith(_ENV) and name not in _KEYS and not _fills(name, job):
         raise ValueError(
             f"nothing uses the parameter {name!r}{did_you_mean(name, _KEYS) or '.'} Write {{{name}}} in the job's "

@@ -33,7 +33,7 @@ MEANINGS = {
     "host.lost": "a host has not answered for `host_grace`",
     "host.back": "a host that was lost answers again",
     "gpu.unhealthy": "a GPU, or all of a host, were taken out of service: Xid, ECC, gone, or jobs can't start",
-    "policy.changed": "somebody chose another policy",
+    "policy.changed": "the policy was changed",
 }
 
 

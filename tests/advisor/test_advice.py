@@ -28,7 +28,7 @@ def test_of_those_in_time_the_best_metric_is_taken() -> None:
     options = [option(32, 1, 200, 0.99, within), option(64, 1, 100, 0.98, within), option(128, 1, 50, 0.95, within)]
     found = choose(options, within)
     assert (found.chosen.configuration.batch_size, found.chosen.meets) == (64, True)
-    assert found.why.startswith("Of 3 configurations 2 meet")
+    assert found.why.startswith("2 of 3 configurations meet")
 
 
 def test_the_far_end_of_the_interval_must_be_in_time_and_waiting_counts() -> None:
@@ -57,7 +57,7 @@ def test_of_equal_metrics_the_cheaper_one_is_taken_then_the_faster() -> None:
     found = choose([option(32, 4, 30, None, ANY), option(32, 1, 100, None, ANY), option(32, 2, 50, None, ANY)], ANY)
     assert [each.configuration.gpus for each in found.options] == [2, 1, 4]
     assert found.chosen.cost == 3.6 * 2 * 50 / 3600
-    assert found.why == "Of 3 configurations this one has the lowest cost.", "nothing was asked of it"
+    assert found.why == "This one of 3 configurations has the lowest cost.", "nothing was asked of it"
 
 
 def test_what_is_tried_by_default() -> None:

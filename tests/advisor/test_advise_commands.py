@@ -78,7 +78,7 @@ def test_it_is_told_as_a_table_and_by_its_exit_code(advise: Advise, job: str) ->
 
 def test_what_cannot_be_advised_is_told_why(advise: Advise, job: str, tmp_path: Path) -> None:
     assert "neither a time" in advise(job, "--deadline", "soon", code=2).err
-    assert "no host has as many" in advise(job, "--gpus", "64", code=1).err
+    assert "no host has the requested number" in advise(job, "--gpus", "64", code=1).err
     other = tmp_path / "other.yaml"
     other.write_text(JOB.replace("exec sleep", "true"))
     assert "advice needs 10 finished jobs" in advise(str(other), code=1).err

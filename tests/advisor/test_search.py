@@ -67,7 +67,7 @@ def test_a_search_ends_once_the_next_trial_is_expected_to_gain_too_little() -> N
 
 def test_it_ends_where_there_is_nothing_left_or_nothing_more_allowed() -> None:
     tried, why = played(5)
-    assert (len(tried), why) == (5, "5 trials were made, as many as the search may make.")
+    assert (len(tried), why) == (5, "5 trials were made, the maximum of this search.")
     found = next_trial(POINTS[:2], PRICES, {0: None, 1: None}, "time", 9)
     assert (found.point, found.why) == (None, "Every configuration was tried.")
 

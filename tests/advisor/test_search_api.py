@@ -75,7 +75,7 @@ def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(
         jobs += end_trials(api, search["id"], 3)
         found = ended(api, search["id"])
         assert found["state"] == "completed"
-        assert found["why"] == "5 trials were made, as many as the search may make."
+        assert found["why"] == "5 trials were made, the maximum of this search."
         tried = [(job["required_gpus"], job["batch_size"] or job["params"]["batch_size"]) for job in jobs]
         assert len(set(tried)) == 5, "each configuration once"
         assert {job["priority"] for job in jobs} == {10}

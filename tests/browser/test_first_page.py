@@ -116,7 +116,7 @@ def test_token_is_asked_for_once(guarded_service: Service, page: Page) -> None:
     watch = open_page(page, guarded_service, "/ui/hosts")
     page.get_by_label("Token", exact=True).fill("wrong battery")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_text("that is no token of this service")).to_be_visible()
+    expect(page.get_by_text("invalid token")).to_be_visible()
     page.get_by_label("Token", exact=True).fill(guarded_service.token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("Host local")).to_contain_text("4 of 4 GPUs free")

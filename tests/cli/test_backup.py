@@ -69,14 +69,14 @@ def archive(**files: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no backup of Schedulearn"),
-        (b"text", "no backup of Schedulearn"),
-        (archive(**{"schedulearn.db": b"x" * 100_000})[:-40], "no backup of Schedulearn"),
+        (b"", "not a Schedulearn backup"),
+        (b"text", "not a Schedulearn backup"),
+        (archive(**{"schedulearn.db": b"x" * 100_000})[:-40], "not a Schedulearn backup"),
         (archive(token=b"t"), "holds no database"),
         (archive(**{"schedulearn.db": b"text" * 1000}), "damaged"),
         (archive(**{"etc/passwd": b"x"}), "holds 'etc/passwd'"),
-        (archive(**{"logs/../../escaped": b"x"}), "no backup of Schedulearn"),
-        (archive(**{"/logs/a": b"x"}), "no backup of Schedulearn"),
+        (archive(**{"logs/../../escaped": b"x"}), "not a Schedulearn backup"),
+        (archive(**{"/logs/a": b"x"}), "not a Schedulearn backup"),
     ],
 )
 def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:
@@ -133,5 +133,5 @@ def test_uninstall_ends_what_runs_but_only_after_yes(start_service: Start) -> No
     assert service.leaked()
     run("uninstall", *data, "--yes")
     wait_for(lambda: not service.leaked(), what="the end of the job's processes")
-    assert "Nothing of this service is left." in run("uninstall", *data).out
+    assert "Nothing of this service was found." in run("uninstall", *data).out
     service.start()

@@ -302,7 +302,7 @@ def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, 
     found = service.invoke("policy", "preview", "goodput", "--metric", "speed", "--json").json
     assert [job["job"] for job in found["jobs"]] == [running]
     shown = service.invoke("policy", "preview", "goodput").out
-    assert "1 jobs would go on as they are." in shown
+    assert "1 jobs would not change." in shown
     assert "MEAN COMPLETION" in shown
     wait_for(lambda: service.job(running)["eta"], seconds=30, what="a prediction")
     listed = service.invoke("ls").out

@@ -91,8 +91,8 @@ def test_the_first_line_says_where_the_page_is_and_the_last_what_runs_jobs(tmp_p
     assert ":0/" not in line
     account = getpass.getuser()
     what = f"Jobs run as local processes of {account}, and may do what {account} may."
-    warning = " WARNING: whoever may submit a job is root on this machine." if os.geteuid() == 0 else ""
-    assert rest == f"{what}{warning}\nStopped. Jobs that run go on.\n"
+    warning = " WARNING: every user who may submit a job is root on this machine." if os.geteuid() == 0 else ""
+    assert rest == f"{what}{warning}\nStopped. Running jobs continue.\n"
     assert (serving.returncode, errors) == (0, "")
 
 

@@ -128,7 +128,7 @@ def test_an_array_is_a_list_of_jobs(service: Service) -> None:
     ("text", "says"),
     [
         ("", "no command"),
-        ("#SBATCH --time=soon\ntrue", "is not a length of time"),
+        ("#SBATCH --time=soon\ntrue", "is not a duration"),
         ("#SBATCH --mem=lots\ntrue", "is not a size"),
         ("#SBATCH --array=0-99999999\ntrue", "more than 10000"),
         ("#SBATCH --array=x\ntrue", "write e.g. 0-9"),

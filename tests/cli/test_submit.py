@@ -219,7 +219,7 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
         (["submit"], "", "YAML or JSON file, or a command"),
         (["submit", "--gpus", "2"], "", "YAML or JSON file, or a command"),
         (["submit", "python", "train.py"], "", "a command goes after `--`"),
-        (["submit", "train.py"], "", "'train.py' is no job file; a command goes after `--`"),
+        (["submit", "train.py"], "", "'train.py' is not a job file; a command goes after `--`"),
         (["submit", "/nonexistent.json"], "", "No such file"),
         (["submit", "-"], "{", "it is not JSON"),
         (["submit", "-"], "name: [", "neither JSON nor YAML"),
@@ -228,7 +228,7 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
         ([*FLAGS, "--command", "true", "--", "false"], "", "not both"),
         ([*FLAGS, "--env", "SURELY_NOT_SET", "--", "true"], "", "SURELY_NOT_SET is not set"),
         ([*FLAGS, "--label", "x", "--", "true"], "", "KEY=VALUE"),
-        ([*FLAGS, "--max-duration", "soon", "--", "true"], "", "length of time"),
+        ([*FLAGS, "--max-duration", "soon", "--", "true"], "", "not a duration"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_how_it_is_done(

@@ -43,6 +43,6 @@ def test_starts_and_ends(predicted: dict[str, Any] | None, started: bool, column
 
 
 def test_show_says_that_a_job_cannot_run() -> None:
-    assert expected(eta()) == "can't run as the cluster and the quotas stand"
+    assert expected(eta()) == "can't run with this cluster and these quotas"
     assert expected(eta(awaits_image=True)).startswith("not known yet")
     assert expected(eta(not_before="2026-12-24T18:00:00Z")).startswith("no end before 2026-12-2")

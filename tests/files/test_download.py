@@ -140,7 +140,7 @@ def test_cp_brings_a_folder_and_replaces_none(service: Service, job: str, model:
     assert (tmp_path / "results/plots/deep/a.txt").read_bytes() == b"deep"
     assert not os.path.lexists(tmp_path / "results/plots/out")
     again = service.invoke("cp", f"{job}:/outputs/plots", f"{tmp_path}/results", code=1)
-    assert "is there already: remove it" in again.err
+    assert "exists already: remove it" in again.err
     assert left_in(tmp_path) == ["results"]
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_never_comes_whole_never_has_its_name_and_the_next_call_goes
         monkeypatch.setattr(client, "_object", lambda *_, **__: {**listed, "items": [
             item for item in listed["items"] if item["name"] == "model.pt"
         ]})  # fmt: skip
-        with pytest.raises(UnreachableError, match="the same command goes on"):
+        with pytest.raises(UnreachableError, match="run the same command again"):
             client.download(job, "outputs/model.pt", tmp_path)
     assert (tmp_path / "model.pt").read_bytes() == b"of an earlier job"
     with cutting(service, 2_000_000, 1) as url, schedulearn.Client(url) as client:

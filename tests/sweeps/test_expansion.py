@@ -138,7 +138,7 @@ LONG = "x" * 4000
         ({"grid": {"batchsize": [1]}}, "nothing uses the parameter 'batchsize'; did you mean 'batch_size'?"),
         ({"grid": {"lrr": [1]}}, "nothing uses the parameter 'lrr'"),
         ({"grid": {"user": ["eve"]}}, "nothing uses the parameter 'user'"),
-        ({"grid": {"l r": [1]}}, "no name for a parameter"),
+        ({"grid": {"l r": [1]}}, "invalid parameter name"),
         ({"grid": {"env.API_KEY": ["x"]}}, "may be a secret"),
         ({"grid": {"lr": [None]}}, "must be true, false, a finite number, or text"),
         ({"grid": {"lr": [[1]]}}, "must be true, false, a finite number, or text"),

@@ -67,7 +67,7 @@ def test_a_renewal_that_went_wrong_leaves_the_one_from_before(
     assert held.context() is before
     assert held.context() is before
     assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "the certificate has changed, and the one from before stays in use"
+        "the certificate has changed, and the previous one stays in use"
     ], "it is told once"
     cert.unlink()
     assert held.context() is before

@@ -95,7 +95,11 @@ def test_the_command_line_trusts_a_fingerprint_a_file_and_nothing_else(service: 
         refused = run("ls", *options, url=service.url, code=1, **known)
         assert f"what answers at {service.url} is not trusted" in refused.err
         assert "--ca or SCHEDULEARN_CA" in refused.err
-    for ca, why in (("sha256:abc", "64 digits"), ("/nowhere/ca.pem", "No such file"), (__file__, "can't be read")):
+    for ca, why in (
+        ("sha256:abc", "64 hexadecimal digits"),
+        ("/nowhere/ca.pem", "No such file"),
+        (__file__, "can't be read"),
+    ):
         assert why in run("ls", "--ca", ca, url=service.url, code=1, **known).err
     assert "use https://" in run("ls", url=service.url.replace("https", "http"), code=1, **known).err
 

@@ -66,7 +66,7 @@ def _init(
         with Path(target).open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise click.UsageError(f"{clean(target)} is there already: name another file, or give --force") from None
+        raise click.UsageError(f"{clean(target)} exists already: name another file, or use --force") from None
     except OSError as error:
         raise click.UsageError(f"{clean(target)} can't be written: {error.strerror}") from error
     click.echo(f"Wrote {clean(target)}. Submit it with: schedulearn submit {clean(target)}", err=True)

@@ -45,7 +45,7 @@ def read_yaml(text: str) -> Any:
 
     Aliases are refused, since a few lines of them can stand for gigabytes. Duplicate keys are refused too."""
     if len(text) > LARGEST_YAML:
-        raise ValueError(f"it is not JSON, and as YAML it may have {LARGEST_YAML >> 20} MiB at most")
+        raise ValueError(f"it is not JSON, and YAML may have at most {LARGEST_YAML >> 20} MiB")
     import yaml
 
     try:
@@ -62,7 +62,7 @@ def _loader() -> type[yaml.SafeLoader]:
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                problem = "aliases (*name) are not taken: write the value out"
+                problem = "aliases (*name) are not supported: write the value out"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=parent.start_mark if parent else None)
             return super().compose_node(parent, index)
 
@@ -71,7 +71,7 @@ def _loader() -> type[yaml.SafeLoader]:
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode) or key.value in keys:
                     twice = isinstance(key, yaml.ScalarNode)
-                    problem = f"the key {key.value!r} stands there twice" if twice else "a key is text"
+                    problem = f"the key {key.value!r} is there twice" if twice else "a key is text"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 keys.add(str(key.value))
                 key.tag = "tag:yaml.org,2002:str"

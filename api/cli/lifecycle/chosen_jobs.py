@@ -21,14 +21,14 @@ def labelled_jobs(
     having = dict(key_and_value(label, "--label") for label in labels)
     found: list[Json] = session.client.all_jobs(states, user=owner, labels=having)["items"] if owner else []
     if not found:
-        raise ClientError(f"{owner or 'nobody'} has no {kind} job with {', '.join(labels)}")
+        raise ClientError(f"{owner or 'this account'} has no {kind} job with {', '.join(labels)}")
     return found
 
 
 def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None) -> None:
     """Raise click.UsageError unless jobs are given either by ID or by label."""
     if bool(jobs) == bool(labels):
-        raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
+        raise click.UsageError("choose jobs: IDs, or --label KEY=VALUE")
     if user is not None and not labels:
         raise click.UsageError("--user needs --label")
 

@@ -32,5 +32,7 @@ def rm(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: s
     found = labelled_jobs(session, labels, user, sorted(TERMINAL), "ended") if labels else []
     ids = [*jobs, *(str(job["id"]) for job in found)]
     if session.pretty and not yes:
-        click.confirm(f"Delete {len(ids)} job{'s' * (len(ids) != 1)} with all that they left?", abort=True)
+        click.confirm(
+            f"Delete {len(ids)} job{'s' * (len(ids) != 1)} with logs, checkpoints and measurements?", abort=True
+        )
     return for_each(session, ids, session.client.purge, lambda job: f"{job['id']} deleted ({clean(job['name'])})")

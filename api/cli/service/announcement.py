@@ -88,5 +88,5 @@ def _what_runs_jobs(settings: Settings, runtime: str) -> str:
         return "Jobs run in containers of Docker Engine."
     why = "" if settings.runtime == "process" else "No Docker Engine answers. "
     who = own_account()
-    warning = " WARNING: whoever may submit a job is root on this machine." if os.geteuid() == 0 else ""
+    warning = " WARNING: every user who may submit a job is root on this machine." if os.geteuid() == 0 else ""
     return f"{why}Jobs run as local processes of {who}, and may do what {who} may.{warning}"

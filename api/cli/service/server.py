@@ -106,7 +106,7 @@ def run(
     if app.failure is not None:
         return _refuse(app.failure)
     if not as_json:
-        _tell("Stopped. Jobs that run go on.")
+        _tell("Stopped. Running jobs continue.")
     return 0
 
 

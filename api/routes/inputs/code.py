@@ -100,7 +100,7 @@ async def _receive(request: Request, store: CodeStore, digest: str | None) -> St
                     await run_in_threadpool(archive.write, bytes(held))
                     held.clear()
         except ClientDisconnect as error:
-            raise InvalidError("the upload was cut off; nothing of it is kept") from error
+            raise InvalidError("the upload was interrupted, and nothing was stored: send it again") from error
         return await run_in_threadpool(_finish, archive, bytes(held), digest)
 
 
@@ -110,7 +110,7 @@ async def _next(pieces: AsyncGenerator[bytes], end: float) -> bytes | None:
     except StopAsyncIteration:
         return None
     except TimeoutError as error:
-        raise InvalidError("the upload takes too long; nothing of it is kept") from error
+        raise InvalidError("the upload took too long, and nothing was stored: send it again") from error
 
 
 def _finish(archive: Upload, rest: bytes, digest: str | None) -> StoredCode:

@@ -76,7 +76,7 @@ def _check_manifest(body: object) -> None:
     """Raises InvalidError where each of many keys would make an error."""
     links = body.get("links") if isinstance(body, dict) else None
     if isinstance(links, dict) and not all(isinstance(target, str) for target in links.values()):
-        raise InvalidError("links leads from paths to paths: each value must be text", field="links")
+        raise InvalidError("links maps paths to targets: each value must be text", field="links")
     if isinstance(body, dict):
         check_keys({name: value for name, value in body.items() if name != "links"})
 
@@ -131,7 +131,7 @@ def push_data(
     items += [Item(path, Kind.FOLDER) for path in body.folders]
     items += [Item(path, Kind.LINK, target=target) for path, target in body.links.items()]
     if len({item.path for item in items}) < len(items):
-        raise InvalidError("a path stands in the list twice", field="files")
+        raise InvalidError("a path is in the list twice", field="files")
     manifest = manifest_of(items, data.store.max_bytes, data.store.max_files)
     return data.push(name, manifest, actor_of(request), _offer)
 
@@ -239,7 +239,7 @@ async def _receive(request: Request, write: Callable[[bytes], object]) -> None:
                 await run_in_threadpool(write, bytes(held))
                 held.clear()
     except ClientDisconnect as error:
-        raise InvalidError("the upload was cut off") from error
+        raise InvalidError("the upload was interrupted") from error
     finally:
         if held:
             await run_in_threadpool(write, bytes(held))
@@ -251,7 +251,9 @@ async def _next(pieces: AsyncGenerator[bytes]) -> bytes | None:
     except StopAsyncIteration:
         return None
     except TimeoutError as error:
-        raise InvalidError(f"nothing came for {_SILENCE_S:.0f} s: go on from what was received") from error
+        raise InvalidError(
+            f"nothing came for {_SILENCE_S:.0f} s: resume the upload after the received bytes"
+        ) from error
 
 
 def _turns(request: Request) -> asyncio.Semaphore:

@@ -79,5 +79,5 @@ def remove_secret(request: Request, name: SecretName, shared: Shared = False) ->
 
 def _owner(actor: Actor, shared: bool) -> str:
     if shared and not actor.is_admin:
-        raise ForbiddenError("secrets for everybody are set and removed by admins", field="shared")
+        raise ForbiddenError("only admins can set or remove secrets of all users", field="shared")
     return SHARED if shared else actor.name

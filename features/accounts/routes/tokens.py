@@ -131,7 +131,7 @@ def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) ->
     elif owner == maker.name:
         most = maker.role
     elif not maker.is_admin:
-        raise ForbiddenError(f"{maker.name} may make tokens for {maker.name} only", field="user")
+        raise ForbiddenError(f"{maker.name} may make tokens only for {maker.name}", field="user")
     else:
         with cluster_of(request).db.read() as db:
             most = accounts.get_account(db, owner).role

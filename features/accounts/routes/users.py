@@ -50,7 +50,7 @@ class Ids(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.uid is None) != (self.gid is None) or (self.gids and self.uid is None):
-            raise ValueError("uid and gid go together, and gids with both: name all of them, or none")
+            raise ValueError("uid, gid and gids belong together: give all of them, or none")
         return self
 
     def run_as(self, user: str) -> RunAs | None:

@@ -163,7 +163,7 @@ def _tell_link(session: Session, job: Job, port: str) -> None:
     click.echo(link["url"])
     say("the link opens it once, within two minutes; the page of the job has one too")
     if job["idle_timeout"] is not None:
-        say(f"job {job.id} ends when nobody has been connected for {show_seconds(job['idle_timeout'])}")
+        say(f"job {job.id} ends after {show_seconds(job['idle_timeout'])} without connections")
 
 
 def await_start(session: Session, job_id: str) -> Job:

@@ -141,7 +141,7 @@ async def _exchange(
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-        log.info("the answer of a job's port was cut off: %s", error or type(error).__name__)
+        log.info("the response of a job's port was interrupted: %s", error or type(error).__name__)
         raise ClientDisconnect from error
     finally:
         await response.aclose()

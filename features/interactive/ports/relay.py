@@ -101,7 +101,7 @@ class JobStream(httpcore.AsyncNetworkStream):
             async with asyncio.timeout(timeout):
                 await loop.run_in_executor(self._threads, self._opened.terminal.write, buffer)
         except TimeoutError as error:
-            raise httpcore.WriteTimeout(f"the job took nothing for {timeout:.0f} s") from error
+            raise httpcore.WriteTimeout(f"the job accepted no data for {timeout:.0f} s") from error
 
     async def aclose(self) -> None:
         self.close()

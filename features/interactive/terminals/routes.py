@@ -89,7 +89,7 @@ async def _shell_for(socket: WebSocket, job_id: str, kept: KeptShells) -> Shell:
     try:
         text = await asyncio.wait_for(_text(socket), _FIRST_S)
     except TimeoutError as error:
-        raise InvalidError(f"say within {_FIRST_S:.0f} s what to run") from error
+        raise InvalidError(f"send the first message, which says what to run, within {_FIRST_S:.0f} s") from error
     wish = open_in(text)
     user = actor_of(socket).name
     shell = (
@@ -139,7 +139,7 @@ async def _text(socket: WebSocket) -> str:
         raise WebSocketDisconnect(message.get("code", 1000))
     text = message.get("text")
     if text is None:
-        raise InvalidError("the first message is a text of JSON that says what to run")
+        raise InvalidError("the first message must be JSON text that says what to run")
     if len(text) > LONGEST:
         raise _TooLong(f"a message has at most {LONGEST} bytes")
     return str(text)
@@ -175,7 +175,7 @@ class _Session:
 
     async def _give_up(self) -> NoReturn:
         await self._taken.wait()
-        raise _Taken("this shell is shown elsewhere now")
+        raise _Taken("this shell is open elsewhere now")
 
     async def _take_in(self) -> NoReturn:
         loop = asyncio.get_running_loop()

@@ -104,5 +104,5 @@ def id_of(session: Session, given: str, kind: str, newest_of: Callable[[str], Js
     user = session.user()
     newest = newest_of(user)["items"] if user else []
     if not newest:
-        raise ClientError(f"{user or 'nobody'} has started no {kind}: see `schedulearn {kind} ls`")
+        raise ClientError(f"{user or 'this account'} has started no {kind}: see `schedulearn {kind} ls`")
     return str(newest[0]["id"])

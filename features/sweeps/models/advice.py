@@ -81,9 +81,9 @@ def choose(options: Sequence[Option], objective: Objective) -> Choice:
     ordered += sorted((option for option in options if not option.meets), key=lambda o: o.response_time.value)
     best = _best_at(ordered[0])
     if objective.longest is None and objective.target is None:
-        why = f"Of {len(options)} configurations this one has {best}."
+        why = f"This one of {len(options)} configurations has {best}."
     elif meeting:
-        why = f"Of {len(options)} configurations {len(meeting)} meet the objective; this one has {best} of them."
+        why = f"{len(meeting)} of {len(options)} configurations meet the objective; this one has {best} of them."
     else:
         why = f"None of {len(options)} configurations is expected to meet the objective; this one is the fastest."
     return Choice(ordered[0], ordered, why)
@@ -92,7 +92,7 @@ def choose(options: Sequence[Option], objective: Objective) -> Choice:
 def _best_at(option: Option) -> str:
     if option.metric is not None:
         return "the best metric"
-    return "the least GPU time" if option.cost is None else "the lowest cost"
+    return "the lowest GPU time" if option.cost is None else "the lowest cost"
 
 
 def _worth(option: Option, objective: Objective) -> tuple[float, float, float, int]:

@@ -77,7 +77,7 @@ class Analysis(NamedTuple):
 def analyze(trials: Sequence[Trial], factors: Sequence[str], confidence: float = 0.95) -> Analysis:
     """Analyse the trials. Raises ValueError if there is too little to compare."""
     if len(trials) < 2:
-        raise ValueError(f"an analysis needs two finished runs at least, and there are {len(trials)}")
+        raise ValueError(f"an analysis needs at least two finished runs, and there are {len(trials)}")
     varied = [name for name in factors if len({trial.levels[name] for trial in trials}) > 1]
     if not varied:
         raise ValueError("all finished runs have the same levels: there is nothing to compare")

@@ -67,7 +67,7 @@ def next_trial(
     if not left:
         return Next(None, None, "Every configuration was tried.")
     if len(tried) >= most:
-        return Next(None, None, f"{len(tried)} trials were made, as many as the search may make.")
+        return Next(None, None, f"{len(tried)} trials were made, the maximum of this search.")
     features = _features(points)
     corners = _corners(points)
     first = min(len(corners), max(1, math.ceil(_FIRST_SHARE * most)))
@@ -79,7 +79,7 @@ def next_trial(
     gain = float(gains[best])
     if gain < GAIN and len(tried) >= max(LEAST_TRIALS, first + 1, math.ceil(LEAST_SHARE * len(points))):
         return Next(None, gain, f"The next trial is expected to gain {gain:.1%}, less than {GAIN:.0%}.")
-    return Next(left[best], gain, f"It is expected to gain {gain:.1%}.")
+    return Next(left[best], gain, f"Expected gain: {gain:.1%}.")
 
 
 def _features(points: Sequence[Point]) -> Array:

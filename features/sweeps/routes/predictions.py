@@ -126,7 +126,7 @@ def _owner(db: Connection, request: Request, user: str) -> str:
     Raises ForbiddenError for another user, except for admins."""
     actor = actor_of(request)
     if user and user != actor.name and not actor.is_admin:
-        raise ForbiddenError(f"what the jobs of {user} tell is for them and for admins", field="user")
+        raise ForbiddenError(f"only {user} and admins may see predictions from these jobs", field="user")
     return owner_of(db, user or actor.name)
 
 

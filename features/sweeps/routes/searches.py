@@ -66,7 +66,7 @@ def get_search(request: Request, sweep_id: str) -> SearchOut:
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)
         if (row.design or {}).get("design") != SEARCH:
-            raise NotFoundError(f"{sweep_id} is a sweep, and no search")
+            raise NotFoundError(f"{sweep_id} is a sweep, not a search")
         return _shown(db, row)
 
 

@@ -100,7 +100,7 @@ def test_a_user_is_not_offered_what_only_admins_may(lab: Lab, page: Page) -> Non
 
 
 def test_a_user_acts_on_their_own_jobs_only(lab: Lab, page: Page) -> None:
-    reason = "This job is ben's: only they and admins may change it"
+    reason = "This job belongs to ben: only the owner and admins may change it"
     lab.open(page, "ada", f"jobs/{lab.his}")
     is_off(button_of(page, "Cancel"), reason)
     expect(page.get_by_role("region", name="Ports").get_by_role("link")).to_have_count(0)

@@ -98,7 +98,7 @@ def test_a_search_shows_its_curve_and_its_answer_fills_the_form(service: Service
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     ended(service, search)
     found = service.call("GET", f"/api/v1/searches/{search}")
-    assert found["why"] == "3 trials were made, as many as the search may make."
+    assert found["why"] == "3 trials were made, the maximum of this search."
     expect(page.get_by_role("region", name="Found")).to_contain_text(found["why"])
     expect(page.get_by_text("3 of 3")).to_be_visible()
     trials = page.get_by_role("region", name="Trials").get_by_role("row")

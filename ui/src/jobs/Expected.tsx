@@ -6,7 +6,7 @@ import { useNow } from "../format/useNow";
 const WHOLE = { whiteSpace: "nowrap" } as const;
 
 /** Sentence for a job for which `neverRuns` is true. */
-export const CANT_RUN = "It can't run as the cluster and the quotas stand.";
+export const CANT_RUN = "It can't run with this cluster and these quotas.";
 
 /** Whether a job can't start even after other jobs end. */
 export function neverRuns(eta: Eta | null): boolean {

@@ -20,8 +20,10 @@ test("what is not refused may be done", () => {
 test("users change what is theirs, admins everything, viewers nothing", () => {
   expect(whyNotOf(admin, "ada")).toBeNull();
   expect(whyNotOf(user, "ada")).toBeNull();
-  expect(whyNotOf(user, "ben", "sweep")).toBe("This sweep is ben's: only they and admins may change it");
-  expect(whyNotOf(user, "")).toContain("nobody's");
+  expect(whyNotOf(user, "ben", "sweep")).toBe(
+    "This sweep belongs to ben: only the owner and admins may change it",
+  );
+  expect(whyNotOf(user, "")).toContain("no user");
   expect(whyNotOf(viewer, "vic")).toBe("vic is viewer here");
 });
 

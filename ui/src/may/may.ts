@@ -15,5 +15,5 @@ export function whyNot(me: Me | undefined, permission: Permission): WhyNot {
 export function whyNotOf(me: Me | undefined, owner: string, what: "job" | "sweep" = "job"): WhyNot {
   const role = whyNot(me, "change_own_jobs");
   if (role !== null || !me || owner === me.name || whyNot(me, "change_all_jobs") === null) return role;
-  return `This ${what} is ${owner || "nobody"}'s: only they and admins may change it`;
+  return `This ${what} belongs to ${owner || "no user"}: only the owner and admins may change it`;
 }

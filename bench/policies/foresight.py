@@ -15,11 +15,10 @@ import numpy as np
 from bench.policies.bound import Market
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.goodput.allocate import WAITING
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, assign
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import pack
-from schedulearn.scheduler.policies.goodput.prices import SLACK, market_price
+from schedulearn.scheduler.policies.goodput.prices import market_price
 from schedulearn.scheduler.sim.workload import TraceJob
 
 LASTS_S, PATIENCE = 60.0, 0.2  # seconds that an allocation lasts, plus a share of the job's run time
@@ -45,10 +44,10 @@ class Foresight(Policy):
         worth = np.array([self._worth(job, snapshot.now) for job in jobs])[:, None]
         base = np.where(value > 0, -worth * value, np.inf)
         size = options.size.astype(float)
-        price = market_price(base, size, options, options.capacity) * SLACK
+        price = market_price(base, size, options, options.capacity) * options.tuning.slack
         cost = base + price * size
-        cost[:, options.wait] = WAITING * (worth[:, 0] + price)
-        choice = assign(cost, options.gpus, options.pool, options.capacity).choice
+        cost[:, options.wait] = options.tuning.waiting * (worth[:, 0] + price)
+        choice = assign(cost, options.gpus, options.pool, options.capacity, options.tuning).choice
         wants = {
             job.id: options.want(row, int(column))
             for row, (job, column) in enumerate(zip(jobs, choice, strict=True))

@@ -17,9 +17,6 @@ from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
-    OLD_GPU_S,
-    SLACK,
-    YOUNG_GPU_S,
     bounded_floor,
     hesrpt_weights,
     market_price,
@@ -27,22 +24,8 @@ from schedulearn.scheduler.policies.goodput.prices import (
     remaining_work,
     worth_of_work,
 )
-from schedulearn.scheduler.policies.goodput.restarts import (
-    WAITING,
-    discount_restarts,
-    restarts_of,
-    weighted_times,
-)
+from schedulearn.scheduler.policies.goodput.restarts import discount_restarts, restarts_of, weighted_times
 from schedulearn.scheduler.policies.goodput.spare_gpus import Takers, give_spare_gpus
-
-PINNED = 1e9  # minimum cost of stopping a job that must stay as it is: more than other jobs can gain by it
-LOOK_AGAIN_S = 1.0  # minimum, so that time goes on between two decisions, however a clock rounds
-AGEING_S = 3600.0  # a job that has waited for this long has twice its weight
-# Share of the weight that is the same for all jobs if prices are foreseen: prices distinguish jobs as well.
-EQUAL_SHARE = 0.5
-# Share of heSRPT's weights that is the same for all jobs. Minimum weight, relative to the mean, of the job with the
-# most remaining work, per unit of its later price: the less a job gains by waiting, the less it should wait.
-EQUAL_OF_HESRPT, LAST_WEIGHT = 0.2, 4.0
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
@@ -144,57 +127,59 @@ class Choosing:
     def within(self, room: Ints) -> Ints:
         """Return the column of each job, (J,), with `room` GPUs of each type."""
         objective, options, weight, value = self.objective, self.options, self.weights[:, None], self._value
+        tuning = objective.tuning
         base, gpu_seconds, by_worth = self._base, self._gpu_seconds, objective.foresees
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight) * weight
         if objective.foresees:
             worth = worth_of_work(options, weight, market, self._later, floor)
             base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
-            price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * SLACK, floor)
+            price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * tuning.slack, floor)
             held_up = worth + price
             if len(options.types) > 1 and price.any():
                 taking = base.copy()
                 taking[:, options.wait] = 0.0
                 start = float(price[0, 0]) * options.speedups.worth
-                by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
+                by_type = pool_prices(taking, options.gpus, options.pool, room, start, tuning) * tuning.slack
                 gpu_seconds = options.size * np.maximum(by_type[options.pool], floor)
                 price = np.ones_like(weight)
         else:
-            price = np.maximum(market * SLACK, floor)
+            price = np.maximum(market * tuning.slack, floor)
             held_up = weight * (1 + price)
         cost = base + price * gpu_seconds
-        cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
-        charge(cost, held_up, lateness(objective, options, self.now, room), options.wait)
-        pinned = max(PINNED, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
+        cost[:, options.wait] = tuning.waiting * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
+        charge(cost, held_up, lateness(objective, options, self.now, room), options.wait, tuning)
+        pinned = max(tuning.pinned, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
         cost[self._stays, options.wait] = pinned
-        return assign(cost, options.gpus, options.pool, room).choice
+        return assign(cost, options.gpus, options.pool, room, tuning).choice
 
 
 def _weights(objective: Objective, options: Options, now: float, later: Floats) -> Floats:
     """Return the cost per second of delaying each job, (J,), 1 on average. `later` (J,): the prices they expect."""
-    jobs = options.jobs
+    jobs, tuning = options.jobs, objective.tuning
     attained = np.array([job.attained_gpu_seconds for job in jobs])
     # A job that has run for long will run on for long: the less service a job has had, the sooner it ends. The square
     # root makes this guess weigh less than knowledge.
-    weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
+    weights = (np.minimum(attained, tuning.old_gpu_s) + tuning.young_gpu_s) ** -0.5
     weights /= weights.mean()
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
-    left = remaining_work(jobs)
+    left = remaining_work(jobs, tuning)
     if by_length.any() and any(job.remaining is not None for job in jobs):
         # heSRPT assumes that no other jobs arrive, and so starves long jobs.
-        shortest = hesrpt_weights(left) * len(jobs) * (1 - EQUAL_OF_HESRPT) + EQUAL_OF_HESRPT
+        shortest = hesrpt_weights(left, tuning.hesrpt_speedup) * len(jobs)
+        shortest = shortest * (1 - tuning.equal_of_hesrpt) + tuning.equal_of_hesrpt
         weights = np.where(by_length, shortest, weights)
     last = np.flatnonzero((left == left.max()) & by_length)
     if len(last) == 1:  # it ends last in any case
-        weights[last] = np.maximum(weights[last], LAST_WEIGHT * later[last])
+        weights[last] = np.maximum(weights[last], tuning.last_weight * later[last])
     if objective.foresees:
-        weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE
+        weights = weights / weights.mean() * (1 - tuning.equal_share) + tuning.equal_share
     if objective.equal_weights:
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
-    urgency = np.array([job.weight * 4.0 ** ((job.priority - 50) / 50) for job in jobs])
+    urgency = np.array([job.weight * tuning.priority_factor ** ((job.priority - 50) / 50) for job in jobs])
     first = 1 - 1e-9 * np.arange(len(jobs))  # of equal jobs, the earliest one
-    weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
+    weights = weights / weights.mean() * urgency * (1 + waited / tuning.ageing_s) * first
     return np.asarray(weights / weights.mean())
 
 
@@ -205,7 +190,7 @@ def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[st
         return None
     idle = sum(host.gpus for host in snapshot.hosts if host.open) > sum(sum(a.values()) for a in allocations.values())
     waiting = len(allocations) < len(snapshot.jobs)
-    return snapshot.now + max(LOOK_AGAIN_S, min(soon)) if idle or waiting else None
+    return snapshot.now + max(objective.tuning.look_again_s, min(soon)) if idle or waiting else None
 
 
 def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[str, Allocation], choice: Ints) -> int:

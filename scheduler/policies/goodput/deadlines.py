@@ -18,17 +18,7 @@ from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options
 from schedulearn.scheduler.policies.goodput.prices import remaining_work
-
-LATE = 100.0
-"""Cost of a choice that makes a protected job late, relative to delaying it on one GPU for as long. It is more than any
-speedup is worth, and less than the cost of stopping another job."""
-FIRST = 4.0  # factor on the cost of waiting for a protected job that must start now: like a priority of 100
-HEADROOM_HERE, HEADROOM = 1.05, 1.25
-"""Minimum ratio of the time that is left to the time that a job needs, where it is and elsewhere. The difference keeps
-it from going back and forth."""
-GROWTH = 4.0
-"""Factor by which a job may become faster than on its maximum of today: it may later be tried on more GPUs."""
-PATIENCE = 2.0  # a job may wait while its time on its minimum size fits this many times before its deadline
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 class Lateness(NamedTuple):
@@ -64,25 +54,25 @@ def lateness(objective: Objective, options: Options, now: float, capacity: Ints)
 
 def _too_slow(options: Options, rows: Ints, left: Floats) -> npt.NDArray[np.bool_]:
     """Return the choices that would end a job after its deadline, (rows, C). `left` (rows, 1): seconds to it."""
-    jobs, speed = [options.jobs[row] for row in rows], options.speedup[rows]
+    jobs, speed, tuning = [options.jobs[row] for row in rows], options.speedup[rows], options.tuning
     elsewhere = left - np.array([job.restart_cost if job.allocation else 0.0 for job in jobs])[:, None]
-    work = remaining_work(options.jobs, compared=False)[rows, None]
+    work = remaining_work(options.jobs, tuning, compared=False)[rows, None]
     fastest = speed.max(axis=1, keepdims=True, initial=0.0)
     # Such a job would be late on the GPUs that it may be tried on now, but not on more.
-    grows = (fastest * left < work) & (work <= GROWTH * fastest * left)
-    work = np.where(grows, fastest * left / HEADROOM, work)
-    slow = speed * elsewhere < HEADROOM * work
-    slow[:, options.stay] = (speed[:, [options.stay]] * left < HEADROOM_HERE * work)[:, 0]
+    grows = (fastest * left < work) & (work <= tuning.growth * fastest * left)
+    work = np.where(grows, fastest * left / tuning.headroom, work)
+    slow = speed * elsewhere < tuning.headroom * work
+    slow[:, options.stay] = (speed[:, [options.stay]] * left < tuning.headroom_here * work)[:, 0]
     sizes = speed[:, : options.wait]
     least = np.where(sizes > 0, sizes, np.inf).min(axis=1, keepdims=True, initial=np.inf)
     with np.errstate(invalid="ignore"):  # no size at all, and no time
-        slow[:, options.wait] = (least * elsewhere < PATIENCE * work)[:, 0]
+        slow[:, options.wait] = (least * elsewhere < tuning.deadline_waits * work)[:, 0]
     return np.asarray(slow)
 
 
-def charge(cost: Floats, held_up: Floats, found: Lateness, wait: int) -> None:
+def charge(cost: Floats, held_up: Floats, found: Lateness, wait: int, tuning: Tuning) -> None:
     """Add the cost of lateness to the (J, C) `cost`; `held_up` (J, 1): cost of delaying each job."""
-    extra = np.where(found.late, LATE * held_up, 0.0)
+    extra = np.where(found.late, tuning.late * held_up, 0.0)
     extra[:, wait] = 0.0
     cost += extra
-    cost[:, wait] *= np.where(found.late[:, wait], FIRST, 1.0)
+    cost[:, wait] *= np.where(found.late[:, wait], tuning.start_now, 1.0)

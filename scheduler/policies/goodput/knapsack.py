@@ -19,18 +19,13 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-EXACT_CELLS = 1_000_000  # J x C x states of the pools up to which the dynamic programme runs: about 8 ms
-EXACT_GAP = 0.005
-MILP_CHOICES = 6_000  # J x C up to which HiGHS is used: tens of milliseconds
-_ROUNDS = 40  # of bisection: prices to nine digits
-_LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # levels of temperature, steps at each, and the last one relative to costs
 _LEAST = -700.0  # exponents below are slow to compute, and their powers are nearly 0
 _BIG = 1e100
-_NODES = 50  # maximum in HiGHS's tree; a time limit would make decisions depend on the machine
-_FILLS = 8  # maximum passes over left-over GPUs
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class Taken:
         return np.asarray(found)
 
 
-def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
+def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, tuning: Tuning) -> Assignment:
     """Return the cheapest choice per job within `capacity` (P,) GPUs of each pool.
 
     Raises ValueError if a job has no choice of finite cost that takes nothing.
@@ -85,13 +80,13 @@ def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
     if np.all(_used(cheapest, gpus, pool, capacity) <= capacity):
         total = float(cost[rows, cheapest].sum())
         return Assignment(cheapest, total, total)
-    if cost.size * float(np.prod(capacity + 1.0)) <= EXACT_CELLS:
+    if cost.size * float(np.prod(capacity + 1.0)) <= tuning.exact_cells:
         return _exact(cost, gpus, pool, capacity)
-    prices, bound = _dual(cost, gpus, pool, capacity)
-    choice = _repaired(cost, gpus, pool, capacity, prices)
+    prices, bound = _dual(cost, gpus, pool, capacity, tuning)
+    choice = _repaired(cost, gpus, pool, capacity, prices, tuning.fills)
     total = float(cost[rows, choice].sum())
-    if total - bound > EXACT_GAP * abs(bound) and cost.size <= MILP_CHOICES:
-        better = _milp(cost, gpus, pool, capacity)
+    if total - bound > tuning.milp_gap * abs(bound) and cost.size <= tuning.milp_choices:
+        better = _milp(cost, gpus, pool, capacity, tuning)
         if better is not None and float(cost[rows, better[0]].sum()) <= total:
             choice, total, bound = better[0], float(cost[rows, better[0]].sum()), max(bound, better[1])
     return Assignment(choice, total, min(bound, total))
@@ -136,7 +131,7 @@ def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
     return Assignment(choice, float(best[-1]), float(best[-1]))
 
 
-def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats, float]:
+def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, tuning: Tuning) -> tuple[Floats, float]:
     """Return the price of a GPU of each pool, and the lower bound that the prices prove.
 
     The bound is the sum of min (cost + price x GPUs) - price x capacity. Bisection finds one common price. For several
@@ -152,7 +147,7 @@ def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats,
         return float(value[rows, pick].sum() - (prices * capacity).sum()), _used(pick, gpus, pool, capacity)
 
     low, high = 0.0, most
-    for _ in range(_ROUNDS):
+    for _ in range(tuning.dual_halvings):
         middle = (low + high) / 2 if low else high / 8
         if at(np.full(len(capacity), middle))[1].sum() > capacity.sum():
             low = middle
@@ -164,11 +159,17 @@ def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats,
     bound = at(prices)[0]
     if len(capacity) == 1:
         return prices, bound
-    return _refined(cost, taken, capacity, prices, bound, at)
+    return _refined(cost, taken, capacity, prices, bound, at, tuning)
 
 
 def _refined(
-    cost: Floats, taken: Taken, capacity: Ints, prices: Floats, bound: float, at: Callable[[Floats], tuple[float, Ints]]
+    cost: Floats,
+    taken: Taken,
+    capacity: Ints,
+    prices: Floats,
+    bound: float,
+    at: Callable[[Floats], tuple[float, Ints]],
+    tuning: Tuning,
 ) -> tuple[Floats, float]:
     """Improve prices for several pools, from one common price, by Newton's method on the dual.
 
@@ -180,8 +181,8 @@ def _refined(
     scale = min(float(prices.max()), float(np.median(np.where(taken.gpus > 0, finite, _BIG).min(axis=1))))
     best, now = prices, prices.astype(float)
     hottest = max(float(prices.max()), scale, 1e-9)
-    for heat in np.geomspace(hottest, _COLD * max(scale, 1e-9), _LEVELS):
-        for _ in range(_NEWTON):
+    for heat in np.geomspace(hottest, tuning.dual_cold * max(scale, 1e-9), tuning.dual_levels):
+        for _ in range(tuning.dual_steps):
             odds = taken.at(now)
             odds += finite
             odds -= odds.min(axis=1, keepdims=True)
@@ -201,7 +202,7 @@ def _refined(
     return best, bound
 
 
-def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floats) -> Ints:
+def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floats, fills: int) -> Ints:
     """Return choices near those at `prices` that fit.
 
     Jobs leave a pool whose demand is too high. Then left-over GPUs are given where they save most.
@@ -210,7 +211,7 @@ def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floa
     for which in np.argsort(capacity - repair.used):
         if repair.overfull(which):
             repair.relieve(which)
-    for _ in range(_FILLS):
+    for _ in range(fills):
         if not repair.fill():
             break
     return repair.choice
@@ -282,8 +283,8 @@ class _Repair:
         return changed
 
 
-def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, float] | None:
-    """Solve by HiGHS: return (choice, proven bound), or None if it found nothing within _NODES nodes."""
+def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, tuning: Tuning) -> tuple[Ints, float] | None:
+    """Solve by HiGHS: return (choice, proven bound), or None if it found nothing within its limit of nodes."""
     jobs, columns = np.nonzero(np.isfinite(cost))
     n = len(jobs)
     one_each = sparse.csr_matrix((np.ones(n), (jobs, np.arange(n))), shape=(len(cost), n))
@@ -295,7 +296,7 @@ def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, f
         integrality=np.ones(n),
         bounds=Bounds(0, 1),
         constraints=[LinearConstraint(one_each, 1, 1), LinearConstraint(room, ub=capacity.astype(float))],
-        options={"mip_rel_gap": EXACT_GAP / 2, "node_limit": _NODES},
+        options={"mip_rel_gap": tuning.milp_gap / 2, "node_limit": tuning.milp_nodes},
     )
     if result.x is None:
         return None

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Basis, JobView, Metric
-
-IN_PLACE_RUN = 5.0
-"""Time for which a job keeps its GPUs after a resize in place, as a multiple of what the resize costs."""
-LATER_GUESSED = 0.5
-"""Minimum `later_price` of a job that does not report its run time itself. A job that seems to have long to go may end
-at once."""
-COST_PRICE = 0.5
-"""Price of a GPU for the metric `cost`, relative to the weight of the job that would have it."""
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,7 @@ class Objective:
     deadline_share: float
     """The last six are parameters of the policy, described there."""
     scaling: HostScaling
+    tuning: Tuning
 
     @property
     def foresees(self) -> bool:
@@ -50,7 +44,7 @@ class Objective:
         """`price_floor`, by the job's own metric if it has one."""
         if job.metric is None or self.equal_weights:
             return self.price_floor
-        return COST_PRICE if job.metric == "cost" else 0.0
+        return self.tuning.cost_price if job.metric == "cost" else 0.0
 
     def weighs_length_of(self, job: JobView) -> bool:
         """Return whether the job comes earlier the less remaining time it has, where that is known."""
@@ -61,8 +55,9 @@ class Objective:
 
         It is `later_price`, or more if the job's run time is only guessed.
         """
+        guessed = max(self.later_price, self.tuning.later_guessed)
         told = (job.remaining is not None and job.basis is not Basis.FAMILY for job in jobs)
-        return tuple(self.later_price if each else max(self.later_price, LATER_GUESSED) for each in told)
+        return tuple(self.later_price if each else guessed for each in told)
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
         """Return `use_efficiency`, by a job's own metric if it has one. In the thesis, `speed` is throughput alone."""
@@ -86,4 +81,4 @@ class Objective:
         """
         if not job.in_place:
             return self.min_run
-        return min(self.min_run, job.join_seconds + IN_PLACE_RUN * job.restart_cost)
+        return min(self.min_run, job.join_seconds + self.tuning.in_place_run * job.restart_cost)

@@ -12,8 +12,7 @@ from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.packing import Want, stays_possible
 from schedulearn.scheduler.policies.goodput.speedups import Speedups, columns_of, measure
-
-LEAST_SPEEDUP = 1e-6  # minimum for a job where it stays: a job that makes no progress may stay too
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Options:
     total: int
     """GPUs of open hosts."""
     speedups: Speedups
+    tuning: Tuning
 
     @property
     def charged(self) -> Floats:
@@ -68,7 +68,7 @@ def build_options(
     None: jobs are judged by their goodput, at no price. Where a GPU has a price floor, jobs that were measured on one
     GPU only count as twice as fast on two. `keeping`: elastic jobs that must not change, like rigid ones.
     """
-    pools = _pools_of(hosts)
+    pools, tuning = _pools_of(hosts), objective.tuning if objective is not None else Tuning()
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     # Jobs that take left-over GPUs may get any number of them.
@@ -82,7 +82,7 @@ def build_options(
         # Measurements on one GPU don't show how a job scales. At a price, the cautious fit of one batch would keep the
         # job there.
         untried = np.array([job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
-        speedup = np.where(untried & priced & (columns.size == 2), np.maximum(speedup, 2.0), speedup)
+        speedup = np.where(untried & priced & (columns.size == 2), np.maximum(speedup, tuning.untried_speedup), speedup)
     fixed = np.array([bool(job.allocation) and not job.elastic for job in jobs])[:, None]  # may neither move nor change
     speedup[(columns.size < low) | (columns.size > high) | fixed] = 0.0
     size = np.tile(np.concatenate([columns.size, [0, 0]]).astype(np.int64), (len(jobs), 1))
@@ -96,6 +96,7 @@ def build_options(
         capacity=pools.capacity,
         total=sum(host.gpus for host in pools.open_hosts.values()),
         speedups=speedups,
+        tuning=tuning,
     )
     _let_stay(found, hosts, pools, keeping)
     return found
@@ -141,4 +142,4 @@ def _let_stay(options: Options, hosts: Sequence[HostView], pools: _Pools, keepin
             for host, gpus in in_open_hosts.items():
                 options.capacity[index[type_of[host]]] -= gpus
         here = options.speedups.at(row, len(job.allocation), job.gpus, pool)
-        options.speedup[row, -1] = max(here, LEAST_SPEEDUP)
+        options.speedup[row, -1] = max(here, options.tuning.least_speedup)

@@ -27,9 +27,8 @@ from typing import ClassVar
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Metric, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.goodput.objective import COST_PRICE, Objective
-
-LOW_UTILITY = 0.35
+from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class GoodputPolicy(Policy):
         "default", "speed", "cost", "balanced", "thesis-default", "thesis-speed", "thesis-cost",
     )  # fmt: skip
     resizes: ClassVar[bool] = True
+    tuning: ClassVar[Tuning] = Tuning()
 
     metric: str = "default"
     base_s: float = field(default=60.0, metadata={"doc": "seconds that a new allocation is expected to last at least"})
@@ -83,7 +83,7 @@ class GoodputPolicy(Policy):
     )
 
     low_utility: float = field(
-        default=LOW_UTILITY, metadata={"doc": "hosts are parked until the GPUs of those that are on are used so well"}
+        default=0.35, metadata={"doc": "hosts are parked until the GPUs of those that are on are used so well"}
     )
     high_utility: float = field(
         default=0.0,
@@ -116,16 +116,17 @@ class GoodputPolicy(Policy):
 
     @property
     def scaling(self) -> HostScaling:
-        high = 0.80 if self.metric in ("cost", "thesis-cost") else 0.65
+        of_cost = self.metric in ("cost", "thesis-cost")
+        high = self.tuning.high_utility_of_cost if of_cost else self.tuning.high_utility
         return HostScaling(self.low_utility, self.high_utility or high)
 
     @property
     def objective(self) -> Objective:
         """Objective that follows from the metric and the parameters."""
-        price_floor = {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
+        share = {"cost": 1.0, "balanced": self.frugality}.get(self.metric, 0.0)
         return Objective(
             priced=self.metric in ("speed", "cost", "balanced"),
-            price_floor=price_floor,
+            price_floor=self.tuning.cost_price * share,
             equal_weights=self.metric.startswith("thesis-"),
             use_efficiency=self.use_efficiency,
             hosts_by_need=self.metric == "cost",
@@ -136,6 +137,7 @@ class GoodputPolicy(Policy):
             later_price=self.later_price,
             deadline_share=0.0 if self.metric.startswith("thesis-") else self.deadline_share,
             scaling=self.scaling,
+            tuning=self.tuning,
         )
 
     def allocate(self, snapshot: Snapshot) -> Plan:

@@ -12,17 +12,7 @@ from schedulearn.scheduler.core.model import JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, Taken
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options
-
-SLACK = 0.9  # share of the balancing price that is used: left-over GPUs go to jobs that gain by them
-YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
-CALM_S = 7200.0  # time in which a crowd of jobs ends, by order of magnitude
-POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
-HALVINGS, AT_ONCE = 30, 3  # of the search for one price, and how many of them share one evaluation
-SMALL = 1500  # J x C up to which evaluating several prices takes hardly longer than one
-# Maximum of guessed remaining work, and its minimum if the run time of any job is known: short jobs finish soon, and
-# their run times then inform predictions for the family.
-LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
-HESRPT_SPEEDUP = 0.6  # p of the speedups k^p that heSRPT's weights assume
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 def worth_of_work(
@@ -43,22 +33,22 @@ def worth_of_work(
     rows = np.arange(len(inverse))
     seconds_per_work = inverse[rows, (held_up + np.maximum(price, floor) * gpu_seconds_per_work).argmin(axis=1)]
     seconds_per_work = np.where(np.isfinite(seconds_per_work), seconds_per_work, 0.0)  # 0: it can run nowhere now
-    life = remaining_work(options.jobs) * seconds_per_work / CALM_S
+    life = remaining_work(options.jobs, options.tuning) * seconds_per_work / options.tuning.calm_s
     # The mean over its life of a price that falls from 1 to `later` by exp(-t).
     mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
     worth = (held_up + np.maximum(price * mean[:, None], floor) * gpu_seconds_per_work).min(axis=1)[:, None]
     return np.where(np.isfinite(worth), worth, weight)
 
 
-def remaining_work(jobs: tuple[JobView, ...], *, compared: bool = True) -> Floats:
+def remaining_work(jobs: tuple[JobView, ...], tuning: Tuning, *, compared: bool = True) -> Floats:
     """Return the remaining seconds of each job on one GPU, (J,).
 
     If nothing is known, they are as many as the job has had, within bounds. `compared`: jobs are weighed against each
     other, and an unknown run time among known ones counts as a long one.
     """
     among_known = compared and any(job.remaining is not None for job in jobs)
-    least = UNKNOWN_GPU_S if among_known else YOUNG_GPU_S
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], least, LONGEST_GPU_S)
+    least = tuning.unknown_gpu_s if among_known else tuning.young_gpu_s
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], least, tuning.longest_gpu_s)
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 
@@ -75,7 +65,7 @@ def bounded_floor(
     own = np.array([objective.price_floor_of(job) for job in options.jobs])[:, None]
     if not own.any():
         return own
-    work, rows = remaining_work(options.jobs), np.arange(len(base))
+    work, rows = remaining_work(options.jobs, objective.tuning), np.arange(len(base))
     speed = options.speedup.copy()
     speed[:, options.wait] = 0.0
     running = np.where(speed > 0, base, np.inf)
@@ -89,7 +79,7 @@ def bounded_floor(
     low, high = 0.0, 1.0
     if time(np.maximum(market, own * weight)) <= most:
         return own
-    for _ in range(12):
+    for _ in range(objective.tuning.floor_halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if time(np.maximum(market, middle * own * weight)) <= most else (low, middle)
     return low * own
@@ -122,8 +112,9 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
         return low
     while demands(np.array([high]))[0] > total and high < 1e4:
         low, high = high, high * 4
-    at_once = AT_ONCE if base.size <= SMALL else 1
-    for _ in range(HALVINGS // at_once):
+    tuning = options.tuning
+    at_once = tuning.halvings_at_once if base.size <= tuning.small_table else 1
+    for _ in range(tuning.halvings // at_once):
         low, high = _halved(demands, total, low, high, at_once)
     return high
 
@@ -147,7 +138,7 @@ def _halved(
     return edges[first], edges[last]
 
 
-def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:
+def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats, tuning: Tuning) -> Floats:
     """Return a price for each GPU type, (P,), at which the demand for that type just fits.
 
     The search begins at `start`. With one price for all types, however it weighs them, a demand that fits the whole
@@ -163,17 +154,17 @@ def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Flo
         picked = (base + taken.at(prices)).argmin(axis=1)
         return int((gpus[rows, picked] * (pool[rows, picked] == kind)).sum())
 
-    for _ in range(POOL_ROUNDS):
+    for _ in range(tuning.pool_rounds):
         for kind in range(len(prices)):
             low, high = 0.0, 4 * float(max(prices[kind], start[kind]))
-            for _ in range(POOL_STEPS):
+            for _ in range(tuning.pool_steps):
                 prices[kind] = (low + high) / 2
                 low, high = (prices[kind], high) if demand(kind) > capacity[kind] else (low, prices[kind])
             prices[kind] = high
     return prices
 
 
-def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
+def hesrpt_weights(remaining: npt.ArrayLike, p: float) -> Floats:
     """Return weights w by rank, (J,), the shortest job highest, sum 1; equal jobs share theirs.
 
     With speedups k^p, the minimum sum of w / k^p gives out GPUs in proportion to w^(1 / (1 + p)). The weights are
@@ -183,7 +174,7 @@ def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
     left = np.asarray(remaining, dtype=float)
     count = len(left)
     rank = np.arange(count + 1) / count
-    by_rank = np.diff(rank ** (1 / (1 - HESRPT_SPEEDUP))) ** (1 + HESRPT_SPEEDUP)
+    by_rank = np.diff(rank ** (1 / (1 - p))) ** (1 + p)
     order = np.argsort(-left, kind="stable")
     _, group = np.unique(left[order], return_inverse=True)
     means = np.bincount(group, weights=by_rank) / np.bincount(group)

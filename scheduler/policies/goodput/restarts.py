@@ -11,10 +11,8 @@ import numpy.typing as npt
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats
 from schedulearn.scheduler.policies.goodput.objective import Objective
-from schedulearn.scheduler.policies.goodput.options import LEAST_SPEEDUP, Options
-
-WAITING = 1e3  # cost of stopping a job altogether, relative to running it on one GPU
-ENDING_S = 0.1  # expected remaining time of a job that should have ended: it must go on somewhere
+from schedulearn.scheduler.policies.goodput.options import Options
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 class Restarts(NamedTuple):
@@ -30,10 +28,11 @@ class Restarts(NamedTuple):
     remaining: Floats
     """Seconds of work that are left on one GPU; infinite if unknown."""
     runs: npt.NDArray[np.bool_]
+    tuning: Tuning
 
     def of(self, rows: Sequence[int]) -> Restarts:
-        resize, move, join, lasts, remaining, runs = self
-        return Restarts(resize[rows], move[rows], join[rows], lasts[rows], remaining[rows], runs[rows])
+        resize, move, join, lasts, remaining, runs, tuning = self
+        return Restarts(resize[rows], move[rows], join[rows], lasts[rows], remaining[rows], runs[rows], tuning)
 
     def share(self, speedup: Floats, now: Floats, *, moves: bool = False) -> Floats:
         """Return the share of each `speedup` (J, any) that is left if a running job must restart for it.
@@ -42,8 +41,9 @@ class Restarts(NamedTuple):
         """
         restart = self.move if moves else self.resize
         if not moves:
-            restart = restart + self.join * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
-        lasts = np.minimum(self.lasts, np.maximum(self.remaining / np.maximum(speedup, 1.0), ENDING_S))
+            gained = 1 - now[:, None] / np.maximum(speedup, self.tuning.least_speedup)
+            restart = restart + self.join * np.maximum(0.0, gained)
+        lasts = np.minimum(self.lasts, np.maximum(self.remaining / np.maximum(speedup, 1.0), self.tuning.ending_s))
         return np.where(self.runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
 
 
@@ -55,6 +55,7 @@ def restarts_of(objective: Objective, jobs: Sequence[JobView]) -> Restarts:
         np.array([objective.base_s + objective.patience * _calm_seconds(job) for job in jobs])[:, None],
         np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None],
         np.array([bool(job.allocation) for job in jobs])[:, None],
+        objective.tuning,
     )
 
 
@@ -93,9 +94,10 @@ def weighted_times(
     """Return, for each plan, the weighted time that a unit of work costs the jobs of `rows` together.
 
     It includes what they lose by restarts. `weights` and `restarts` are those of all jobs. A job that gets nothing
-    counts as WAITING.
+    counts as `Tuning.waiting`.
     """
     jobs, weight, restarts = [options.jobs[row] for row in rows], weights[rows], restarts.of(rows)
+    tuning = options.tuning
     pool_of = {host.id: options.types.index(host.gpu_type) for host in hosts}
 
     def speedup(row: int, allocation: Allocation) -> float:
@@ -116,5 +118,6 @@ def weighted_times(
         stays = [each.keys() == job.allocation.keys() for each, job in zip(planned, jobs, strict=True)]
         value = np.where(same, there, np.where(one_host & np.array(stays)[:, None], resized, moved))[:, 0]
         none = np.array([not each for each in planned])
-        totals.append(float((weight * np.where(none, WAITING, 1 / np.maximum(value, LEAST_SPEEDUP))).sum()))
+        time = np.where(none, tuning.waiting, 1 / np.maximum(value, tuning.least_speedup))
+        totals.append(float((weight * time).sum()))
     return totals

@@ -18,6 +18,7 @@ from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, remaining_work, worth_of_work
 from schedulearn.scheduler.policies.goodput.restarts import restarts_of
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 from schedulearn.scheduler.policies.registry import make_policy
 
 
@@ -41,6 +42,16 @@ def test_the_job_that_scales_better_gets_more(metric: str) -> None:
 def test_profiles_decide_and_not_requests() -> None:
     jobs = [elastic("good", 0.95, gpus=1), elastic("bad", 0.2, gpus=4)]
     assert gpus(make_policy("goodput").allocate(snapshot(jobs)))["good"] >= 2
+
+
+def test_another_tuning_takes_a_subclass_only() -> None:
+    class Hurried(GoodputPolicy):
+        tuning = Tuning(high_utility=0.9, later_guessed=1.0)
+
+    few = [elastic(f"j{i}", 0.7) for i in range(5)]
+    assert Hurried().scaling.high == 0.9
+    assert Hurried(metric="speed").objective.later_prices(few) == (1.0,) * 5
+    assert GoodputPolicy(metric="speed").objective.later_prices(few) == (0.5,) * 5
 
 
 def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> None:
@@ -112,9 +123,9 @@ def test_an_unknown_length_among_known_ones_is_taken_for_a_long_one() -> None:
     """Who is short has soon ended, and then its kind is known."""
     unknown = elastic("unknown", attained_gpu_seconds=5000.0)
     known = elastic("known", remaining=10_000.0)
-    assert remaining_work((unknown, unknown)).tolist() == [5000.0, 5000.0]
-    assert remaining_work((unknown, known))[0] > 10_000
-    by_itself = remaining_work((unknown, known), compared=False)  # what its deadline hangs on
+    assert remaining_work((unknown, unknown), Tuning()).tolist() == [5000.0, 5000.0]
+    assert remaining_work((unknown, known), Tuning())[0] > 10_000
+    by_itself = remaining_work((unknown, known), Tuning(), compared=False)  # what its deadline hangs on
     assert by_itself.tolist() == [5000.0, 10_000.0]
 
 
@@ -222,7 +233,7 @@ def test_jobs_on_a_drained_host_move_and_rigid_ones_stay() -> None:
 
 
 def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
-    weights = hesrpt_weights([30.0, 10.0, 20.0, 10.0])
+    weights = hesrpt_weights([30.0, 10.0, 20.0, 10.0], 0.6)
     assert weights.sum() == pytest.approx(1)
     assert weights[1] == weights[3] > weights[2] > weights[0]
 
@@ -230,7 +241,7 @@ def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
 def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
     """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first. The least
     sum of w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all."""
-    weights = hesrpt_weights([40.0, 30.0, 20.0, 10.0])
+    weights = hesrpt_weights([40.0, 30.0, 20.0, 10.0], 0.6)
     gpus = weights ** (1 / 1.6)
     assert gpus / gpus.sum() == pytest.approx([0.03125, 0.14553, 0.31036, 0.51286], abs=1e-5)
     time = (weights / gpus**0.6).sum()
@@ -240,7 +251,7 @@ def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
 
 def test_no_shares_end_jobs_sooner_than_those_of_hesrpt() -> None:
     """Three jobs that can be divided at will, with speedups k^0.6, followed until the last one has ended."""
-    shares = [weights ** (1 / 1.6) for weights in map(hesrpt_weights, ([1.0], [2.0, 1.0], [3.0, 2.0, 1.0]))]
+    shares = [hesrpt_weights(left, 0.6) ** (1 / 1.6) for left in ([1.0], [2.0, 1.0], [3.0, 2.0, 1.0])]
 
     def total_time(shares: list[np.ndarray]) -> float:
         left, now, total = np.array([30.0, 17.0, 9.0]), 0.0, 0.0

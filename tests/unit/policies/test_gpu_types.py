@@ -6,6 +6,7 @@ import pytest
 from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import JobView, Snapshot
 from schedulearn.scheduler.policies.goodput.prices import pool_prices
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.application import measured_applications, on_type
 from schedulearn.scheduler.sim.arguments import parse_types
@@ -40,7 +41,7 @@ def test_prices_by_type_fit_what_is_taken_to_each_type() -> None:
     base = np.column_stack([np.full(10, -1.0), -gains, np.zeros(10)])
     gpus = np.tile(np.array([1, 1, 0]), (10, 1))
     pool = np.tile(np.array([0, 1, 0]), (10, 1))
-    prices = pool_prices(base, gpus, pool, np.array([9, 1]), np.array([0.5, 0.5]))
+    prices = pool_prices(base, gpus, pool, np.array([9, 1]), np.array([0.5, 0.5]), Tuning())
     picked = (base + prices[pool] * gpus).argmin(axis=1)
     assert np.bincount(picked, minlength=3).tolist() == [9, 1, 0]
     assert picked[-1] == 1, "who gains most has the fast one"

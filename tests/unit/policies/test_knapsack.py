@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from schedulearn.scheduler.policies.goodput.knapsack import Assignment, assign
+from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 SIZES = np.array([0, 1, 2, 4, 8, 12, 16])
 
@@ -59,7 +60,7 @@ def test_the_cost_is_within_one_per_cent_of_the_proven_optimum(pools: int) -> No
     dice = np.random.default_rng(pools)
     for seed in range(67):
         given = instance(seed, int(dice.integers(2, 40)), pools, int(dice.integers(3, 40)))
-        found = assign(*given)
+        found = assign(*given, Tuning())
         check_lawful(found, *given)
         if seed < 12 or gap(found) > 0.01:  # that the bound is one is not taken on trust
             assert found.bound <= found.cost <= 1.01 * proven(*given), seed
@@ -68,14 +69,14 @@ def test_the_cost_is_within_one_per_cent_of_the_proven_optimum(pools: int) -> No
 @pytest.mark.parametrize(("jobs", "pools", "capacity"), [(400, 1, 700), (400, 3, 200), (300, 3, 40), (60, 2, 100)])
 def test_large_clusters_are_solved_by_prices_with_a_gap_that_is_known(jobs: int, pools: int, capacity: int) -> None:
     given = instance(1, jobs, pools, capacity)
-    found = assign(*given)
+    found = assign(*given, Tuning())
     check_lawful(found, *given)
     assert 0 <= gap(found) <= 0.01
 
 
 def test_everybody_gets_the_cheapest_where_there_is_room() -> None:
     cost, gpus, pool, _ = instance(0, 5, 1, 0)
-    found = assign(cost, gpus, pool, np.array([1000]))
+    found = assign(cost, gpus, pool, np.array([1000]), Tuning())
     assert found.choice.tolist() == cost.argmin(axis=1).tolist()
     assert gap(found) == 0
 
@@ -84,4 +85,4 @@ def test_a_job_that_can_not_wait_is_refused() -> None:
     cost, gpus, pool, capacity = instance(0, 3, 1, 8)
     cost[1, 0] = np.inf
     with pytest.raises(ValueError, match="takes no GPUs"):
-        assign(cost, gpus, pool, capacity)
+        assign(cost, gpus, pool, capacity, Tuning())

@@ -6,6 +6,7 @@ Pure. One fit takes about 10 ms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median_high
 from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.core.planning.remaining_work import samples_of
@@ -42,7 +43,7 @@ def profile_from(own: JobHistory, relative: Relative | None) -> JobProfile | Non
         report = report or relative.history.report
     if report is None or not passes:
         return None
-    return make_profile(report, passes, _median(stalls), noise)
+    return make_profile(report, passes, median_high(stalls) if stalls else None, noise)
 
 
 def make_profile(
@@ -106,7 +107,7 @@ def _pace_ratio(of_job: Sequence[MeasuredPasses], of_relative: Sequence[Measured
         return 1.0
     model = fit(_step_times(of_relative))
     ratios = [p.iter_time / float(model.iter_time(p.num_nodes, p.num_gpus, p.atomic_batch)) for p in of_job]
-    return sorted(ratios)[len(ratios) // 2]
+    return median_high(ratios)
 
 
 def _noise_of(relative: JobHistory, report: LastReport | None) -> float | None:
@@ -122,10 +123,6 @@ def _fraction_done(report: LastReport | None) -> float:
     """Return the reported fraction of a job's training that is done; 0 if unknown."""
     done, total = samples_of(report) or (0, 1)
     return done / total
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None
 
 
 def _step_times(passes: Sequence[MeasuredPasses]) -> StepTimes:

@@ -1,4 +1,4 @@
-"""Ridge regression of few columns in plain Python, with leave-one-out intervals. Pure."""
+"""Ridge regression of few columns, with leave-one-out intervals. Pure."""
 
 from __future__ import annotations
 
@@ -21,25 +21,23 @@ class Regression:
     """Fitted regression. `rows` begin with the constant. All weights but the constant's are pulled to `usual`."""
 
     def __init__(self, rows: Sequence[Sequence[float]], values: Sequence[float], usual: Sequence[float]) -> None:
-        left = [y - _dot(usual, row) for y, row in zip(values, rows, strict=True)]
-        self._inverse = _inverse_of(rows)
-        sums = [sum(row[at] * y for row, y in zip(rows, left, strict=True)) for at in range(len(usual))]
-        more = [_dot(row, sums) for row in self._inverse]
-        self._weights = [each + extra for each, extra in zip(usual, more, strict=True)]
-        self.off = [
-            (y - _dot(more, row)) / max(1e-3, 1 - self._leverage(row)) for y, row in zip(left, rows, strict=True)
-        ]
+        import numpy as np  # here, so that an idle service need not load it
+
+        x, pulled_to = np.array(rows), np.array(usual)
+        left = np.array(values) - x @ pulled_to
+        self._inverse = np.linalg.inv(x.T @ x + _STIFF * np.diag([0.0] + [1.0] * (len(usual) - 1)))
+        more = self._inverse @ (x.T @ left)
+        self._weights = pulled_to + more
+        leverage = ((x @ self._inverse) * x).sum(axis=1)
+        self.off: list[float] = ((left - x @ more) / np.maximum(1e-3, 1 - leverage)).tolist()
         """Leave-one-out error of each value."""
 
     def value(self, row: Sequence[float]) -> float:
-        return _dot(self._weights, row)
+        return float(self._weights @ row)
 
     def widening(self, row: Sequence[float]) -> float:
         """Return the factor by which an interval is wider at `row`, for the uncertainty of the weights."""
-        return math.sqrt(1 + self._leverage(row))
-
-    def _leverage(self, row: Sequence[float]) -> float:
-        return _dot(row, [_dot(line, row) for line in self._inverse])
+        return math.sqrt(1 + float(row @ self._inverse @ row))
 
 
 def half_of(off: Sequence[float]) -> float:
@@ -68,24 +66,3 @@ def held_by_nine_of_ten(values: Sequence[float]) -> float:
     """Return the value that a further one exceeds in at most one of ten cases, by conformal rank. Needs nine values."""
     rank = min(len(values), math.ceil(CONFIDENCE * (len(values) + 1)))
     return sorted(values)[rank - 1]
-
-
-def _inverse_of(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the inverse of the normal equations by Gauss-Jordan elimination. The ridge penalty keeps it regular."""
-    size = len(rows[0])
-    left = [[sum(row[a] * row[b] for row in rows) for b in range(size)] for a in range(size)]
-    for at in range(1, size):
-        left[at][at] += _STIFF
-    right = [[float(a == b) for b in range(size)] for a in range(size)]
-    for at in range(size):
-        pivot = left[at][at]
-        left[at], right[at] = [v / pivot for v in left[at]], [v / pivot for v in right[at]]
-        for other in range(size):
-            if other != at and (factor := left[other][at]):
-                left[other] = [v - factor * w for v, w in zip(left[other], left[at], strict=True)]
-                right[other] = [v - factor * w for v, w in zip(right[other], right[at], strict=True)]
-    return right
-
-
-def _dot(a: Sequence[float], b: Sequence[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True))

@@ -114,7 +114,7 @@ def test_nine_of_ten_intervals_hold_and_get_narrow(job_of: Callable[[random.Rand
             past.append(Ended(features, took))
         widths.append(found.spread)
     assert held / total >= 0.9
-    assert max(widths) < 30.0
+    assert max(widths) <= 30.0 * (1 + 1e-9)
 
 
 def test_an_interval_that_was_too_narrow_is_widened() -> None:

@@ -1,8 +1,8 @@
-"""A policy that knows every arrival, length and noise scale before, to compare with: how much foresight alone is worth.
+"""Policy that knows all arrivals, run times and noise scales in advance.
 
-What a unit of a job's work is worth is what it lowers the job's cost to its end by, at the prices that prove the lower
-bound (`bound.py`); each job takes k = argmax worth S(k) - price k, at the price of today that fits. Restarts cost it
-what they cost all others, which the bound leaves out.
+It shows the value of foresight alone. A unit of a job's work is worth what it saves of the job's cost to its end, at
+the prices that prove the lower bound (`bound.py`). Each job takes k = argmax worth S(k) - price k, at the lowest price
+of today that fits. Restarts cost it as much as all others; the bound leaves them out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESTART_S = 30.0
 
 
 class Foresight(Policy):
-    """For elastic jobs of `trace` and one type of GPU, with lengths declared."""
+    """Policy for elastic jobs of `trace` and one GPU type, with declared run times."""
 
     name: ClassVar[str] = "foresight"
     resizes: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class Foresight(Policy):
         return Plan(pack(wants, jobs, snapshot.hosts))
 
     def _worth(self, job: JobView, now: float) -> float:
-        """Of a second's work on one GPU, in seconds."""
+        """Return what a second of work on one GPU is worth, in seconds."""
         if job.goodput is None or job.remaining is None:
             return 1.0
         application = self.trace[job.id].application
@@ -69,7 +69,7 @@ class Foresight(Policy):
 
 
 def _discount_restarts(options: Options) -> Floats:
-    """Speedups (J, C), less where the job would restart."""
+    """Return the speedups (J, C), reduced where the job would restart."""
     value = options.speedup.copy()
     value[:, options.wait] = 0.0
     for row, job in enumerate(options.jobs):

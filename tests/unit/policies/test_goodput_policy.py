@@ -1,4 +1,4 @@
-"""What the goodput policy promises, beside the properties that hold for every policy."""
+"""Properties of the goodput policy, beside those of all policies."""
 
 from dataclasses import replace
 from typing import Any
@@ -86,7 +86,7 @@ def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
 
 
 def test_the_job_with_most_left_waits_less_for_cheaper_gpus_if_its_length_is_only_predicted() -> None:
-    """By its family: it may end at once. One that told its length itself is believed."""
+    """A prediction by the family may be wrong: the job may end at once. A reported run time is trusted."""
     few = [elastic(f"j{i}", 0.7, remaining=1000.0) for i in range(5)] + [elastic("long", 0.95, remaining=1e5)]
 
     def of_the_long_one(basis: Basis) -> int:
@@ -104,7 +104,7 @@ def weights_of(jobs: tuple[JobView, ...]) -> list[float]:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it(known: bool) -> None:
-    """It ends last in any case; by its length, or by how long it has run, it would weigh least."""
+    """It ends last in any case. By its remaining or attained work it would weigh least."""
     seconds = [4000.0 * 2**i for i in range(6)]
     if known:
         jobs = tuple(elastic(f"j{i}", remaining=each, basis=Basis.FAMILY) for i, each in enumerate(seconds))
@@ -120,12 +120,12 @@ def test_of_jobs_that_have_as_much_left_none_weighs_more() -> None:
 
 
 def test_an_unknown_length_among_known_ones_is_taken_for_a_long_one() -> None:
-    """Who is short has soon ended, and then its kind is known."""
+    """Short jobs finish soon; their run times then inform predictions."""
     unknown = elastic("unknown", attained_gpu_seconds=5000.0)
     known = elastic("known", remaining=10_000.0)
     assert remaining_work((unknown, unknown), Tuning()).tolist() == [5000.0, 5000.0]
     assert remaining_work((unknown, known), Tuning())[0] > 10_000
-    by_itself = remaining_work((unknown, known), Tuning(), compared=False)  # what its deadline hangs on
+    by_itself = remaining_work((unknown, known), Tuning(), compared=False)  # for its deadline
     assert by_itself.tolist() == [5000.0, 10_000.0]
 
 
@@ -159,7 +159,7 @@ def test_an_unprofiled_job_gets_no_more_than_may_be_tried() -> None:
 
 
 def test_what_was_measured_on_one_gpu_alone_is_tried_on_two() -> None:
-    """The fit of a single batch believes in little, and a frugal metric would never find out."""
+    """The fit of a single batch is cautious, and a frugal metric would never try more GPUs."""
     cautious = elastic("new", 0.4, max_gpus=2, allocation={"h0": 1}, run_seconds=600.0)
     for profiled, expected in ((1, 2), (2, 1), (None, 1)):
         state = snapshot([replace(cautious, profiled_gpus=profiled)], CLUSTER)
@@ -239,8 +239,10 @@ def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
 
 
 def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
-    """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first. The least
-    sum of w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all."""
+    """Theorem 4 for four jobs and speedups k^0.6: .03, .15, .31 and .51 of the GPUs, the longest job first.
+
+    The minimum sum of w / k^0.6, with the sum of k fixed, is where w / k^1.6 is the same for all.
+    """
     weights = hesrpt_weights([40.0, 30.0, 20.0, 10.0], 0.6)
     gpus = weights ** (1 / 1.6)
     assert gpus / gpus.sum() == pytest.approx([0.03125, 0.14553, 0.31036, 0.51286], abs=1e-5)
@@ -250,7 +252,7 @@ def test_least_weighted_time_gives_out_gpus_as_hesrpt_does() -> None:
 
 
 def test_no_shares_end_jobs_sooner_than_those_of_hesrpt() -> None:
-    """Three jobs that can be divided at will, with speedups k^0.6, followed until the last one has ended."""
+    """Three divisible jobs with speedups k^0.6, until the last one has ended."""
     shares = [hesrpt_weights(left, 0.6) ** (1 / 1.6) for left in ([1.0], [2.0, 1.0], [3.0, 2.0, 1.0])]
 
     def total_time(shares: list[np.ndarray]) -> float:
@@ -277,7 +279,7 @@ def test_utility_counts_the_gpus_that_jobs_still_have_on_a_host_that_is_drained(
 
 
 def test_hosts_are_asked_for_by_utility() -> None:
-    """40 GPUs' worth of speedup at most; hosts of 4."""
+    """The maximum speedup is that of 40 GPUs; hosts have 4."""
     hosts = [host(f"h{i}") for i in range(10)]
 
     def utility(work: float) -> Any:
@@ -340,7 +342,7 @@ def test_all_jobs_with_one_metric_are_decided_on_as_by_a_policy_of_that_metric(m
 
 
 def test_by_speed_a_short_job_goes_first_and_by_default_it_does_not() -> None:
-    """Lengths are declared; there is room for three of four."""
+    """Run times are declared; three of four jobs fit."""
 
     def runs(own: str | None) -> bool:
         known = {"min_gpus": 2, "attained_gpu_seconds": 100.0, "submitted_at": 1.0}
@@ -375,7 +377,7 @@ def test_of_equal_jobs_the_first_come_get_the_gpus() -> None:
 
 
 def test_cost_keeps_to_its_bound_where_nobody_else_wants_the_gpus() -> None:
-    """One job that could have all: at its own price it would stop far below what it gains most by."""
+    """One job that could have all GPUs. At its own price it would take far fewer than would help it most."""
     state = snapshot([elastic("alone", 0.6, max_gpus=16)], CLUSTER)
     speed = {metric: gpus(make_policy("goodput", metric).allocate(state))["alone"] for metric in ("speed", "cost")}
     sizes = {}
@@ -391,7 +393,7 @@ def test_cost_keeps_to_its_bound_where_nobody_else_wants_the_gpus() -> None:
 
 
 def test_cost_asks_of_every_job_the_same_whatever_its_weight() -> None:
-    """Else jobs that have run for long would be held back beyond what their GPUs cost."""
+    """Otherwise old jobs would be delayed beyond what their GPUs cost."""
     old = elastic("old", 0.5, attained_gpu_seconds=1e6, run_seconds=1e5)
     plan = make_policy("goodput", "cost").allocate(snapshot([old, elastic("new", 0.5)], CLUSTER))
     assert gpus(plan)["old"] == gpus(plan)["new"]
@@ -399,7 +401,7 @@ def test_cost_asks_of_every_job_the_same_whatever_its_weight() -> None:
 
 @st.composite
 def places(draw: st.DrawFn, hosts: list[str], width: int) -> dict[str, dict[str, int]]:
-    """Up to 8 jobs somewhere on hosts of `width` GPUs."""
+    """Draw places of at most 8 jobs on hosts of `width` GPUs."""
     left = dict.fromkeys(hosts, width)
     jobs: dict[str, dict[str, int]] = {}
     for number in range(draw(st.integers(0, 8))):

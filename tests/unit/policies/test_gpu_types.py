@@ -1,4 +1,4 @@
-"""Under `speed`, GPUs of slow types do not idle for a price that is right for fast ones."""
+"""Prices of GPU types under `speed`: slow GPUs don't idle."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_speed_uses_as_many_gpus_of_two_types_as_default(name: str, count: int) 
 
 
 def test_prices_by_type_fit_what_is_taken_to_each_type() -> None:
-    """Ten jobs; nine would have the one fast GPU at the price of a slow one, and all find a place at these prices."""
+    """Nine of ten jobs would take the one fast GPU at the price of a slow one. At these prices all find a place."""
     gains = np.linspace(2.0, 3.0, 10)
     base = np.column_stack([np.full(10, -1.0), -gains, np.zeros(10)])
     gpus = np.tile(np.array([1, 1, 0]), (10, 1))

@@ -1,4 +1,4 @@
-"""The assignment of configurations against a proven optimum, and its prices."""
+"""Knapsack solver against a proven optimum."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SIZES = np.array([0, 1, 2, 4, 8, 12, 16])
 
 
 def instance(seed: int, jobs: int, pools: int, capacity: int) -> tuple[np.ndarray, ...]:
-    """Jobs of random weight and scaling; some choices are not allowed; to wait costs a hundred times as much."""
+    """Return jobs of random weight and scaling. Some choices are not allowed. Waiting costs 100 times as much."""
     dice = np.random.default_rng(seed)
     sizes = np.concatenate([SIZES] + [SIZES[1:]] * (pools - 1))
     pool = np.concatenate([np.zeros(len(SIZES))] + [np.full(len(SIZES) - 1, p) for p in range(1, pools)])
@@ -25,7 +25,7 @@ def instance(seed: int, jobs: int, pools: int, capacity: int) -> tuple[np.ndarra
 
 
 def proven(cost: np.ndarray, gpus: np.ndarray, pool: np.ndarray, capacity: np.ndarray) -> float:
-    """A lower bound that HiGHS proves."""
+    """Return a lower bound that HiGHS proves."""
     jobs, columns = np.nonzero(np.isfinite(cost))
     n = len(jobs)
     one = sparse.csr_matrix((np.ones(n), (jobs, np.arange(n))), shape=(len(cost), n))
@@ -43,7 +43,7 @@ def proven(cost: np.ndarray, gpus: np.ndarray, pool: np.ndarray, capacity: np.nd
 
 
 def gap(found: Assignment) -> float:
-    """How far the cost may be above the optimum, as a share of the bound."""
+    """Return the maximum excess of the cost over the optimum, as a share of the bound."""
     return (found.cost - found.bound) / max(abs(found.bound), 1e-12)
 
 
@@ -62,7 +62,7 @@ def test_the_cost_is_within_one_per_cent_of_the_proven_optimum(pools: int) -> No
         given = instance(seed, int(dice.integers(2, 40)), pools, int(dice.integers(3, 40)))
         found = assign(*given, Tuning())
         check_lawful(found, *given)
-        if seed < 12 or gap(found) > 0.01:  # that the bound is one is not taken on trust
+        if seed < 12 or gap(found) > 0.01:  # the bound itself is checked too
             assert found.bound <= found.cost <= 1.01 * proven(*given), seed
 
 

@@ -1,4 +1,4 @@
-"""Lengths by what jobs are given."""
+"""Run times predicted from what jobs are given."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_one_job_tells_of_those_with_more_epochs() -> None:
 
 @pytest.mark.parametrize("said", [lambda n: given(f"t.py --epochs {n}"), lambda n: given(epochs=n)], ids=["cli", "key"])
 def test_start_up_and_epochs_are_told_apart(said: Callable[[int], Given]) -> None:
-    """A mean of the family would say 400 s of each."""
+    """The mean of the family would predict 400 s for each."""
     model = LengthModel([ended(20 + 10 * n, said(n)) for n in (5, 10, 20, 40, 80) for _ in range(2)])
     for epochs in (5, 30, 80):
         found = model.predict(features_of(said(epochs)))
@@ -68,7 +68,7 @@ def test_batch_size_gpus_and_data_count_as_they_did() -> None:
 
 
 def test_what_does_not_matter_is_not_believed_to() -> None:
-    """Seeds differ in each job, and few jobs could be explained by them."""
+    """Seeds differ in each job, and could explain a few jobs."""
     dice = random.Random(2)
     jobs = [ended(100 * math.exp(dice.gauss(0, 0.05)), given(f"t.py --seed {dice.randint(1, 9999)}")) for _ in range(6)]
     found = LengthModel(jobs).predict(features_of(given("t.py --seed 77")))
@@ -97,7 +97,7 @@ def _families() -> Sequence[Callable[[random.Random], tuple[Given, float]]]:
 
 @pytest.mark.parametrize("job_of", _families(), ids=lambda each: each.__name__)
 def test_nine_of_ten_intervals_hold_and_get_narrow(job_of: Callable[[random.Random], tuple[Given, float]]) -> None:
-    """As the service does it: each job is predicted by those before it, and the scores of predictions are kept."""
+    """As in the service, each job is predicted from those before it, and the scores are stored."""
     held, total, widths = 0, 0, []
     for seed in range(12):
         dice = random.Random(seed)
@@ -130,8 +130,7 @@ def test_an_interval_that_was_too_narrow_is_widened() -> None:
 
 
 def test_intervals_settle_at_the_factor_that_is_needed() -> None:
-    """The next jobs scatter three times as much as those that are known. Scores by widened intervals settled at 1.78,
-    and .66 held."""
+    """Later jobs scatter three times as much as known ones. With scores of stretched intervals, .66 held."""
     dice = random.Random(5)
     known = [ended(100 * math.exp(dice.gauss(0, 0.1)), given()) for _ in range(100)]
     true_half = 1.645 * 0.3

@@ -43,51 +43,43 @@ class GoodputPolicy(Policy):
     tuning: ClassVar[Tuning] = Tuning()
 
     metric: str = "default"
-    base_s: float = field(default=60.0, metadata={"doc": "seconds that a new allocation is expected to last at least"})
+    base_s: float = field(default=60.0, metadata={"doc": "minimum seconds that a new allocation is expected to last"})
     patience: float = field(
         default=0.5,
-        metadata={"doc": "and how much longer: this share of how long the job's allocations have lasted so far"},
+        metadata={"doc": "added to `base_s`: this share of how long the job's allocations have lasted so far"},
     )
     min_run: float = field(
-        default=30.0,
-        metadata={"doc": "a job runs for so many seconds on an allocation before it is resized or stopped again"},
+        default=30.0, metadata={"doc": "minimum seconds on an allocation before a job is resized or stopped again"}
     )
-    frugality: float = field(
-        default=0.5,
-        metadata={"doc": "metric `balanced`: 0 is `speed`, 1 is `cost`"},
-    )
-
+    frugality: float = field(default=0.5, metadata={"doc": "metric `balanced`: 0 is `speed`, 1 is `cost`"})
     slowdown: float = field(
         default=1.6,
         metadata={
-            "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
-            "more than others would give for them; where nobody else would have them, half as much longer"
+            "doc": "metrics `cost` and `balanced`: maximum ratio of the jobs' total time to that at the price which "
+            "other jobs would pay for GPUs; where no other job wants them, half of that excess"
         },
     )
-
     later_price: float = field(
         default=0.2,
         metadata={
-            "doc": "what a GPU is expected to cost once today's crowd has gone, against today (metric `speed`; for "
-            "a job that does not tell its length itself, 0.5 at least). At 1 long jobs wait for nothing: all is done "
+            "doc": "price of a GPU after today's crowd of jobs, relative to today's (metric `speed`; at least 0.5 for "
+            "a job that does not report its run time). At 1 long jobs don't wait for cheaper GPUs: the last job ends "
             "sooner, but the mean job later"
         },
     )
-
     deadline_share: float = field(
         default=0.5,
         metadata={
-            "doc": "of all GPUs: so many at most are kept for jobs that would else miss their deadline; 0: deadlines "
+            "doc": "maximum share of all GPUs kept for jobs that would otherwise miss their deadline; 0: deadlines "
             "are ignored"
         },
     )
-
     low_utility: float = field(
-        default=0.35, metadata={"doc": "hosts are parked until the GPUs of those that are on are used so well"}
+        default=0.35, metadata={"doc": "hosts are powered down until the others' GPUs are used this well"}
     )
     high_utility: float = field(
         default=0.0,
-        metadata={"doc": "hosts are woken above this use; 0: 0.65, and with `cost` and `thesis-cost` 0.8"},
+        metadata={"doc": "hosts are powered up above this use; 0: 0.65, or 0.8 with `cost` and `thesis-cost`"},
     )
 
     def __post_init__(self) -> None:
@@ -141,7 +133,7 @@ class GoodputPolicy(Policy):
         )
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        # Only this policy loads NumPy and SciPy: a service without it stays small.
+        # Imported here, so that a service with another policy does not load SciPy.
         from schedulearn.scheduler.policies.goodput.allocate import decide
 
         return decide(self.objective, snapshot)

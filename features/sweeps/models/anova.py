@@ -210,8 +210,6 @@ def _coded(values: Sequence[Level], levels: Sequence[Level]) -> Matrix:
         line = np.array(numbers)
         coded: Matrix = ((line - line.mean()) / line.std()).reshape(-1, 1)
         return coded
-    columns = np.zeros((len(values), len(levels) - 1))
-    for row, value in enumerate(values):
-        at = levels.index(value)
-        columns[row] = -1.0 if at == 0 else [float(index == at - 1) for index in range(len(levels) - 1)]
-    return columns
+    codes = np.vstack([np.full(len(levels) - 1, -1.0), np.eye(len(levels) - 1)])
+    found: Matrix = codes[[levels.index(value) for value in values]]
+    return found

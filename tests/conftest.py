@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from databases.postgres import Postgres
     from sqlalchemy.engine import Connection, Engine
 
-pytest_plugins = ["tiers"]
+pytest_plugins = ["tiers", "served"]
 load_tables()
 ROOT = Path(__file__).parent.parent
 runpy.run_path(str(ROOT / "scripts/unasync.py"), run_name="__main__")  # nothing has imported the client yet

@@ -105,7 +105,7 @@ class Api:
 def ask_here(module: str, question: object, timeout_s: float) -> str:
     """Answer as `ask_child` does, without a child process.
 
-    A child process loads scikit-learn, which takes 2 s. tests/advisor/test_*_commands.py cover it.
+    A child process loads scikit-learn, which takes 2 s. tests/features/sweeps/advisor/test_*_commands.py cover it.
     """
     asked = importlib.import_module(f"schedulearn.features.sweeps.{module}")
     return str(asked.answer_to(json.dumps(question)))

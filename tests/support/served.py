@@ -1,9 +1,12 @@
+"""Fixtures that serve the API in this process, and services for the command line."""
+
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apis import Api, serve_api
 from services import Service
 
 
@@ -36,3 +39,10 @@ def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
             return running
 
         yield start
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    """API of a service over the fake runtime."""
+    with serve_api(tmp_path) as served:
+        yield served

@@ -59,7 +59,7 @@ def test_the_command_prints_one_document_for_all_policies_in_the_order_asked_for
 
 
 def test_every_key_of_the_document_is_described(trace: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs/simulator.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/simulator.md").read_text()
     document = json.loads(simulate(trace, "--policy", "fifo", "--json").output)
 
     def keys(value: Any) -> set[str]:

@@ -15,7 +15,7 @@ from schedulearn.api.cli.job_files.reading import read_jobs, read_yaml
 from schedulearn.features.slurm.sbatch import from_sbatch
 from schedulearn.scheduler.specs.job import JobFields, JobSpec
 
-PAGE = (Path(__file__).parents[2] / "docs/from-slurm.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/from-slurm.md").read_text()
 
 
 TRUE = {"type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 0, "launcher": "none"}

@@ -1,6 +1,6 @@
 """Maps the repository's folders to the import name ``schedulearn``; everything else is in pyproject.toml.
 
-Top-level modules called ``api`` or ``metrics`` would collide with other people's (docs/adr/0001).
+Top-level modules called ``api`` or ``metrics`` would collide with other people's.
 """
 
 import runpy

@@ -3,7 +3,7 @@
     python scripts/again.py FAILED.json
 
 `FAILED.json` is pytest's own list of what failed last. A test that then passes three times in a row is flaky: it is
-named loudly and written to build/flaky.txt, and the run counts as passed (docs/adr/0063). More than three failures are
+named loudly and written to build/flaky.txt, and the run counts as passed. More than three failures are
 no coincidence, and none is run again.
 """
 

@@ -134,7 +134,8 @@ def fit(times: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
     Parameters that no measurement determines are held back rather than guessed, on the side of optimism. This makes a
     job be tried on more GPUs. Unseen synchronisation within a host counts as (almost) free, over hosts as
     UNSEEN_NETWORK of a micro-step. A second round leaves out measurements that are far from all others of the fit. The
-    fit is deterministic.
+    fit is deterministic. The search is our own. L-BFGS-B stops anywhere in flat valleys, so errors of 1e-12
+    changed predictions by up to 59 %. SciPy's `least_squares` has no such loss.
 
     `before`: the fit of most of the same measurements. The search then starts there and takes a fraction of the time.
     """

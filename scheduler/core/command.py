@@ -39,7 +39,7 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
     """Return the words that run `command` on `gpus` GPUs of one host by `launcher`.
 
     A command that names its own launcher is unchanged, since jobs of the original Schedulearn did that. Elastic jobs
-    use Schedulearn's launcher, since horovodrun kills its workers before they can save a checkpoint (docs/adr/0008).
+    use Schedulearn's launcher, since horovodrun kills its workers before they can save a checkpoint.
     """
     words = split_command(command)
     if launcher == "none" or words[0] in _LAUNCHERS:

@@ -5,7 +5,7 @@ beginning. It is stored in segments, which are named by their start offset. When
 segment is deleted; offsets don't change. Only the standard library is used, because the supervisor process of a local
 task imports this module too.
 
-A file beside each segment holds the times of writing (docs/adr/0049). Its records (offset, second) say when the bytes
+A file beside each segment holds the times of writing (docs/adr/0005). Its records (offset, second) say when the bytes
 from that offset on were written. There is at most one record per second, and none for bytes without a time.
 """
 

@@ -60,7 +60,7 @@ class Simulation:
     event. `progress(done, total)` is called for every job that ends.
 
     The clock, `now`, counts from `start`: in seconds since the epoch a float steps by 2.4e-7, which is too coarse to
-    compute with. Inputs and outputs, also those of the policy, are in the time of the trace (docs/adr/0019).
+    compute with. Inputs and outputs, also those of the policy, are in the time of the trace.
     """
 
     def __init__(

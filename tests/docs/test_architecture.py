@@ -45,7 +45,7 @@ def test_the_layers_are_those_that_import_linter_holds() -> None:
     assert shown == held
 
 
-def test_the_walk_has_an_answer_a_line() -> None:
-    lines = re.findall(r"^\| .*\? \| `[\w/]+/` \| (.*) \|$", section("A stranger's walk"), re.M)
+def test_each_question_names_a_file_and_a_name() -> None:
+    lines = re.findall(r"^\| .*\? \| `[\w/]+/` \| (.*) \|$", section("Where things are"), re.M)
     assert len(lines) >= 7
     assert all(re.search(r"`[\w/]+\.py: \w+", line) for line in lines)

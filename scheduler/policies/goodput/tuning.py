@@ -69,15 +69,15 @@ class Tuning:
     # Deadlines
     late: float = 100.0
     """Cost of a choice that makes a protected job late, relative to delaying it on one GPU for as long. It exceeds the
-    value of any speedup, and is less than the cost of stopping another job. Chosen: ADR 59."""
+    value of any speedup, and is less than the cost of stopping another job. Chosen; no ADR."""
     start_now: float = 4.0
     """Factor on the cost of waiting for a protected job that must start now, like a priority of 100. Chosen; no ADR."""
     headroom_here: float = 1.05
     """Minimum ratio of the time left to the time needed where a job is. Chosen; no ADR."""
     headroom: float = 1.25
-    """The same elsewhere. The difference keeps a job from going back and forth: ADR 59. Chosen; no ADR."""
+    """The same elsewhere. The difference keeps a job from going back and forth. Chosen; no ADR."""
     growth: float = 4.0
-    """Factor by which a job may become faster than on its maximum of today, once tried on more GPUs. Chosen: ADR 59."""
+    """Factor by which a job may become faster than on its maximum of today, once tried on more GPUs. Chosen; no ADR."""
     deadline_waits: float = 2.0
     """How often the time of a job on its minimum size must fit before its deadline, so that it may wait. Chosen; no
     ADR."""
@@ -100,7 +100,7 @@ class Tuning:
     floor_halvings: int = 12
     """Halvings in the search for the price floor. Numerical."""
     pool_rounds: int = 3
-    """Rounds over the GPU types in the search for their prices. Numerical: ADR 37."""
+    """Rounds over the GPU types in the search for their prices. Numerical: ADR 10."""
     pool_steps: int = 12
     """Halvings per GPU type and round. Numerical."""
 

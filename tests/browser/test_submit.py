@@ -59,7 +59,7 @@ def test_a_job_of_before_is_where_the_next_one_starts_from(service: Service, pag
     expect(page.get_by_test_id("outlook")).to_contain_text("Expected to start now")
     page.get_by_role("textbox", name="GPUs").fill("99")
     page.get_by_role("button", name="When would it start?").click()
-    expect(page.get_by_test_id("outlook")).to_contain_text("It can't run as the cluster")
+    expect(page.get_by_test_id("outlook")).to_contain_text("It can't run with this cluster")
     assert service.call("GET", "/api/v1/jobs")["next"] is None
     assert_clean(watch)
 

@@ -195,7 +195,7 @@ def test_a_folder_that_is_cut_is_refused_whole(service: Service, job: str, tmp_p
     with (
         cutting(service, 2_000_000, 9) as url,
         schedulearn.Client(url) as client,
-        pytest.raises(UnreachableError, match="nothing is kept of it"),
+        pytest.raises(UnreachableError, match="nothing was stored"),
     ):
         client.download(job, "outputs", tmp_path)
     assert left_in(tmp_path) == []
@@ -223,7 +223,7 @@ def test_a_file_that_changes_under_way_is_never_of_two_versions(tmp_path: Path) 
     service.cancel_all()
     ended = service.stop()
     assert (ended.code, service.leaked()) == (0, [])
-    assert "outputs/model.pt' was cut off: model.pt has changed while it was read" in ended.errors
+    assert "outputs/model.pt' was interrupted: model.pt has changed while it was read" in ended.errors
     assert "Traceback" not in ended.errors
     service.http.close()
 

@@ -155,7 +155,7 @@ class TestContainers:
     ) -> None:
         """Else it would be tried for ever, and hold its GPU."""
         change = {"writable": ["/bin/sleep"], "run_as": RunAs("ada", 4321, 4322, ())} if writable else {}
-        with pytest.raises(StartRefused, match="where its image has a file: choose another path"):
+        with pytest.raises(StartRefused, match="is a file in the image: choose another path"):
             containers.start(SLEEPER, mounts={"/bin/sleep": str(tmp_path)}, **change)
         assert containers.runtime.observe() == []
 

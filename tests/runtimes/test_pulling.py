@@ -102,7 +102,7 @@ def test_a_job_without_a_launcher_runs_in_the_services_own_environment_and_is_to
         assert c.log(job).strip() == sys.prefix
         with c.cluster.db.read() as db:
             said = [event.message for event in repository.list_events(db, job_id=job) if event.code == "placed"]
-        assert "It runs in the environment of the service: local processes have none for pytorch/pytorch:2." in said[0]
+        assert "since local processes have none for pytorch/pytorch:2." in said[0]
         [ours] = c.submit(spec(container_image="schedulearn/horovod-cpu"))
         c.wait(ours, "pulling")
         recipe.with_name("go").touch()

@@ -59,7 +59,7 @@ def test_what_suits_a_job_is_told_and_taken(service: Service, page: Page, tmp_pa
     panel.get_by_label("Batches").fill("32, 64")
     panel.get_by_label("GPU counts").fill("64")
     ask.click()
-    expect(panel).to_contain_text("no host has as many healthy GPUs")
+    expect(panel).to_contain_text("no host has the requested number of healthy GPUs")
     expect(panel.get_by_label("GPU counts")).to_have_attribute("aria-invalid", "true")
     panel.get_by_label("GPU counts").fill("")
 

@@ -91,7 +91,7 @@ def _follow(session: Session) -> int:
 
 
 @click.command(cls=Command)
-@since_option("From when: 90m, 7d, 2026-12-24.  [default: 24h]", default="24h")
+@since_option("Start of the period: 90m, 7d, 2026-12-24.  [default: 24h]", default="24h")
 @pass_session
 def timeline(session: Session, since: str) -> None:
     """Show which jobs used which GPUs, one line per container.

@@ -104,7 +104,7 @@ def _next_of_running(sweep: SweepProgress, room: int | None, disk_low: bool) -> 
     if sweep.max_failures is not None and sweep.failed > sweep.max_failures:
         message = (
             f"{_count(sweep.failed, 'run')} failed and max_failures is {sweep.max_failures}: no further run starts; "
-            "those that run go on to their end."
+            "running ones continue to their end."
         )
         return ChangeStatus(SweepStatus.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
     if count := min(sweep.pending, max(0, sweep.max_parallel - sweep.active)):
@@ -123,13 +123,13 @@ def _start(sweep: SweepProgress, count: int, allowed: int, disk_low: bool) -> Sw
         what = _WAITS.get(sweep.reason)
         if what is None:
             return StartRuns(allowed)
-        return ChangeStatus(sweep.status, SweepReason.STARTED, f"The {what} has room again: further runs start.")
+        return ChangeStatus(sweep.status, SweepReason.STARTED, f"The {what} has capacity again: more runs start.")
     reason = SweepReason.DISK_LOW if disk_low else SweepReason.OVER_QUOTA
     if reason is sweep.reason or (sweep.active and not disk_low and sweep.reason not in _WAITS):
         return None
     why = "the disk of the service is almost full: remove files, or outputs of jobs"
     if not disk_low:
-        why = f"{sweep.user}, or their group, has as many jobs waiting as may be"
+        why = f"{sweep.user}, or their group, has reached the quota of waiting jobs"
     return ChangeStatus(sweep.status, reason, f"{_count(count, 'run')} can't start yet: {why}.")
 
 

@@ -10,7 +10,7 @@ from schedulearn.api.client.client import Json
 
 
 @click.command(cls=Command)
-@since_option("From when: 12h, 7d, 2026-12-24.  [default: 30d]", default="30d")
+@since_option("Start of the period: 12h, 7d, 2026-12-24.  [default: 30d]", default="30d")
 @click.option(
     "--by",
     multiple=True,

@@ -83,7 +83,7 @@ def get_usage(
     begin, end = _span(since, until, now)
     by = by or ["user"]
     if ("label" in by) != bool(label):
-        raise InvalidError("by=label needs `label`, the name of one, and `label` needs by=label", field="label")
+        raise InvalidError("by=label requires `label`, and `label` requires by=label", field="label")
     cluster = cluster_of(request)
     prices = cluster.settings.gpu_prices if gpu_hour_price is None else {ANY_TYPE: gpu_hour_price}
     with cluster.db.read() as db:

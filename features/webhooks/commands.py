@@ -124,9 +124,9 @@ def test(session: Session, webhook: int) -> int:
     if session.as_json:
         print_json(result)
     elif result["ok"]:
-        click.echo(f"taken: {result['status']} after {result['seconds']:.1f} s")
+        click.echo(f"accepted: {result['status']} after {result['seconds']:.1f} s")
     else:
-        click.echo(f"not taken: {clean(result['error'])}")
+        click.echo(f"not accepted: {clean(result['error'])}")
     return 0 if result["ok"] else 1
 
 

@@ -39,7 +39,7 @@ def post(targets: WebhookTargets, url: str, body: bytes, headers: Mapping[str, s
     except httpcore.NetworkError as error:
         raise OSError(str(error) or type(error).__name__) from error
     except (httpcore.ProtocolError, httpcore.ProxyError) as error:
-        raise OSError("what answered does not speak HTTP") from error
+        raise OSError("the server does not speak HTTP") from error
 
 
 class _Checked(httpcore.NetworkBackend):

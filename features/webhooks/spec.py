@@ -62,15 +62,15 @@ class WebhookSpec(BaseModel):
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port
         except ValueError as error:
-            raise ValueError(f"is no URL: {error}") from error
+            raise ValueError(f"is not a valid URL: {error}") from error
         if parts.scheme not in ("http", "https"):
             raise ValueError("must begin with http:// or https://")
         if not host:
             raise ValueError("names no host: write it like https://chat.example.org/hooks/abc")
         if not url.isprintable() or " " in url or not url.isascii():
-            raise ValueError("has characters that no URL has: write them as %XX, and names of hosts in ASCII")
+            raise ValueError("has invalid characters: write them as %XX, and names of hosts in ASCII")
         if "@" in parts.netloc:
-            raise ValueError("must not hold a user name or password: everybody who may read the settings sees it")
+            raise ValueError("must not contain a user name or password: all users who can read the settings see it")
         return url
 
     @field_validator("events")

@@ -206,7 +206,9 @@ class Webhooks:
             store.note_try(conn, row.id, event.kind, now, status=status, error=error, **progress)
             if "given_up" in progress:
                 tries = len(self._backoff_s) + 1
-                message = f"Webhook {row.id} did not take {event.kind} ({event.id}) in {tries} tries: {delivery.error}"
+                message = (
+                    f"Webhook {row.id} did not accept {event.kind} ({event.id}) in {tries} tries: {delivery.error}"
+                )
                 repository.add_event(conn, now, "webhook.gave_up", message=message)
 
         self._db.write(change)

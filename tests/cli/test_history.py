@@ -83,7 +83,7 @@ def test_policy_history_is_listed(service: Service) -> None:
 
 def test_webhooks_by_the_command_line(service: Service, hook: int) -> None:
     assert service.invoke("webhooks", "ls").out.splitlines()[1].split()[:2] == [str(hook), "job.failed"]
-    assert "not taken: " in service.invoke("webhooks", "test", str(hook), code=1).out
+    assert "not accepted: " in service.invoke("webhooks", "test", str(hook), code=1).out
     line = service.invoke("webhooks", "ls").out.splitlines()[1]
     assert "refused" in line.lower()
     assert service.invoke("webhooks", "pause", str(hook)).out == f"webhook {hook} is paused\n"

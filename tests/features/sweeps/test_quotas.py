@@ -51,7 +51,7 @@ def test_a_sweep_says_so_while_no_run_may_start(api: Api) -> None:
     sweep = start(api)
     wait_for(lambda: look(api, sweep)["reason"] == "over_quota", what="the reason")
     assert look(api, sweep)["state"] == "running"
-    assert look(api, sweep)["message"].startswith("5 runs can't start yet: ada, or their group, has as many jobs")
+    assert look(api, sweep)["message"].startswith("5 runs can't start yet: ada, or their group, has reached the quota")
     api.http.delete("/api/v1/quotas/ada")
     wait_for(lambda: len(jobs_of(api, sweep, "running")) == 4, what="as many as there are GPUs")
     assert look(api, sweep)["reason"] == "started"

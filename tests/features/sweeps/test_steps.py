@@ -95,7 +95,7 @@ def test_as_many_failures_as_allowed_stop_nothing_and_one_more_does() -> None:
     assert isinstance(step, ChangeStatus)
     assert (step.status, step.cancel_waiting) == (SweepStatus.STOPPING, True)
     assert "max_failures is 2" in step.message
-    assert "those that run go on" in step.message
+    assert "running ones continue" in step.message
 
 
 def test_a_sweep_that_stops_waits_for_what_runs() -> None:
@@ -117,7 +117,7 @@ def test_no_more_runs_start_than_jobs_may_wait() -> None:
     step = next_step(progress(pending=4), room=-2)
     assert step == ChangeStatus(
         SweepStatus.RUNNING, SweepReason.OVER_QUOTA,
-        "2 runs can't start yet: ada, or their group, has as many jobs waiting as may be.",
+        "2 runs can't start yet: ada, or their group, has reached the quota of waiting jobs.",
     )  # fmt: skip
     waits = progress(pending=4, reason=SweepReason.OVER_QUOTA)
     assert next_step(waits, room=0) is None
@@ -143,7 +143,7 @@ def test_no_run_starts_while_the_disk_is_low_whatever_the_quota_says() -> None:
     assert next_step(progress(active=1), disk_low=True) is None, "none is left to start"
     again = next_step(waits)
     assert again == ChangeStatus(
-        SweepStatus.RUNNING, SweepReason.STARTED, "The disk has room again: further runs start."
+        SweepStatus.RUNNING, SweepReason.STARTED, "The disk has capacity again: more runs start."
     )  # fmt: skip
     over = next_step(waits, room=0)
     assert isinstance(over, ChangeStatus)

@@ -90,7 +90,7 @@ def test_after_too_many_failures_what_runs_goes_on_and_nothing_else_starts(api: 
     wait_table(api, sweep, ["failed"] * 2 + ["running"] * 3 + ["cancelled"])
     stopping = look(api, sweep)
     assert (stopping["state"], stopping["reason"]) == ("stopping", "too_many_failures")
-    assert "those that run go on" in stopping["message"]
+    assert "running ones continue" in stopping["message"]
     for number in (3, 4, 5):
         end(api, sweep, number)
     done = wait_state(api, sweep, "failed")
@@ -139,7 +139,7 @@ def test_a_retry_starts_what_did_not_succeed_and_nothing_else(api: Api) -> None:
         end(api, sweep, number)
     wait_state(api, sweep, "completed")
     refused = api.http.post(f"/api/v1/sweeps/{sweep}/retry")
-    assert (refused.status_code, "nothing to try again" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "nothing to retry" in refused.json()["detail"]) == (409, True)
     refused = api.http.post(f"/api/v1/sweeps/{sweep}/cancel")
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 

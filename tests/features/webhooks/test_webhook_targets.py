@@ -149,7 +149,7 @@ def test_nothing_of_an_answer_is_told(tmp_path: Path, listener: Listener) -> Non
     with serve_api(tmp_path, webhook_networks=["127.0.0.0/8"]) as api:
         told = deliver(api, f"http://127.0.0.1:{listener.port}/")
     assert listener.taken == 1
-    assert told["error"] == "what answered does not speak HTTP"
+    assert told["error"] == "the server does not speak HTTP"
     assert told["status"] is None
 
 

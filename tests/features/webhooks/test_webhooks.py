@@ -175,8 +175,8 @@ def test_paused_it_gets_nothing_and_removed_it_is_gone(api: Api, receiver: Recei
         ({"url": "ftp://x/"}, "url", "must begin with http"),
         ({"url": "chat.example.org/hook"}, "url", "must begin with http"),
         ({"url": "http://"}, "url", "names no host"),
-        ({"url": "http://[::1/"}, "url", "is no URL"),
-        ({"url": "http://x:port/"}, "url", "is no URL"),
+        ({"url": "http://[::1/"}, "url", "is not a valid URL"),
+        ({"url": "http://x:port/"}, "url", "is not a valid URL"),
         ({"url": "https://me:pw@chat.example.org/"}, "url", "user name or password"),
         ({"url": "https://chat.example.org/a b"}, "url", "%XX"),
         ({"url": "https://bücher.example/"}, "url", "%XX"),
@@ -235,7 +235,7 @@ def test_what_failed_is_tried_again_in_order_and_given_up_after_a_while(database
     assert (row(database, hook).given_up, row(database, hook).tries) == (1, 0)
     with database.read() as c:
         [event] = [e for e in c.exec_driver_sql("SELECT * FROM event") if e.kind == "webhook.gave_up"]
-    assert "did not take policy.changed (" in event.message
+    assert "did not accept policy.changed (" in event.message
     assert "in 4 tries: it answered 500" in event.message
 
 

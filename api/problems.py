@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -120,7 +120,7 @@ def _validation_problem(found: Sequence[ErrorDetails], kind: Any = None) -> Prob
     It does not repeat the input, which may hold secrets or not be text."""
     errors = []
     for item in found[:_TOLD]:
-        place = [part for part in item["loc"] if part != "body"]
+        place = item["loc"]
         message = plain_message(item, keys_at(kind, place[:-1]))
         where = ".".join(_short(str(part)) for part in place)
         errors.append(_error(where, _short(message, _LONGEST_SENTENCE), str(item["type"])))
@@ -159,7 +159,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> Response:
-        return _validation_problem(error.errors(), _body_kind(request))
+        # The first part of a place says where it is: in the body, the query, the path or a header.
+        errors = [cast(ErrorDetails, {**found, "loc": found["loc"][1:]}) for found in error.errors()]
+        return _validation_problem(errors, _body_kind(request))
 
     @app.exception_handler(InvalidBody)
     async def _invalid_body(_: Request, error: InvalidBody) -> Response:

@@ -106,6 +106,6 @@ def test_the_command_says_what_it_finds_and_ends_with_1_until_it_is_mended(tmp_p
     assert [(f["check"], f["mendable"], f["mended"]) for f in json.loads(said)["findings"]] == [
         ("permissions", True, False)
     ]
-    assert "Mended." in run("doctor", "--mend", *data).out
+    assert "Fixed." in run("doctor", "--mend", *data).out
     assert "Nothing is wrong." in run("doctor", *data).out
     assert "there is no schedulearn.db" in run("doctor", "--data", str(tmp_path / "none"), code=1).err

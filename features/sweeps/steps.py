@@ -47,7 +47,9 @@ _WAITS = {SweepReason.OVER_QUOTA: "quota", SweepReason.DISK_LOW: "disk"}
 
 
 class SweepProgress(NamedTuple):
-    """Progress of a sweep. Its runs are counted by the states of their jobs."""
+    """Progress of a sweep.
+
+    Its runs are counted by the states of their jobs."""
 
     id: str
     user: str
@@ -87,11 +89,10 @@ SweepStep = StartRuns | ChangeStatus
 
 
 def next_step(sweep: SweepProgress, room: int | None = None, *, disk_low: bool = False) -> SweepStep | None:
-    """Return the next step of a sweep, or None if nothing can be done until one of its jobs ends.
+    """Return the next step of a sweep, or None while nothing can be done.
 
-    One step may be followed by another. `room` is the number of further jobs of its user that may wait; None means no
-    quota. If `disk_low`, no job may be added.
-    """
+    None means that one of its jobs must end first. One step may be followed by another. `room` is the number of further
+    jobs of its user that may wait; None means no quota. If `disk_low`, no job may be added."""
     match sweep.status:
         case SweepStatus.RUNNING:
             return _next_of_running(sweep, room, disk_low)
@@ -117,8 +118,7 @@ def _next_of_running(sweep: SweepProgress, room: int | None, disk_low: bool) -> 
 def _start(sweep: SweepProgress, count: int, allowed: int, disk_low: bool) -> SweepStep | None:
     """Start runs, or report why none of `count` runs can start.
 
-    A quota is not reported while one of the sweep's jobs is left: each one that starts makes room for another.
-    """
+    A quota is not reported while one of the sweep's jobs is left, since each start frees a place."""
     if allowed > 0 and not disk_low:
         what = _WAITS.get(sweep.reason)
         if what is None:

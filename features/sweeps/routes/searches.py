@@ -62,7 +62,7 @@ def get_default(
 
 @router.get("/searches/{sweep_id}", responses=problems(404))
 def get_search(request: Request, sweep_id: str) -> SearchOut:
-    """Return the progress of a search, the curve of its trials, and its result."""
+    """Return the progress of a search, its curve, and its result."""
     with cluster_of(request).db.read() as db:
         row = store.get_sweep(db, sweep_id)
         if (row.design or {}).get("design") != SEARCH:

@@ -20,7 +20,7 @@ from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, expected_end, late
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.outcomes.unused import idle_ends
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import InvalidError, PolicyFault
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
@@ -36,8 +36,8 @@ from schedulearn.scheduler.store.people.visibility import names_of_jobs
 def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
     """Yield the status of each job, in the order of the rows."""
     now = time.time()
-    holders = [row.id for row in rows if row.status.holds_gpus]
-    failed = [row for row in rows if row.status in FAILED]
+    holders = [row.id for row in rows if row.state.holds_gpus]
+    failed = [row for row in rows if row.state in FAILED]
     gpus: dict[str, list[GpuRef]] = {}
     hosts: dict[str, list[str]] = {}
     served: dict[str, Service] = {}
@@ -90,7 +90,7 @@ def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
     except PolicyFault:
         return JobNow()  # without a simulation of the policy there is no forecast
     end = expected_end(eta, until)
-    if refuse_late and late(deadline, JobStatus.QUEUED, None, end, now) in (Late.EXPECTED, Late.YES):
+    if refuse_late and late(deadline, JobState.QUEUED, None, end, now) in (Late.EXPECTED, Late.YES):
         why = f"it is expected to end at {iso(end)}, after its deadline" if end else "its deadline has passed"
         raise InvalidError(f"{why} ({iso(deadline)}): give a later one, or leave out refuse_late", field="deadline")
     return JobNow(eta=None if eta is None else EtaOut.of(eta, until), expected_end=end)

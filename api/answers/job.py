@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
@@ -30,7 +30,7 @@ from schedulearn.scheduler.store.people.visibility import told
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
 
-_PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)}
+_PAUSES = {("time_slice", JobState.RUNNING), ("time_slice", JobState.STARTING)}
 
 
 class GpuRef(AnswerModel):
@@ -194,7 +194,7 @@ class JobOut(JobFields):
     env: dict[str, str] = Field(description="values are masked, except for harmless names such as EPOCHS or NCCL_DEBUG")
     family: str = Field(description="jobs of a family share predictions of speed and run time")
 
-    state: JobStatus
+    state: JobState
     reason: str = Field(description="reason for its state, for programs")
     message: str = Field(description="reason for its state, as a sentence")
     names: dict[str, str] = Field(description="job ID -> name, for other jobs in `message`")
@@ -232,29 +232,29 @@ class JobOut(JobFields):
         allocation = dict.fromkeys(now.hosts, 0)
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
-        status, message = JobStatus(job["status"]), job["message"]
+        state, message = JobState(job["state"]), job["message"]
         stands = {"reason": job["reason"], "message": message}
-        if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting.code, status) in _PAUSES):
+        if now.waiting is not None and (state == JobState.QUEUED or (now.waiting.code, state) in _PAUSES):
             passed = late_deadline(job["deadline"], job["submitted_at"])
             stands = {"reason": now.waiting.code, "message": f"{now.waiting} {passed}".rstrip()}
-        kept = late(job["deadline"], status, job["finished_at"], now.expected_end, time.time())
+        kept = late(job["deadline"], state, job["finished_at"], now.expected_end, time.time())
         if kept == Late.EXPECTED:
             stands["message"] += f" It is expected to end at {iso(now.expected_end)}, after its deadline."
         stands["message"] = told(stands["message"], now.names)
-        hang = now.hang if status == JobStatus.RUNNING else None
-        if status == JobStatus.RUNNING and (trouble := hang.message if hang else now.silent):
+        hang = now.hang if state == JobState.RUNNING else None
+        if state == JobState.RUNNING and (trouble := hang.message if hang else now.silent):
             stands["message"] += f" {trouble}"
         return unchecked(
             cls,
             {
                 **{key: job[key] for key in _AS_STORED},
                 **stands,
-                "state": status,
+                "state": state,
                 "env": masked(job["env"]),
                 "deadline": _instant(job["deadline"]),
                 "after": unchecked(AfterSpec, job["after"]) if job["after"] is not None else None,
                 "code": CodeOut.of(job),
-                "not_before": iso(job["not_before"]) if status == JobStatus.QUEUED else None,
+                "not_before": iso(job["not_before"]) if state == JobState.QUEUED else None,
                 "submitted_at": shown(job["submitted_at"]),
                 "started_at": iso(job["started_at"]),
                 "finished_at": iso(job["finished_at"]),
@@ -305,7 +305,7 @@ class JobDetail(JobOut):
 class OriginalKeys(BaseModel):
     """Names that the original Schedulearn has for what a job has here."""
 
-    status: JobStatus = Field(description="the same as state")
+    status: JobState = Field(description="the same as state")
     created_at: At = Field(description="the same as submitted_at")
     completed_at: At | None = Field(description="the same as finished_at")
     container_name: str = Field(description="newest container of the first worker; empty: none")

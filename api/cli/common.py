@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from schedulearn.api.client.errors import ApiError, ClientError
 from schedulearn.scheduler.core.people import Role
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -33,16 +33,16 @@ Cell = str | tuple[str, str]
 """Text, or (text, style of rich), not escaped: printing does that."""
 
 STATE_STYLES: dict[str, str] = {
-    JobStatus.QUEUED: "yellow",
-    JobStatus.PULLING: "cyan",
-    JobStatus.STARTING: "cyan",
-    JobStatus.RUNNING: "green",
-    JobStatus.RESIZING: "magenta",
-    JobStatus.STOPPING: "magenta",
-    JobStatus.SUCCEEDED: "dim green",
-    JobStatus.FAILED: "bold red",
-    JobStatus.CANCELLED: "dim",
-    JobStatus.TIMEOUT: "red",
+    JobState.QUEUED: "yellow",
+    JobState.PULLING: "cyan",
+    JobState.STARTING: "cyan",
+    JobState.RUNNING: "green",
+    JobState.RESIZING: "magenta",
+    JobState.STOPPING: "magenta",
+    JobState.SUCCEEDED: "dim green",
+    JobState.FAILED: "bold red",
+    JobState.CANCELLED: "dim",
+    JobState.TIMEOUT: "red",
 }
 
 
@@ -283,7 +283,7 @@ def _text(cell: Cell) -> str:
 def state_cell(job: Json) -> tuple[str, str]:
     state = str(job["state"])
     percent = job.get("pull_percent")
-    label = f"{state} {percent:.0f}%" if state == JobStatus.PULLING and percent is not None else state
+    label = f"{state} {percent:.0f}%" if state == JobState.PULLING and percent is not None else state
     if hang := job.get("hang"):
         return f"{state}: {hang['kind'].replace('_', ' ')}", "yellow"
     return label, STATE_STYLES.get(state, "")
@@ -292,11 +292,11 @@ def state_cell(job: Json) -> tuple[str, str]:
 def exit_code(job: Json) -> int:
     """Return the exit code of the command line for a job that has ended."""
     match job["state"]:
-        case JobStatus.SUCCEEDED:
+        case JobState.SUCCEEDED:
             return 0
-        case JobStatus.CANCELLED:
+        case JobState.CANCELLED:
             return INTERRUPTED
-        case JobStatus.TIMEOUT:
+        case JobState.TIMEOUT:
             return TIMED_OUT
     code = job["exit_code"]
     return code if isinstance(code, int) and 0 < code < 256 else 1

@@ -16,7 +16,7 @@ from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_
 from schedulearn.api.cli.times import job_time
 from schedulearn.api.client.client import ClientError, Job, Json
 from schedulearn.api.logs.times import LineStamps
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,7 +130,7 @@ class _Watch:
                 job = self._session.client.job(self._job["id"])
             except ClientError:
                 continue  # `follow` reports it
-            if self._done.is_set() or JobStatus(job["state"]) in TERMINAL:
+            if self._done.is_set() or JobState(job["state"]) in TERMINAL:
                 return
             self._show(job)
 
@@ -140,7 +140,7 @@ class _Watch:
                 self._live.update(_line(job), refresh=True)
                 return
         # One line for a whole pull, not one for each percentage.
-        news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {Job(job).told}"
+        news = job["state"] if job["state"] == JobState.PULLING else f"{job['state']}: {Job(job).told}"
         if news != self._told:
             self._told = news
             self.say(f"job {job['id']} is {job['state']}: {Job(job).told}")
@@ -154,7 +154,7 @@ def _line(job: Json) -> RenderableType:
     from rich.text import Text
 
     text = Text.assemble(state_cell(job), "  ", (clean(Job(job).told), "dim"), no_wrap=True, overflow="ellipsis")
-    if job["state"] != JobStatus.PULLING or job["pull_percent"] is None:
+    if job["state"] != JobState.PULLING or job["pull_percent"] is None:
         return Spinner("dots", text)
     bar = Table.grid(padding=(0, 1))
     bar.add_row(

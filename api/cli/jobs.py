@@ -24,10 +24,10 @@ from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.times import ends, expected, job_time, show_seconds, show_time, since_option, starts
 from schedulearn.api.client.client import Job, Json
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 
 _SHOWN = 100
-UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
+UNFINISHED = [state.value for state in JobState if state not in TERMINAL]
 JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY")
 
 
@@ -36,7 +36,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", 
     "--state",
     "states",
     multiple=True,
-    type=click.Choice([s.value for s in JobStatus]),
+    type=click.Choice([s.value for s in JobState]),
     help="Only jobs in this state. Repeatable.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also all finished jobs.")

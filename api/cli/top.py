@@ -25,7 +25,7 @@ from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
 from schedulearn.api.cli.processes import top_of_job
 from schedulearn.api.cli.resources import RATE_HEADERS, RESOURCE_HEADERS, TASK_HEADERS, of_host, of_task, rates_of
 from schedulearn.api.client.client import Json, UnreachableError
-from schedulearn.scheduler.core.states import WAITS, JobStatus
+from schedulearn.scheduler.core.states import WAITS, JobState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,7 +47,7 @@ class _View:
 
     @property
     def holding(self) -> list[Json]:
-        return [job for job in self.jobs if JobStatus(job["state"]).holds_gpus]
+        return [job for job in self.jobs if JobState(job["state"]).holds_gpus]
 
     @property
     def waiting(self) -> list[Json]:

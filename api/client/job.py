@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from schedulearn.api.client.transport import Json, part
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 
 MASK = "********"
 """Placeholder in responses for a value that may be secret."""
@@ -29,8 +29,8 @@ class Job(Json):
         return str(self["name"])
 
     @property
-    def state(self) -> JobStatus:
-        return JobStatus(self["state"])
+    def state(self) -> JobState:
+        return JobState(self["state"])
 
     @property
     def message(self) -> str:
@@ -49,7 +49,7 @@ class Job(Json):
     def why(self) -> str:
         """The message with names; for a failed job also the log line that says most about the fault."""
         line = str((self.get("failure") or {}).get("line") or "")
-        if self.state is not JobStatus.FAILED or line.removeprefix("schedulearn: ") in self.message:
+        if self.state is not JobState.FAILED or line.removeprefix("schedulearn: ") in self.message:
             return self.told
         return f"{self.told.removesuffix('.')}: {line}"
 
@@ -65,7 +65,7 @@ class Job(Json):
 
     @property
     def succeeded(self) -> bool:
-        return self.state is JobStatus.SUCCEEDED
+        return self.state is JobState.SUCCEEDED
 
     def _repr_html_(self) -> str:
         """Return the job as HTML for a notebook."""

@@ -50,7 +50,7 @@ from schedulearn.scheduler.control.submission.sources import is_settled, settled
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.prices import cost_of
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.env_masking import with_values_of
@@ -242,7 +242,7 @@ async def preview_job(request: Request) -> EtaOut:
 @router.get("/jobs")
 def list_jobs(
     request: Request,
-    state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
+    state: Annotated[list[JobState] | None, Query(description="only these states")] = None,
     user: str | None = None,
     q: Annotated[str | None, Query(max_length=200, description="text in the name or ID")] = None,
     label: Annotated[list[str] | None, Query(max_length=20, description="label of the job, as KEY=VALUE")] = None,
@@ -353,7 +353,7 @@ async def deleted(cluster: Cluster, job_id: str, answer: service.Answer[Response
     The containers are removed a moment after the job's end. The request waits for that."""
     deadline = time.monotonic() + REMOVED_S
     row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
-    while JobStatus(row.status).terminal and cluster.shows(job_id) and time.monotonic() < deadline:
+    while JobState(row.state).terminal and cluster.shows(job_id) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
     return await run_in_threadpool(cluster.service.delete, job_id, answer, shown=cluster.shows)
 
@@ -438,7 +438,7 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
         seen_by(actor, values),
         now,
         tasks=tasks,
-        removed=JobStatus(job.status).terminal and not cluster.shows(job_id),
+        removed=JobState(job.state).terminal and not cluster.shows(job_id),
         energy_kwh=used.energy,
         cost=None if cost is None else round(cost, 4),
         currency=cluster.settings.currency,
@@ -503,6 +503,6 @@ def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str |
         position = ids.index(task) + 1 if task in ids else 0
         if position < len(ids):
             return str(ids[position])
-        return "" if JobStatus(job.status).terminal else None
+        return "" if JobState(job.state).terminal else None
 
     return after

@@ -24,7 +24,7 @@ from schedulearn.api.logs.stream import log_chunks
 from schedulearn.api.problems import parse_body, problem_response
 from schedulearn.api.routes import jobs
 from schedulearn.api.state import actor_of, cluster_of, pulse_of
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.job import JobSpec
@@ -105,7 +105,7 @@ async def delete_job(request: Request, job_id: str) -> Response:
     """Cancel a job, or delete it if it has ended."""
     cluster = cluster_of(request)
     row = await cluster.db.aread(lambda db: repository.get_job(db, job_id))
-    if JobStatus(row.status).terminal:
+    if JobState(row.state).terminal:
         return await jobs.deleted(cluster, job_id, lambda db, job: Answer(Message(message="Job deleted successfully")))
     return await run_in_threadpool(
         cluster.service.cancel, job_id, lambda db, job: Answer(Message(message="Job cancelled"))

@@ -16,7 +16,7 @@ from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.model import Basis
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import history
 
@@ -88,9 +88,9 @@ class ExpectedList(AnswerModel):
     complete: bool = Field(description="false: there are more jobs than `limit`")
 
 
-_ENDS: Mapping[JobStatus, End] = {
-    JobStatus.SUCCEEDED: "succeeded", JobStatus.FAILED: "failed", JobStatus.TIMEOUT: "failed",
-    JobStatus.CANCELLED: "cancelled",
+_ENDS: Mapping[JobState, End] = {
+    JobState.SUCCEEDED: "succeeded", JobState.FAILED: "failed", JobState.TIMEOUT: "failed",
+    JobState.CANCELLED: "cancelled",
 }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _end_of(row: Row[Any]) -> End | None:
         return None
     if row.outcome == Reason.RESIZED:
         return "replaced"
-    if row.attempt == row.last_attempt and (end := _ENDS.get(row.status)):
+    if row.attempt == row.last_attempt and (end := _ENDS.get(row.state)):
         return end
     return "replaced" if row.stop or row.outcome == Reason.COMPLETED else "failed"
 
@@ -162,6 +162,6 @@ def expected(request: Request, limit: Annotated[int, Query(ge=1, le=MOST_EXPECTE
 
 
 def _expected(row: Row[Any], eta: Eta) -> ExpectedOut:
-    start = None if row.status.holds_gpus else eta.start
+    start = None if row.state.holds_gpus else eta.start
     told = {"start": start, "end": eta.end, "latest": eta.latest, "basis": eta.basis}
     return ExpectedOut.model_validate({**row._asdict(), **told})

@@ -153,7 +153,7 @@ class Doctor:
         for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
             what = f"row {row} of {table} refers to a row of {parent} that is not there"
             yield Finding("rows", what, mend=partial(self._change, f'DELETE FROM "{table}" WHERE rowid = ?', row))  # noqa: S608
-        live = "SELECT task.id FROM task JOIN job ON job.id = task.job_id WHERE task.state != 'ended' AND job.status IN"
+        live = "SELECT task.id FROM task JOIN job ON job.id = task.job_id WHERE task.state != 'ended' AND job.state IN"
         for (task,) in connection.execute(f"{live} ({_ENDED})").fetchmany(20):
             what = f"task {task} has not ended, and its job has"
             change = "UPDATE task SET state = 'ended', outcome = 'cancelled' WHERE id = ?"
@@ -172,7 +172,7 @@ class Doctor:
         live = {task for (task,) in connection.execute("SELECT id FROM task WHERE state != 'ended'")}
         jobs = {job for (job,) in connection.execute("SELECT id FROM job")}
         wanted = connection.execute(
-            f"SELECT DISTINCT container_image, launcher, layer FROM job WHERE status NOT IN ({_ENDED})"  # noqa: S608
+            f"SELECT DISTINCT container_image, launcher, layer FROM job WHERE state NOT IN ({_ENDED})"  # noqa: S608
         ).fetchall()
         for row in connection.execute("SELECT id, runtime, address, tls FROM host").fetchall():
             host = HostToSee(*row)

@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.models import Job, Metric, Profile, Task
 from schedulearn.scheduler.store.people.kin import owned_by
@@ -54,7 +54,7 @@ def past_runs(conn: Connection, owner: str, metric: str, limit: int) -> list[Pas
         .outerjoin(Metric, and_(col(Metric.job_id) == col(Job.id), col(Metric.name) == metric))
         .outerjoin(*versions.of_version())
         .where(
-            owned_by(owner), versions.belongs(), col(Job.status) == JobStatus.SUCCEEDED, col(Job.attempt) == 1,
+            owned_by(owner), versions.belongs(), col(Job.state) == JobState.SUCCEEDED, col(Job.attempt) == 1,
             col(Job.generation) <= 1, col(Job.run_seconds) > 0, col(Job.required_gpus) > 0,
         )
         .order_by(col(Job.finished_at).desc())

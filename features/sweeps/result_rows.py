@@ -14,7 +14,7 @@ from sqlmodel import col
 
 from schedulearn.features.sweeps.steps import UNFINISHED
 from schedulearn.features.sweeps.table import Sweep, SweepRun
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 from schedulearn.scheduler.store.gpus import whole_minutes
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Job, Metric, Profile, Task
 
@@ -65,14 +65,14 @@ class Ended(NamedTuple):
 
 _UNRECORDED = (
     select(
-        col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.status) == JobStatus.SUCCEEDED,
+        col(SweepRun.sweep_id), col(SweepRun.number), col(Job.id), col(Job.state) == JobState.SUCCEEDED,
         col(Job.submitted_at), col(Job.started_at), col(Job.finished_at), col(Job.run_seconds),
         col(Profile.epochs), col(Profile.epoch_samples), col(Job.spec),
     )
     .join(Sweep, col(Sweep.id) == col(SweepRun.sweep_id))
     .join(Job, col(Job.id) == col(SweepRun.job_id))
     .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
-    .where(col(Sweep.status).in_(UNFINISHED), col(Job.status).in_([*TERMINAL]), col(SweepRun.results).is_(null()))
+    .where(col(Sweep.state).in_(UNFINISHED), col(Job.state).in_([*TERMINAL]), col(SweepRun.results).is_(null()))
     .limit(bindparam("most"))
 )  # fmt: skip
 

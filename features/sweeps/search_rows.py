@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from schedulearn.features.sweeps import table as store
 from schedulearn.features.sweeps.search_spec import SEARCH
-from schedulearn.features.sweeps.steps import SweepStatus
+from schedulearn.features.sweeps.steps import SweepState
 from schedulearn.features.sweeps.table import RunRow, Sweep, SweepRow, SweepRun
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin, of_kin
@@ -21,7 +21,7 @@ _MOST_ANSWERS = 1000  # maximum searches checked for one of the family
 
 def open_searches(conn: Connection) -> list[SweepRow]:
     """Return the running searches, oldest first."""
-    query = select(Sweep).where(col(Sweep.open).is_(True), col(Sweep.status) == SweepStatus.RUNNING)
+    query = select(Sweep).where(col(Sweep.open).is_(True), col(Sweep.state) == SweepState.RUNNING)
     return list(conn.execute(query.order_by(col(Sweep.id))))
 
 
@@ -30,7 +30,7 @@ def decided_runs(conn: Connection, sweep: SweepRow) -> list[RunRow] | None:
 
     A trial is finished once its results are stored, or its job was deleted."""
     runs = store.list_runs(conn, sweep.id, "", limit=len(sweep.design["points"]) + 1)
-    ended = all(run.job_id is not None and (run.results is not None or run.status is None) for run in runs)
+    ended = all(run.job_id is not None and (run.results is not None or run.state is None) for run in runs)
     return runs if ended else None
 
 
@@ -61,7 +61,7 @@ def close_search(sweep_id: str, runs: int, answer: Mapping[str, Any], conn: Conn
 
 def _as_decided(conn: Connection, sweep_id: str, runs: int) -> bool:
     row = store.get_sweep(conn, sweep_id)
-    return bool(row.open and row.status is SweepStatus.RUNNING and row.runs == runs)
+    return bool(row.open and row.state is SweepState.RUNNING and row.runs == runs)
 
 
 def answer_of(conn: Connection, kin: Kin) -> SweepRow | None:
@@ -69,7 +69,7 @@ def answer_of(conn: Connection, kin: Kin) -> SweepRow | None:
     query = (
         select(Sweep)
         .join(Job, col(Job.sweep) == col(Sweep.id))
-        .where(of_kin(kin), col(Sweep.status) == SweepStatus.COMPLETED, col(Sweep.design).is_not(None))
+        .where(of_kin(kin), col(Sweep.state) == SweepState.COMPLETED, col(Sweep.design).is_not(None))
         .order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc())
         .limit(_MOST_ANSWERS)
     )

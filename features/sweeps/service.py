@@ -21,11 +21,11 @@ from typing_extensions import TypeVar
 from schedulearn.features.sweeps import table as store
 from schedulearn.features.sweeps.spec import Params, SweepSpec, job_of, runs_of
 from schedulearn.features.sweeps.steps import (
-    ChangeStatus,
+    ChangeState,
     StartRuns,
     SweepProgress,
     SweepReason,
-    SweepStatus,
+    SweepState,
     SweepStep,
     next_step,
 )
@@ -100,7 +100,7 @@ class Sweeps:
         make, now = answer or cast("Answer[A]", _row), self._clock()
         values = {
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
-            "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
+            "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "state": SweepState.RUNNING,
             "reason": SweepReason.STARTED, "created_at": now,
             "message": f"Started with {len(runs)} run{'s' * (len(runs) != 1)}.",
             "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
@@ -116,7 +116,7 @@ class Sweeps:
                 store.add_sweep(conn, values)
                 add_runs(conn)
                 found = store.get_sweep(conn, str(values["id"]))
-                store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)
+                store.add_sweep_event(conn, found.id, found.state, found.reason, found.message, now)
             elif found.request_hash != digest:
                 raise IdempotencyError(f"the Idempotency-Key {idempotency_key!r} was used before for another sweep")
             return make(conn, found)
@@ -131,8 +131,8 @@ class Sweeps:
 
         def change(conn: Connection) -> A:
             sweep, now = store.get_sweep(conn, sweep_id), self._clock()
-            if sweep.status.ended and sweep.status is not SweepStatus.CANCELLED:
-                raise ConflictError(f"sweep {sweep_id} has ended already: {sweep.status}")
+            if sweep.state.ended and sweep.state is not SweepState.CANCELLED:
+                raise ConflictError(f"sweep {sweep_id} has ended already: {sweep.state}")
             cancel_sweep(conn, sweep_id, now)
             return make(conn, store.get_sweep(conn, sweep_id))
 
@@ -151,15 +151,15 @@ class Sweeps:
 
         def change(conn: Connection) -> A:
             sweep, now = store.get_sweep(conn, sweep_id), self._clock()
-            if sweep.status is SweepStatus.STOPPING:
+            if sweep.state is SweepState.STOPPING:
                 raise ConflictError(f"sweep {sweep_id} is stopping: try again once its runs have ended")
             store.forget_unsuccessful(conn, sweep_id)
-            if sweep.status.ended:
+            if sweep.state.ended:
                 pending = store.progress_of(conn, [sweep_id])[sweep_id].pending
                 if not pending:
                     raise ConflictError(f"sweep {sweep_id} has nothing to retry: none of its runs was unsuccessful")
                 message = f"Started again with {pending} runs."
-                store.move_sweep(conn, sweep_id, SweepStatus.RUNNING, SweepReason.RETRIED, message, now)
+                store.move_sweep(conn, sweep_id, SweepState.RUNNING, SweepReason.RETRIED, message, now)
             return make(conn, store.get_sweep(conn, sweep_id))
 
         return self._changed(change)
@@ -182,9 +182,9 @@ def cancel_sweep(conn: Connection, sweep_id: str, now: float) -> None:
     sweep = store.get_sweep(conn, sweep_id)
     for job in store.active_jobs(conn, sweep_id):
         cancel_job(conn, job, now)
-    if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
+    if not sweep.state.ended and sweep.reason is not SweepReason.CANCELLED:
         reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
-        store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
+        store.move_sweep(conn, sweep_id, SweepState.STOPPING, reason, message, now)
         _advance(sweep_id, now, _Limits(), conn)
 
 
@@ -224,7 +224,7 @@ class _Limits(NamedTuple):
 def _next(conn: Connection, sweep: SweepProgress, limits: _Limits) -> SweepStep | None:
     room = room_to_wait(conn, limits.quotas, sweep.user) if sweep.pending else None
     step = next_step(sweep, room, disk_low=limits.disk_low)
-    ends = isinstance(step, ChangeStatus) and step.status.ended
+    ends = isinstance(step, ChangeState) and step.state.ended
     return None if ends and sweep.id in limits.unsettled else step
 
 
@@ -237,11 +237,11 @@ def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bo
             case StartRuns(count):
                 _start_runs(conn, sweep_id, count, now)
                 return True
-            case ChangeStatus(status, reason, message, cancel_waiting):
+            case ChangeState(state, reason, message, cancel_waiting):
                 if cancel_waiting:
                     for job in store.active_jobs(conn, sweep_id, only_waiting=True):
                         cancel_job(conn, job, now)
-                store.move_sweep(conn, sweep_id, status, reason, message, now)
+                store.move_sweep(conn, sweep_id, state, reason, message, now)
     return False
 
 
@@ -270,7 +270,7 @@ def _give_up(sweep_id: str, now: float, conn: Connection) -> None:
 
     A newer version may refuse jobs that an older one accepted."""
     message = "Its runs can't start any more: see the service's log."
-    store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, SweepReason.REFUSED, message, now)
+    store.move_sweep(conn, sweep_id, SweepState.STOPPING, SweepReason.REFUSED, message, now)
 
 
 def _located(detail: str, number: int) -> str:

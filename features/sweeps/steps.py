@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class SweepStatus(StrEnum):
+class SweepState(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     COMPLETED = "completed"
@@ -26,7 +26,7 @@ class SweepStatus(StrEnum):
         return self not in UNFINISHED
 
 
-UNFINISHED = (SweepStatus.RUNNING, SweepStatus.STOPPING)
+UNFINISHED = (SweepState.RUNNING, SweepState.STOPPING)
 
 
 class SweepReason(StrEnum):
@@ -53,7 +53,7 @@ class SweepProgress(NamedTuple):
 
     id: str
     user: str
-    status: SweepStatus
+    state: SweepState
     reason: SweepReason
     max_parallel: int
     max_failures: int | None
@@ -77,15 +77,15 @@ class StartRuns:
 
 
 @dataclass(frozen=True)
-class ChangeStatus:
-    status: SweepStatus
+class ChangeState:
+    state: SweepState
     reason: SweepReason
     message: str
     cancel_waiting: bool = False
     """Whether the sweep's jobs that have not started are cancelled."""
 
 
-SweepStep = StartRuns | ChangeStatus
+SweepStep = StartRuns | ChangeState
 
 
 def next_step(sweep: SweepProgress, room: int | None = None, *, disk_low: bool = False) -> SweepStep | None:
@@ -93,11 +93,11 @@ def next_step(sweep: SweepProgress, room: int | None = None, *, disk_low: bool =
 
     None means that one of its jobs must end first. One step may be followed by another. `room` is the number of further
     jobs of its user that may wait; None means no quota. If `disk_low`, no job may be added."""
-    match sweep.status:
-        case SweepStatus.RUNNING:
+    match sweep.state:
+        case SweepState.RUNNING:
             return _next_of_running(sweep, room, disk_low)
-        case SweepStatus.STOPPING if not sweep.active:
-            return ChangeStatus(_end_of(sweep.reason), sweep.reason, _summary(sweep))
+        case SweepState.STOPPING if not sweep.active:
+            return ChangeState(_end_of(sweep.reason), sweep.reason, _summary(sweep))
     return None
 
 
@@ -107,11 +107,11 @@ def _next_of_running(sweep: SweepProgress, room: int | None, disk_low: bool) -> 
             f"{_count(sweep.failed, 'run')} failed and max_failures is {sweep.max_failures}: no further run starts; "
             "running ones continue to their end."
         )
-        return ChangeStatus(SweepStatus.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
+        return ChangeState(SweepState.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
     if count := min(sweep.pending, max(0, sweep.max_parallel - sweep.active)):
         return _start(sweep, count, count if room is None else min(count, room), disk_low)
     if not sweep.pending and not sweep.active and not sweep.open:
-        return ChangeStatus(SweepStatus.COMPLETED, SweepReason.COMPLETED, _summary(sweep))
+        return ChangeState(SweepState.COMPLETED, SweepReason.COMPLETED, _summary(sweep))
     return None
 
 
@@ -123,18 +123,18 @@ def _start(sweep: SweepProgress, count: int, allowed: int, disk_low: bool) -> Sw
         what = _WAITS.get(sweep.reason)
         if what is None:
             return StartRuns(allowed)
-        return ChangeStatus(sweep.status, SweepReason.STARTED, f"The {what} has capacity again: more runs start.")
+        return ChangeState(sweep.state, SweepReason.STARTED, f"The {what} has capacity again: more runs start.")
     reason = SweepReason.DISK_LOW if disk_low else SweepReason.OVER_QUOTA
     if reason is sweep.reason or (sweep.active and not disk_low and sweep.reason not in _WAITS):
         return None
     why = "the disk of the service is almost full: remove files, or outputs of jobs"
     if not disk_low:
         why = f"{sweep.user}, or their group, has reached the quota of waiting jobs"
-    return ChangeStatus(sweep.status, reason, f"{_count(count, 'run')} can't start yet: {why}.")
+    return ChangeState(sweep.state, reason, f"{_count(count, 'run')} can't start yet: {why}.")
 
 
-def _end_of(reason: SweepReason) -> SweepStatus:
-    return SweepStatus.CANCELLED if reason is SweepReason.CANCELLED else SweepStatus.FAILED
+def _end_of(reason: SweepReason) -> SweepState:
+    return SweepState.CANCELLED if reason is SweepReason.CANCELLED else SweepState.FAILED
 
 
 def _summary(sweep: SweepProgress) -> str:

@@ -35,8 +35,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.features.sweeps.steps import UNFINISHED, SweepProgress, SweepReason, SweepStatus
-from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus
+from schedulearn.features.sweeps.steps import UNFINISHED, SweepProgress, SweepReason, SweepState
+from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobState
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import (
@@ -48,17 +48,17 @@ from schedulearn.scheduler.store.columns import (
 )
 from schedulearn.scheduler.store.models import Job, Metric
 
-_STATES = ", ".join(f"'{status.value}'" for status in SweepStatus)
-_ENDED = ", ".join(f"'{status.value}'" for status in SweepStatus if status.ended)
+_STATES = ", ".join(f"'{state.value}'" for state in SweepState)
+_ENDED = ", ".join(f"'{state.value}'" for state in SweepState if state.ended)
 
 
 class Sweep(SQLModel, table=True):
     """Sweep: one job with many parameters."""
 
     __table_args__ = (
-        CheckConstraint(f"status IN ({_STATES})", name="sweep_status"),
-        CheckConstraint(f"(finished_at IS NOT NULL) = (status IN ({_ENDED}))", name="sweep_finished"),
-        Index("sweep_by_status", "status"),
+        CheckConstraint(f"state IN ({_STATES})", name="sweep_status"),
+        CheckConstraint(f"(finished_at IS NOT NULL) = (state IN ({_ENDED}))", name="sweep_finished"),
+        Index("sweep_by_state", "state"),
         Index("sweep_by_time", "created_at", "id"),
     )
 
@@ -70,7 +70,7 @@ class Sweep(SQLModel, table=True):
     runs: int
     max_parallel: int
     max_failures: int | None
-    status: SweepStatus = Field(sa_column=Column(EnumColumn(SweepStatus), nullable=False))
+    state: SweepState = Field(sa_column=Column(EnumColumn(SweepState), nullable=False))
     reason: SweepReason = Field(sa_column=Column(EnumColumn(SweepReason), nullable=False))
     message: str = Field(sa_type=Text)
     created_at: float = Field(sa_type=InstantColumn)
@@ -105,8 +105,8 @@ class SweepRun(SQLModel, table=True):
 SweepRow = Row[Any]
 RunRow = Row[Any]
 
-_ACTIVE = [status for status in JobStatus if status not in TERMINAL]
-_BAD = (JobStatus.FAILED, JobStatus.TIMEOUT)
+_ACTIVE = [state for state in JobState if state not in TERMINAL]
+_BAD = (JobState.FAILED, JobState.TIMEOUT)
 _JOINED = col(Job.id) == col(SweepRun.job_id)
 
 
@@ -126,16 +126,16 @@ _PROGRESS: Select[Any] = (
     select(
         *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:8]),
         _count(col(SweepRun.job_id).is_(None)),
-        _count(col(Job.status).in_(_ACTIVE)),
-        _count(col(Job.status) == JobStatus.SUCCEEDED),
-        _count(col(Job.status).in_(_BAD)),
-        _count(col(Job.status) == JobStatus.CANCELLED),
+        _count(col(Job.state).in_(_ACTIVE)),
+        _count(col(Job.state) == JobState.SUCCEEDED),
+        _count(col(Job.state).in_(_BAD)),
+        _count(col(Job.state) == JobState.CANCELLED),
     )
     .join(SweepRun, col(SweepRun.sweep_id) == col(Sweep.id))
     .outerjoin(Job, _JOINED)
     .group_by(col(Sweep.id))
 )
-_UNFINISHED = _PROGRESS.where(col(Sweep.status).in_(UNFINISHED)).order_by(col(Sweep.id))
+_UNFINISHED = _PROGRESS.where(col(Sweep.state).in_(UNFINISHED)).order_by(col(Sweep.id))
 
 
 def unfinished(conn: Connection) -> list[SweepProgress]:
@@ -163,7 +163,7 @@ def sweep_by_key(conn: Connection, idempotency_key: str) -> SweepRow | None:
 def list_sweeps(
     conn: Connection,
     *,
-    states: Sequence[SweepStatus] = (),
+    states: Sequence[SweepState] = (),
     user: str | None = None,
     after: str | None = None,
     limit: int = 20,
@@ -176,7 +176,7 @@ def list_sweeps(
     if designed:
         query = query.where(col(Sweep.design).is_not(null()))
     if states:
-        query = query.where(col(Sweep.status).in_(states))
+        query = query.where(col(Sweep.state).in_(states))
     if user is not None:
         query = query.where(col(Sweep.user) == user)
     if after is not None:
@@ -219,37 +219,37 @@ def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) 
     `only_waiting`: only jobs that never started."""
     query = select(Job).join(SweepRun, _JOINED).where(col(SweepRun.sweep_id) == sweep_id)
     if only_waiting:
-        query = query.where(col(Job.status).in_([*WAITS]), col(Job.attempt) == 0)
-    return list(conn.execute(query.where(col(Job.status).in_(_ACTIVE)).order_by(col(SweepRun.number))))
+        query = query.where(col(Job.state).in_([*WAITS]), col(Job.attempt) == 0)
+    return list(conn.execute(query.where(col(Job.state).in_(_ACTIVE)).order_by(col(SweepRun.number))))
 
 
 def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
     """Make unsuccessful runs pending again; return their number.
 
     Their jobs failed, reached a time limit or were cancelled."""
-    bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.status).in_([*_BAD, JobStatus.CANCELLED]))
+    bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.state).in_([*_BAD, JobState.CANCELLED]))
     where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad))
     return conn.execute(update(SweepRun).where(*where).values(job_id=None, results=null())).rowcount
 
 
 def move_sweep(
-    conn: Connection, sweep_id: str, status: SweepStatus, reason: SweepReason, message: str, now: float
+    conn: Connection, sweep_id: str, state: SweepState, reason: SweepReason, message: str, now: float
 ) -> None:
     """Change the state of a sweep, and record an event."""
-    values = {"status": status, "reason": reason, "message": message, "finished_at": now if status.ended else None}
+    values = {"state": state, "reason": reason, "message": message, "finished_at": now if state.ended else None}
     conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(values))
-    add_sweep_event(conn, sweep_id, status, reason, message, now)
+    add_sweep_event(conn, sweep_id, state, reason, message, now)
 
 
 def add_sweep_event(
-    conn: Connection, sweep_id: str, status: SweepStatus, reason: SweepReason, message: str, now: float
+    conn: Connection, sweep_id: str, state: SweepState, reason: SweepReason, message: str, now: float
 ) -> None:
     told = f"Sweep {sweep_id}: {message}"
-    repository.add_event(conn, now, f"sweep.{status}", code=reason, message=told, data={"sweep": sweep_id})
+    repository.add_event(conn, now, f"sweep.{state}", code=reason, message=told, data={"sweep": sweep_id})
 
 
 _RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results)
-_OF_JOB = (Job.status, Job.message, Job.exit_code, Job.started_at, Job.finished_at, Job.run_seconds)
+_OF_JOB = (Job.state, Job.message, Job.exit_code, Job.started_at, Job.finished_at, Job.run_seconds)
 _OF_METRIC = (Metric.last, Metric.lowest, Metric.highest)
 
 

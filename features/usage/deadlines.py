@@ -32,7 +32,7 @@ def kept_deadlines(
     A job counts at the time when it ends or when its deadline passes, whichever comes first."""
     job = Job.__table__.c  # type: ignore[attr-defined]
     decided = case((job.finished_at < job.deadline, job.finished_at), else_=job.deadline)
-    query = select(job.user, job.labels, job.deadline, job.status, job.finished_at, decided.label("at")).where(
+    query = select(job.user, job.labels, job.deadline, job.state, job.finished_at, decided.label("at")).where(
         col(Job.deadline).is_not(None),
         or_(col(Job.finished_at).is_not(None), col(Job.deadline) < now),
         decided >= since,
@@ -40,7 +40,7 @@ def kept_deadlines(
     )
     found: dict[Key, Kept] = {}
     for row in db.execute(query):
-        kept = late(row.deadline, row.status, row.finished_at, None, now)
+        kept = late(row.deadline, row.state, row.finished_at, None, now)
         if kept is None:
             continue
         key = (

@@ -250,7 +250,7 @@ def _told(conn: Connection, event: EventRow) -> ToldEvent:
 
 def _job_of(conn: Connection, job_id: str) -> ToldJob | None:
     query = select(
-        col(Job.id), col(Job.name), col(Job.user), col(Job.labels), col(Job.status), col(Job.reason),
+        col(Job.id), col(Job.name), col(Job.user), col(Job.labels), col(Job.state), col(Job.reason),
         col(Job.exit_code), col(Job.required_gpus),
     )  # fmt: skip
     row = conn.execute(query.where(col(Job.id) == job_id)).one_or_none()
@@ -261,7 +261,7 @@ def _job_of(conn: Connection, job_id: str) -> ToldJob | None:
         name=row.name,
         user=row.user,
         labels=row.labels,
-        state=row.status,
+        state=row.state,
         reason=row.reason,
         exit_code=row.exit_code,
         required_gpus=row.required_gpus,

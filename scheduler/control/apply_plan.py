@@ -25,7 +25,7 @@ from schedulearn.scheduler.core.outcomes.in_place import (
 )
 from schedulearn.scheduler.core.planning.placement import GpuMemory, GpuState, LeaseClaim, Placement, place
 from schedulearn.scheduler.core.planning.snapshot import parts
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 from schedulearn.scheduler.core.task import task_id
 from schedulearn.scheduler.core.topology import from_text
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -83,10 +83,10 @@ def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
     for view in snapshot.jobs:
         job = state.jobs[view.id]
         wanted = dict(plan.allocations.get(view.id, {}))
-        if job.status in WAITS and wanted:
+        if job.state in WAITS and wanted:
             start.append(job)
         elif (
-            job.status == JobStatus.RUNNING
+            job.state == JobState.RUNNING
             and view.elastic
             and wanted != dict(view.allocation)
             and ready >= {machines.get(part, part) for part in view.allocation}

@@ -24,7 +24,7 @@ from schedulearn.scheduler.core.planning.fetching import (
     refused_fetches,
     seconds_left,
 )
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.host_needs import Fetch
 from schedulearn.scheduler.runtimes.contract import FetchProgress
@@ -131,11 +131,11 @@ def fetch_images(db: Database, images: Images, decision: ImagePlan, in_service: 
     Fetches under way go on only on hosts `in_service`: hosts that are neither cordoned nor lost."""
     images.look(sorted(decision.look))
     hosts = fetch_hosts(images.jobs, decision.fetch, in_service, images.is_there, images.is_fetching)
-    moving = [job for job in images.jobs.values() if job.status in WAITS and _changes(job, hosts.get(job.id, ()))]
+    moving = [job for job in images.jobs.values() if job.state in WAITS and _changes(job, hosts.get(job.id, ()))]
     if moving:
         db.write(lambda conn: _write(conn, images, moving, hosts, now))
     told = list(_tell(db, images, hosts, {job.id for job in moving}, now))
-    running = {job for job in decision.fetch if job in images.jobs and images.jobs[job].status == JobStatus.RUNNING}
+    running = {job for job in decision.fetch if job in images.jobs and images.jobs[job].state == JobState.RUNNING}
     wanted = {**hosts, **{job: decision.fetch[job] for job in running}}
     for host_id, agent in images.agents.items():
         needed = [(job, need) for job, to in wanted.items() if host_id in to for need in images.lacking(job, agent)]
@@ -172,7 +172,7 @@ def _need_left(agent: HostAgent, need: Need) -> float:
 
 def _changes(job: Job, hosts: Sequence[str]) -> bool:
     """Return whether a waiting job's fetches begin, end or change hosts."""
-    return job.status == JobStatus.PULLING if not hosts else tuple(job.fetch_hosts) != tuple(hosts)
+    return job.state == JobState.PULLING if not hosts else tuple(job.fetch_hosts) != tuple(hosts)
 
 
 def _write(

@@ -12,7 +12,7 @@ from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.needs import Need
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.planning.reconcile import DesiredTask, diff
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.core.topology import from_text
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -146,7 +146,7 @@ class HostActions:
         """Record the progress or failure that delays the start of jobs."""
         for task in here:
             job = self._state.jobs[task.job_id]
-            if task.stop or job.status != JobStatus.STARTING:
+            if task.stop or job.state != JobState.STARTING:
                 continue
             if (progress := agent.bringing(task.id)) is not None:
                 message = f"{progress.message[:1].upper()}{progress.message[1:]}."

@@ -53,7 +53,7 @@ from schedulearn.scheduler.core.planning.quotas import Quotas
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
+from schedulearn.scheduler.core.states import HOLDS_GPUS, JobState
 from schedulearn.scheduler.errors import FailingError, PolicyFault, SchedulearnError, StalledError, StartingError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
@@ -399,7 +399,7 @@ class SchedulerLoop:
             state = self._claim(state, view, plan, now)
             # Until all hosts have answered once, all jobs seem to lack GPUs.
             if seen.observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
-                queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
+                queued = {job.id for job in state.jobs.values() if job.state == JobState.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
         fetch_images(self.db, Images(self.agents, state.jobs), view.with_images.last, in_service, now)
@@ -453,7 +453,7 @@ class SchedulerLoop:
         statuses: Mapping[str, HostStatus],
         now: float,
     ) -> Sequence[Finding]:
-        held = {job.id: job for job in state.jobs.values() if job.status in HOLDS_GPUS}
+        held = {job.id: job for job in state.jobs.values() if job.state in HOLDS_GPUS}
         if self._inherited is None:
             self._inherited = {task.id for task in state.tasks}
         evidence = Evidence(

@@ -44,7 +44,7 @@ def remove_person(
     None for `jobs`, `secrets` or `data` means no choice. Raises ConflictError if the user has such objects without a
     choice, or a job needs data to be removed. Raises NotFoundError for an unknown user."""
     accounts.get_account(conn, name)
-    live = select(col(Job.id)).where(col(Job.user) == name, col(Job.status).not_in([each.value for each in TERMINAL]))
+    live = select(col(Job.id)).where(col(Job.user) == name, col(Job.state).not_in([each.value for each in TERMINAL]))
     unfinished = list(conn.execute(live).scalars())
     going = [(kind, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
     mine = (col(DataVersion.user) == name, col(DataVersion.removed_at).is_(None))

@@ -13,7 +13,7 @@ from sqlmodel import col
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, gpu_count
 from schedulearn.scheduler.core.planning.snapshot import UNREPORTED_S
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.reports.records import MeasuredPasses
 from schedulearn.scheduler.reports.store import STALL, metrics_of, observations_of
 from schedulearn.scheduler.store import models as tables
@@ -52,7 +52,7 @@ def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView]
     `views`: jobs at the beginning of the scheduling cycle. Some may have ended since."""
     for view in views:
         job = jobs.get(view.id)
-        if job is None or not job.resized_from or job.status != JobStatus.RUNNING or not view.held_seconds:
+        if job is None or not job.resized_from or job.state != JobState.RUNNING or not view.held_seconds:
             continue
         with db.read() as conn:
             seen = observations_of(conn, [job.id])

@@ -30,7 +30,7 @@ from schedulearn.scheduler.control.submission.inputs import (
     versions_named,
 )
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 from schedulearn.scheduler.errors import (
     ConflictError,
     ContainersRemainError,
@@ -252,9 +252,9 @@ class Service:
 
         def change(conn: Connection) -> A:
             job = repository.get_job(conn, job_id)
-            status = JobStatus(job.status)
-            if status.terminal and status is not JobStatus.CANCELLED:
-                raise ConflictError(f"job {job_id} has ended already: {status}")
+            state = JobState(job.state)
+            if state.terminal and state is not JobState.CANCELLED:
+                raise ConflictError(f"job {job_id} has ended already: {state}")
             cancel_job(conn, job, self.clock())
             return make(conn, repository.get_job(conn, job_id))
 
@@ -305,8 +305,8 @@ class Service:
 
         def change(conn: Connection) -> A:
             job = repository.get_job(conn, job_id)
-            if not JobStatus(job.status).terminal:
-                raise ConflictError(f"job {job_id} is {job.status}: cancel it, and delete it once it has ended")
+            if not JobState(job.state).terminal:
+                raise ConflictError(f"job {job_id} is {job.state}: cancel it, and delete it once it has ended")
             if shown(job_id):
                 raise ContainersRemainError(f"a host still shows containers of job {job_id}: try again once it answers")
             answered = make(conn, job)
@@ -326,8 +326,8 @@ class Service:
 
         def change(conn: Connection) -> A:
             job = repository.get_job(conn, job_id)
-            if JobStatus(job.status).terminal:
-                raise ConflictError(f"job {job_id} has ended already: {job.status}")
+            if JobState(job.state).terminal:
+                raise ConflictError(f"job {job_id} has ended already: {job.state}")
             conn.execute(
                 update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1)
             )
@@ -456,9 +456,9 @@ def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
 
 def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
     """Cancel a job. Does nothing if it has ended or is ending."""
-    status = JobStatus(job.status)
-    if status in WAITS:
+    state = JobState(job.state)
+    if state in WAITS:
         repository.move_job(conn, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
-    elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
+    elif state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
         repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
         repository.stop_tasks(conn, job.id)

@@ -15,7 +15,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.cluster_state import Gpu, Host
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
 
@@ -58,7 +58,7 @@ class WaitingLog:
                 for job_id, kind, code in conn.execute(query.order_by(col(Event.id))):
                     if kind == KIND:
                         said[job_id] = code
-                    elif kind.removeprefix("job.") in list(JobStatus):  # it did something else since
+                    elif kind.removeprefix("job.") in list(JobState):  # it did something else since
                         said.pop(job_id, None)
         return said
 
@@ -137,7 +137,7 @@ def why_waiting(reasons: Mapping[str, str], job_id: str) -> Explanation | None:
 def _insert(conn: Connection, news: Mapping[str, str], now: float) -> None:
     queued = set(
         conn.execute(
-            select(col(Job.id)).where(col(Job.id).in_(list(news)), col(Job.status) == JobStatus.QUEUED)
+            select(col(Job.id)).where(col(Job.id).in_(list(news)), col(Job.state) == JobState.QUEUED)
         ).scalars()
     )
     rows = [

@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.outcomes.findings import (
     TaskStarted,
 )
 from schedulearn.scheduler.core.planning.evictions import Eviction
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.store import repository
 
@@ -61,7 +61,7 @@ def evict(conn: Connection, leaving: Sequence[Eviction], now: float) -> None:
     for eviction in leaving:
         job = eviction.job
         # Jobs that don't run yet have nothing to save: their containers stop, and they wait again.
-        reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
+        reason = Reason.EVICTED if job.state == JobState.RUNNING else Reason(job.reason)
         if repository.move_job(conn, job, reason, eviction.why, now):
             repository.stop_tasks(conn, job.id)
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from typing_extensions import TypedDict
 
 from schedulearn.scheduler.core.model import Metric
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
+from schedulearn.scheduler.core.states import HostState, JobState, Parking, TaskPhase
 from schedulearn.scheduler.core.task import GIB, RunAs
 
 
@@ -43,7 +43,7 @@ class Job(NamedTuple):
     user: str
     family: str
     resize: str
-    status: JobStatus
+    state: JobState
     reason: str
     message: str
     version: int
@@ -222,7 +222,7 @@ class ClusterState:
     """Id of a gang's first task -> port of the gang."""
     progress: Mapping[str, JobProgress]
     """Job id -> progress, for jobs that reported it."""
-    ended: Mapping[str, JobStatus]
+    ended: Mapping[str, JobState]
     """Job id -> final state, for jobs that other jobs waited for."""
 
 

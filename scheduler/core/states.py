@@ -17,7 +17,7 @@ from enum import StrEnum
 from schedulearn.scheduler.errors import IllegalTransitionError
 
 
-class JobStatus(StrEnum):
+class JobState(StrEnum):
     QUEUED = "queued"
     PULLING = "pulling"
     STARTING = "starting"
@@ -61,16 +61,16 @@ class Parking(StrEnum):
 
 
 _Q, _P, _S, _R, _Z, _X = (
-    JobStatus.QUEUED,
-    JobStatus.PULLING,
-    JobStatus.STARTING,
-    JobStatus.RUNNING,
-    JobStatus.RESIZING,
-    JobStatus.STOPPING,
+    JobState.QUEUED,
+    JobState.PULLING,
+    JobState.STARTING,
+    JobState.RUNNING,
+    JobState.RESIZING,
+    JobState.STOPPING,
 )
-_OK, _BAD, _GONE, _LATE = JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.TIMEOUT
+_OK, _BAD, _GONE, _LATE = JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT
 
-TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     _Q: frozenset({_P, _S, _GONE, _BAD, _LATE}),
     _P: frozenset({_S, _Q, _GONE, _BAD}),
     _S: frozenset({_R, _Q, _X, _OK, _BAD}),
@@ -131,12 +131,12 @@ class Reason(StrEnum):
     PREDECESSOR_FAILED = "predecessor_failed"
     TIME_LIMIT = "time_limit"
 
-    def to_status(self) -> JobStatus:
+    def to_state(self) -> JobState:
         """Return the state of this reason. Every reason has one, which a test checks."""
         return _STATUS_OF[self]
 
 
-_STATUS_OF: Mapping[Reason, JobStatus] = {
+_STATUS_OF: Mapping[Reason, JobState] = {
     Reason.SUBMITTED: _Q,
     Reason.WAITING_FOR_GPUS: _Q,
     Reason.UNSATISFIABLE: _Q,
@@ -178,7 +178,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
 }
 
 
-def check_transition(before: JobStatus, after: JobStatus) -> None:
+def check_transition(before: JobState, after: JobState) -> None:
     """Raise IllegalTransitionError unless `before -> after` is in TRANSITIONS.
 
     A job can stay in its state, unless that is terminal: a finished job never gets another reason either.

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.outcomes.hangs import Course, Hang, HangKind, HangLimits, Signs, follow, hang_of
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
@@ -143,7 +143,7 @@ _RUNNING = (
     )
     .join(Task, col(Task.job_id) == col(Job.id))
     .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
-    .where(col(Job.status) == JobStatus.RUNNING, col(Task.state) == "running", col(Job.required_gpus) > 0)
+    .where(col(Job.state) == JobState.RUNNING, col(Task.state) == "running", col(Job.required_gpus) > 0)
 )
 
 

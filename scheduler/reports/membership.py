@@ -14,7 +14,7 @@ from sqlmodel import col
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.outcomes.in_place import members
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.store import Strict
 from schedulearn.scheduler.store import repository
@@ -100,6 +100,6 @@ def _find(conn: Connection, job_id: str, said: MembershipIn) -> tuple[repository
     job = repository.get_job(conn, job_id)
     tasks = tasks_of(conn, [job_id], live=True)
     belongs = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
-    if JobStatus(job.status).terminal or not belongs:
+    if JobState(job.state).terminal or not belongs:
         raise ConflictError(f"job {job_id} has no place for worker {said.member} of attempt {said.attempt} any more")
     return job, tasks

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job, Profile, Task
 
@@ -107,7 +107,7 @@ def _running_jobs(conn: Connection) -> list[RunningJob]:
         select(col(Job.id), col(Job.elastic), col(Task.started_at), col(Task.paused_at), col(Profile.reported_at))
         .join(Task, col(Task.job_id) == col(Job.id))
         .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
-        .where(col(Job.status) == JobStatus.RUNNING, col(Task.state) == "running")
+        .where(col(Job.state) == JobState.RUNNING, col(Task.state) == "running")
         .order_by(col(Job.id))
     )
     found: dict[str, RunningJob] = {}

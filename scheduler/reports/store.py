@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.core.model import METRICS
 from schedulearn.scheduler.core.model import Metric as JobMetric
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.plausibility import goes_backwards, impossible_passes
 from schedulearn.scheduler.reports.records import BatchLimits, LastReport, MeasuredPasses, MetricPoint
@@ -136,8 +136,8 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     Raises NotFoundError, or ConflictError for a job that has ended, whose workers must give up.
     """
     job = repository.get_job(conn, job_id)
-    if JobStatus(job.status).terminal:
-        raise ConflictError(f"job {job_id} has ended: {job.status}")
+    if JobState(job.state).terminal:
+        raise ConflictError(f"job {job_id} has ended: {job.state}")
     known = profile_of(conn, job_id)
     report, doubts = _plausible(conn, job, known, report, now)
     if doubts:

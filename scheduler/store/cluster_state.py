@@ -15,7 +15,7 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
-from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskPhase
+from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobState, TaskPhase
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
 from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
@@ -27,7 +27,7 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 
 
 _ALL_JOBS = _columns(Job, records.Job._fields)
-_JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
+_JOBS = _ALL_JOBS.where(col(Job.state).not_in([state.value for state in TERMINAL]))
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
 _LIVE_TASKS = _TASKS.where(col(Task.state) != TaskPhase.ENDED)
 _HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
@@ -88,7 +88,7 @@ def load_gpu_leases(conn: Connection) -> GpuLeases:
 
 def succeeded_jobs(conn: Connection, limit: int) -> list[records.Job]:
     """Return the latest successful jobs with GPUs, by time of submission."""
-    query = _ALL_JOBS.where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
+    query = _ALL_JOBS.where(col(Job.state) == JobState.SUCCEEDED, col(Job.gpu_seconds) > 0)
     newest = conn.execute(query.order_by(col(Job.submitted_at).desc()).limit(limit)).all()
     return [records.Job._make(row) for row in reversed(newest)]
 
@@ -110,7 +110,7 @@ def live_tasks(conn: Connection, host_id: str) -> list[records.Task]:
 
 def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, list[records.Task]]:
     """Return the ended tasks of the current attempt, by job that holds GPUs."""
-    holders = [job.id for job in state.jobs.values() if job.status in HOLDS_GPUS]
+    holders = [job.id for job in state.jobs.values() if job.state in HOLDS_GPUS]
     ended: dict[str, list[records.Task]] = {}
     if holders:
         for task in map(records.Task._make, conn.execute(_ENDED_OF, {"these": holders})):

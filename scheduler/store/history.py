@@ -9,7 +9,7 @@ from sqlalchemy import Row, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
 
@@ -39,7 +39,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
         select(
             col(Task.job_id), col(Job.name), col(Job.user), col(Task.attempt), col(Task.rank), col(Task.host_id),
             col(Task.gpu_uuids), col(Task.created_at), col(Task.started_at), col(Task.finished_at), col(Task.outcome),
-            col(Task.stop), col(Job.status), col(Job.attempt).label("last_attempt"),
+            col(Task.stop), col(Job.state), col(Job.attempt).label("last_attempt"),
         )
         .join(Job, col(Job.id) == col(Task.job_id))
         .where(col(Task.created_at) < until)
@@ -54,9 +54,9 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
 def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
     """Return the columns that a timeline shows of unfinished jobs."""
     columns = (
-        col(Job.id), col(Job.name), col(Job.user), col(Job.status), col(Job.required_gpus), col(Job.submitted_at),
+        col(Job.id), col(Job.name), col(Job.user), col(Job.state), col(Job.required_gpus), col(Job.submitted_at),
     )  # fmt: skip
-    unfinished = col(Job.status).in_([status for status in JobStatus if not status.terminal])
+    unfinished = col(Job.state).in_([state for state in JobState if not state.terminal])
     return list(db.execute(select(*columns).where(col(Job.id).in_(ids), unfinished)))
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, bindpar
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import pairs_of
 from schedulearn.scheduler.store.models import Job, Profile, Task
 
@@ -20,7 +20,7 @@ Sort = Literal[
     "started", "-started", "finished", "-finished", "duration", "-duration",
 ]  # fmt: skip
 """Sort keys of a list; a minus means descending order."""
-FAILED = (JobStatus.FAILED, JobStatus.TIMEOUT)
+FAILED = (JobState.FAILED, JobState.TIMEOUT)
 
 
 def on_host(host: str) -> ColumnElement[bool]:
@@ -74,7 +74,7 @@ _KEYS: Mapping[str, SQLColumnExpression[Any]] = {
     "submitted": col(Job.id),  # which grows with each submission, and has an index
     "name": func.lower(col(Job.name)),
     "user": func.lower(func.coalesce(col(Job.user), "")),
-    "state": col(Job.status),
+    "state": col(Job.state),
     "gpus": col(Job.required_gpus),
     "started": func.coalesce(col(Job.started_at), 0.0),
     "finished": func.coalesce(col(Job.finished_at), 0.0),
@@ -113,7 +113,7 @@ def behind(query: Select[Any], db: Connection, sort: Sort, after: str, now: floa
 
 def failed_since(db: Connection, since: float) -> int:
     """Return the number of jobs that failed or timed out since then."""
-    query = select(func.count()).where(col(Job.status).in_(FAILED), col(Job.finished_at) >= since)
+    query = select(func.count()).where(col(Job.state).in_(FAILED), col(Job.finished_at) >= since)
     return int(db.execute(query).scalar() or 0)
 
 

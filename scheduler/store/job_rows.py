@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.engine import Connection, Dialect
 
 from schedulearn.scheduler.core.instants import late_deadline
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobFields, JobSpec, new_job_id
 from schedulearn.scheduler.store.columns import prepare_rows
@@ -38,7 +38,7 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "deadline": deadline,
         "layer": spec.layer,
         "id": new_job_id(),
-        "status": JobStatus.QUEUED.value,
+        "state": JobState.QUEUED.value,
         "reason": Reason.SUBMITTED.value,
         "message": f"Submitted. {late_deadline(deadline, now)}".strip(),
         "submitted_at": now,

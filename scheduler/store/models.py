@@ -24,11 +24,11 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
+from schedulearn.scheduler.core.states import HostState, JobState, Parking, TaskPhase
 from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
 from schedulearn.scheduler.store.people import tables
 
-_STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
+_STATES = ", ".join(f"'{state.value}'" for state in JobState)
 
 
 class Meta(SQLModel, table=True):
@@ -42,12 +42,12 @@ class Job(SQLModel, table=True):
     """Job as submitted, and its state."""
 
     __table_args__ = (
-        CheckConstraint(f"status IN ({_STATES})", name="job_status"),
+        CheckConstraint(f"state IN ({_STATES})", name="job_status"),
         CheckConstraint("required_gpus >= 0 AND min_gpus >= 0 AND max_gpus >= min_gpus", name="job_gpus"),
         CheckConstraint("priority BETWEEN 0 AND 100", name="job_priority"),
-        CheckConstraint("(finished_at IS NOT NULL) = (status IN ('succeeded','failed','cancelled','timeout'))",
+        CheckConstraint("(finished_at IS NOT NULL) = (state IN ('succeeded','failed','cancelled','timeout'))",
                         name="job_finished"),
-        Index("job_by_status", "status", "submitted_at"),
+        Index("job_by_state", "state", "submitted_at"),
         Index("job_by_family", "family", "finished_at", sqlite_where=text("attempt > 0"),
               postgresql_where=text("attempt > 0")),
         Index("job_by_time", "submitted_at", "id"),
@@ -97,7 +97,7 @@ class Job(SQLModel, table=True):
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Jobs of one family share predictions. Empty only for jobs older than the key `family`."""
 
-    status: JobStatus = Field(sa_column=Column(EnumColumn(JobStatus), nullable=False))
+    state: JobState = Field(sa_column=Column(EnumColumn(JobState), nullable=False))
     reason: str
     message: str = Field(sa_type=Text)
     version: int = 0

@@ -21,7 +21,7 @@ from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.job_list import ALL_JOBS, JobFilter, Sort, behind, jobs_by
 from schedulearn.scheduler.store.models import (
@@ -45,7 +45,7 @@ class Versioned(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def status(self) -> JobStatus: ...
+    def state(self) -> JobState: ...
     @property
     def version(self) -> int: ...
 
@@ -93,9 +93,9 @@ def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
     return found
 
 
-def job_states(db: Connection, job_ids: Iterable[str]) -> dict[str, JobStatus]:
+def job_states(db: Connection, job_ids: Iterable[str]) -> dict[str, JobState]:
     """Return the states of those of these jobs that exist."""
-    return _of_jobs(db, col(Job.status), job_ids)
+    return _of_jobs(db, col(Job.state), job_ids)
 
 
 def job_names(db: Connection, job_ids: Iterable[str]) -> dict[str, str]:
@@ -130,7 +130,7 @@ def list_jobs(
     by: Sort = sort or ("submitted" if oldest_first else "-submitted")
     query = jobs_by(by)
     if states:
-        query = query.where(col(Job.status).in_(states))
+        query = query.where(col(Job.state).in_(states))
     query = among.narrow(db, query)
     if after is not None:
         get_job(db, after)  # raises NotFoundError for an unknown job
@@ -138,25 +138,25 @@ def list_jobs(
     return list(db.execute(query, {"most": limit, "now": now}))
 
 
-_COUNTS = cast(Select[Any], select(col(Job.status), func.count()).group_by(col(Job.status)))
+_COUNTS = cast(Select[Any], select(col(Job.state), func.count()).group_by(col(Job.state)))
 
 
 def count_jobs(db: Connection, among: JobFilter = ALL_JOBS) -> dict[str, int]:
     """Return the number of jobs in each state, including states without jobs."""
-    found: dict[JobStatus, int] = {row[0]: row[1] for row in db.execute(among.narrow(db, _COUNTS))}
-    return {status.value: found.get(status, 0) for status in JobStatus}
+    found: dict[JobState, int] = {row[0]: row[1] for row in db.execute(among.narrow(db, _COUNTS))}
+    return {state.value: found.get(state, 0) for state in JobState}
 
 
 def gpus_wanted(db: Connection) -> int:
     """Return the total number of GPUs that waiting jobs require.
 
     Jobs that wait for the end of other jobs don't count: they could not use any GPU yet."""
-    waits = col(Job.status).in_([*WAITS])
+    waits = col(Job.state).in_([*WAITS])
     may_depend = and_(col(Job.after).is_not(None), col(Job.attempt) == 0)
     wanted = int(db.execute(select(func.sum(col(Job.required_gpus))).where(waits, not_(may_depend))).scalar() or 0)
     dependent = db.execute(select(col(Job.required_gpus), col(Job.after)).where(waits, may_depend)).all()
     states = job_states(db, {each for row in dependent for each in row.after["jobs"]})
-    ended = {job_id for job_id, status in states.items() if status.terminal}
+    ended = {job_id for job_id, state in states.items() if state.terminal}
     free = [row.required_gpus for row in dependent if ended.issuperset(states.keys() & row.after["jobs"])]
     return wanted + int(sum(free))
 
@@ -194,11 +194,11 @@ def move_job(
     `changes`: further columns to set. Returns False, without any change, if the job has changed since it was read.
     Raises IllegalTransitionError for a transition that is not in TRANSITIONS."""
     message = hide_in_text(message)
-    status = reason.to_status()
-    check_transition(job.status, status)
-    ended = {"finished_at": changes.get("finished_at", now)} if status.terminal else {}
+    state = reason.to_state()
+    check_transition(job.state, state)
+    ended = {"finished_at": changes.get("finished_at", now)} if state.terminal else {}
     values = {
-        "status": status.value,
+        "state": state.value,
         "reason": reason.value,
         "message": message,
         "version": job.version + 1,
@@ -208,7 +208,7 @@ def move_job(
     changed = db.execute(_MOVE_JOB, {**values, "moved_id": job.id, "moved_version": job.version})
     if changed.rowcount == 0:
         return False
-    add_event(db, now, f"job.{status.value}", code=reason.value, message=message, job_id=job.id, data=data)
+    add_event(db, now, f"job.{state.value}", code=reason.value, message=message, job_id=job.id, data=data)
     return True
 
 

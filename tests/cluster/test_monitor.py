@@ -607,7 +607,7 @@ def test_a_run_of_a_few_seconds_has_its_energy_before_its_experiment_ends(tmp_pa
 
         def ended() -> bool:
             with c.cluster.db.read() as db:
-                return bool(sweeps.get_sweep(db, sweep).status.ended)
+                return bool(sweeps.get_sweep(db, sweep).state.ended)
 
         wait_for(ended, what="the end of the experiment")
         [run] = runs()

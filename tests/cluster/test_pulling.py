@@ -40,7 +40,7 @@ def test_no_gpu_is_leased_while_an_image_is_fetched_and_then_the_job_starts(tmp_
         [job] = c.submit(new(gpus=4))
         wait_for(lambda: c.job(job).pull_percent == 42)
         row = c.job(job)
-        assert (row.status, row.attempt, row.fetch_hosts, c.leases()) == ("pulling", 0, ["local"], [])
+        assert (row.state, row.attempt, row.fetch_hosts, c.leases()) == ("pulling", 0, ["local"], [])
         assert row.message.startswith("Fetching new on local: layers; ")
         fetch.end()
         row = c.wait(job, "running")
@@ -321,7 +321,7 @@ def test_gpu_time_and_the_time_limit_do_not_run_while_an_image_is_fetched(tmp_pa
         assert c.state(job) == "pulling"
         fetch.end(None if ends_well else ImageUnavailable("no"))
         ended = c.wait(job, "timeout", "failed")
-        assert ended.status == ("timeout" if ends_well else "failed")
+        assert ended.state == ("timeout" if ends_well else "failed")
         assert (ended.gpu_seconds > 0) == ends_well
 
 

@@ -11,7 +11,7 @@ from matrices import each
 
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.features.webhooks.spec import EVENTS
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
@@ -37,7 +37,7 @@ def test_every_key_of_a_job_is_documented() -> None:
 
 def test_every_state_is_documented() -> None:
     text = (ROOT / "docs/jobs.md").read_text()
-    assert all(f"`{state}`" in text for state in JobStatus)
+    assert all(f"`{state}`" in text for state in JobState)
 
 
 def test_every_event_of_webhooks_is_documented() -> None:

@@ -29,7 +29,7 @@ def test_one_runs_beside_gpu_jobs_that_hold_everything_and_takes_no_lease(tmp_pa
         assert {lease.task_id for lease in c.leases()} == {c.task(big)}
         c.runtime.finish(task.task_id)
         c.wait(cpu, "succeeded")
-        assert c.job(waits).status == "queued"
+        assert c.job(waits).state == "queued"
 
 
 @pytest.mark.parametrize("policy", ["round-robin", "tiresias", "gandiva", "goodput", "elastic-fifo"])
@@ -67,7 +67,7 @@ def test_one_that_fetches_its_image_takes_no_place(tmp_path: Path) -> None:
         c.wait(fetches, "pulling")
         [ready] = c.submit(spec("b", 0))
         c.wait(ready, "running")
-        assert c.job(fetches).status == "pulling"
+        assert c.job(fetches).state == "pulling"
 
 
 def test_one_that_waits_for_other_jobs_takes_no_place(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_one_that_waits_for_other_jobs_takes_no_place(tmp_path: Path) -> None:
         [later] = c.submit(spec("a", 0, after={"jobs": [gpu], "when": "ok"}))
         [ready] = c.submit(spec("b", 0))
         c.wait(ready, "running")
-        assert c.job(later).status == "queued"
+        assert c.job(later).state == "queued"
 
 
 def test_a_failure_is_tried_again_and_a_cancel_ends_it(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_failure_is_tried_again_and_a_cancel_ends_it(tmp_path: Path) -> None:
         [cpu] = c.submit(spec("a", 0, max_restarts=1))
         c.wait(cpu, "running")
         c.runtime.finish(f"schedulearn-{cpu}-1-0", 1)
-        wait_for(lambda: c.job(cpu).attempt == 2 and c.job(cpu).status == "running")
+        wait_for(lambda: c.job(cpu).attempt == 2 and c.job(cpu).state == "running")
         c.cluster.service.cancel(cpu)
         c.wait(cpu, "cancelled")
 

@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Job
 
@@ -108,7 +108,7 @@ def test_usage_counts_the_deadlines_that_were_kept(tmp_path: Path) -> None:
             (cancelled, at, at + 60),
         ):
             change(api, job, deadline=deadline, finished_at=end)
-        change(api, cancelled, status="cancelled")
+        change(api, cancelled, state="cancelled")
         span = {"since": shown(at - DAY_S), "until": shown(at + 5 * DAY_S)}
 
         def counted(**query: Any) -> dict[tuple[str, str], tuple[int, int]]:
@@ -126,7 +126,7 @@ def test_usage_counts_the_deadlines_that_were_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "finished_at", "expected", "now", "found"),
+    ("state", "finished_at", "expected", "now", "found"),
     [
         ("queued", None, None, 50.0, None),
         ("queued", None, 99.0, 50.0, Late.NO),
@@ -141,7 +141,7 @@ def test_usage_counts_the_deadlines_that_were_kept(tmp_path: Path) -> None:
     ],
 )
 def test_when_a_job_counts_as_late(
-    status: str, finished_at: float | None, expected: float | None, now: float, found: Late | None
+    state: str, finished_at: float | None, expected: float | None, now: float, found: Late | None
 ) -> None:
-    assert late(100.0, JobStatus(status), finished_at, expected, now) == found
-    assert late(None, JobStatus(status), finished_at, expected, now) is None
+    assert late(100.0, JobState(state), finished_at, expected, now) == found
+    assert late(None, JobState(state), finished_at, expected, now) is None

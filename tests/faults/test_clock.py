@@ -92,7 +92,7 @@ def test_a_job_has_all_of_its_max_duration_and_no_more(lab: Lab, step: float, do
     with lab.service():
         job_id = lab.submit(max_duration=HOUR_S)
         lab.go_on()
-        assert lab.job(job_id).status == "running"
+        assert lab.job(job_id).state == "running"
         lab.go_on(600)
         if not down:
             lab.time.offset += step
@@ -102,14 +102,14 @@ def test_a_job_has_all_of_its_max_duration_and_no_more(lab: Lab, step: float, do
         lab.time.advance(600)
     with lab.service():
         lab.go_on()
-        assert lab.job(job_id).status == "running"
+        assert lab.job(job_id).state == "running"
         assert lab.hours(job_id) == pytest.approx(1 / 3, rel=0.01)
         lab.go_on(2300)
-        assert lab.job(job_id).status == "running"
+        assert lab.job(job_id).state == "running"
         lab.go_on(200)
         lab.go_on(60)
         job = lab.job(job_id)
-        assert (job.status, job.reason) == ("timeout", "time_limit")
+        assert (job.state, job.reason) == ("timeout", "time_limit")
         assert job.run_seconds == pytest.approx(HOUR_S, rel=0.05)
         assert lab.hours(job_id) == pytest.approx(1.0, rel=0.05)
         with lab.cluster.db.read() as conn:
@@ -129,7 +129,7 @@ def test_a_command_that_ends_after_the_step_ran_as_long_as_it_did(lab: Lab, step
         lab.runtime.finish(f"schedulearn-{job_id}-1-0", 0)
         lab.go_on()
         job = lab.job(job_id)
-        assert job.status == "succeeded"
+        assert job.state == "succeeded"
         assert job.run_seconds == pytest.approx(2 * HOUR_S, rel=0.01)
         assert 0 <= job.finished_at - job.started_at == pytest.approx(2 * HOUR_S, rel=0.01)
 
@@ -146,9 +146,9 @@ def test_a_command_that_starts_as_the_clock_is_set_is_not_over_at_once(lab: Lab,
         lab.time.offset += step
         lab.go_on(10)
         lab.go_on(10)
-        assert lab.job(job_id).status == "running"
+        assert lab.job(job_id).state == "running"
         lab.go_on(HOUR_S)
-        assert lab.job(job_id).status != "running"
+        assert lab.job(job_id).state != "running"
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -230,10 +230,10 @@ def test_an_idle_job_is_not_ended_by_a_step(lab: Lab, step: float) -> None:
         lab.go_on(600)
         lab.time.offset += step
         lab.go_on(10)
-        assert lab.job(job_id).status == "running"
+        assert lab.job(job_id).state == "running"
         lab.go_on(HOUR_S)
         lab.go_on()
-        assert lab.job(job_id).status == "timeout"
+        assert lab.job(job_id).state == "timeout"
 
 
 @pytest.mark.parametrize("step", [DAY_S, -DAY_S])

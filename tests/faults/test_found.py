@@ -76,7 +76,7 @@ def test_a_clock_that_is_set_neither_puts_off_a_start_nor_brings_it_forward(by: 
 
 
 def test_a_job_does_not_wait_for_a_clock_that_was_set_back() -> None:
-    job = job_record(status="queued", reason="retry", not_before=HOUR_S)
+    job = job_record(state="queued", reason="retry", not_before=HOUR_S)
     assert next_tries({"j": job}, HOUR_S - 60) == {"j": HOUR_S}
     assert next_tries({"j": job}, 0.0) == {}
 

@@ -36,7 +36,7 @@ def _quick(run: FaultRun, times: int, seconds: float) -> None:
 
 def _ended(run: FaultRun) -> list[tuple[str, str]]:
     with run.service.cluster.db.read() as db:
-        return [(row.status, row.reason) for row in db.exec_driver_sql("SELECT status, reason FROM job ORDER BY id")]
+        return [(row.state, row.reason) for row in db.exec_driver_sql("SELECT state, reason FROM job ORDER BY id")]
 
 
 def _course(number: int, *, after: bool) -> FaultRun:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, Task
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
-from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskPhase
+from schedulearn.scheduler.core.states import HostState, JobState, Parking, TaskPhase
 from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.reports.store import ReportIn
 
@@ -37,7 +37,7 @@ def observed(task_id: str, state: EngineState = EngineState.RUNNING, **fields: A
     return ObservedTask(task_id, state, **fields)
 
 
-def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fields: Any) -> Job:
+def job_record(id: str = "j", state: JobState | str = JobState.RUNNING, **fields: Any) -> Job:
     gpus = fields.get("required_gpus", 1)
     defaults: dict[str, Any] = {
         "name": "job", "container_image": "img", "pull": "missing", "launcher": "none", "layer": "",
@@ -53,7 +53,7 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
         "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
         "target": None, "resized_at": None, "resized_from": None, "after": None,
     }  # fmt: skip
-    return Job(**{**defaults, **fields, "id": id, "status": JobStatus(status)})
+    return Job(**{**defaults, **fields, "id": id, "state": JobState(state)})
 
 
 def task_record(job_id: str = "j", rank: int = 0, state: TaskPhase | str = TaskPhase.RUNNING, **fields: Any) -> Task:

@@ -171,7 +171,7 @@ class FakeCluster:
             return repository.get_job(db, job_id)
 
     def state(self, job_id: str) -> str:
-        return str(self.job(job_id).status)
+        return str(self.job(job_id).state)
 
     def task(self, job_id: str, attempt: int = 1) -> str:
         return f"schedulearn-{job_id}-{attempt}-0"

@@ -109,7 +109,7 @@ def _seed(c: Connection, rng: random.Random, now: float, names: list[str], count
         events += [_event(job, job["submitted_at"], "queued", "Submitted."),
                    _event(job, task["created_at"], "starting", f"Given GPUs: {len(task['gpu_uuids'])} on "
                           f"{task['host_id']}."),
-                   _event(job, task["finished_at"], job["status"], job["message"])]  # fmt: skip
+                   _event(job, task["finished_at"], job["state"], job["message"])]  # fmt: skip
     reporter, attempts, decisions = _reporter(rng, now, names)
     events.sort(key=lambda event: event["at"])
     c.execute(insert(Job), [*jobs, reporter])
@@ -176,7 +176,7 @@ def _job(
         "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0, "deadline": None, "max_duration": None,
         "max_restarts": 0, "launcher": "horovod",
         "grace_period": 10.0, "shm_bytes": 8 << 30, "labels": {"project": rng.choice(("vision", "speech", "text"))},
-        "user": rng.choice(USERS), "family": name, "status": state, "reason": reason, "message": message,
+        "user": rng.choice(USERS), "family": name, "state": state, "reason": reason, "message": message,
         "version": 1, "attempt": 1 if begin else 0, "restarts": 0, "losses": 0,
         "exit_code": {"succeeded": 0, "failed": 1}.get(state), "submitted_at": at, "started_at": begin,
         "finished_at": end, "run_seconds": ran, "gpu_seconds": ran * gpus, "pull_percent": None,
@@ -217,13 +217,13 @@ def _sweep(c: Connection, rng: random.Random, jobs: list[dict[str, Any]]) -> Non
     """Learning rates and batch sizes, tried by the last jobs that succeeded."""
     rates, sizes = (0.003, 0.01, 0.03, 0.1), (64, 128, 256)
     runs = [{"lr": rate, "batch_size": size} for rate in rates for size in sizes]
-    tried = sorted((job for job in jobs if job["status"] == "succeeded"), key=lambda job: job["submitted_at"])
+    tried = sorted((job for job in jobs if job["state"] == "succeeded"), key=lambda job: job["submitted_at"])
     tried = tried[-len(runs) :]
     if len(tried) < len(runs):
         return
     c.execute(insert(Sweep).values(
         id="sweep00001", name="vit-cifar learning rates", user="chiara", runs=len(runs), max_parallel=4,
-        max_failures=None, status="completed", reason="completed", message="All runs have ended.",
+        max_failures=None, state="completed", reason="completed", message="All runs have ended.",
         created_at=tried[0]["submitted_at"], finished_at=max(job["finished_at"] for job in tried),
         spec={"name": "vit-cifar learning rates", "grid": {"lr": rates, "batch_size": sizes},
               "job": {"type": "Pytorch", "container_image": "schedulearn/pytorch", "required_gpus": 2,
@@ -332,7 +332,7 @@ def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:
 def _write_logs(data: Path, reporter: str) -> None:
     query = (
         "SELECT task.id, task.attempt, job.id, task.started_at, task.finished_at FROM task JOIN job "
-        "ON job.id = task.job_id WHERE job.status = 'failed' OR job.id = ? ORDER BY job.id, task.attempt"
+        "ON job.id = task.job_id WHERE job.state = 'failed' OR job.id = ? ORDER BY job.id, task.attempt"
     )
     with closing(sqlite3.connect(f"file:{data / 'schedulearn.db'}?mode=ro", uri=True)) as db:
         tasks = db.execute(query, (reporter,)).fetchall()

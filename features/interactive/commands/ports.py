@@ -11,7 +11,7 @@ from schedulearn.api.cli.common import Command, Session, clean, pass_session, pr
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds, show_seconds
 from schedulearn.api.client.client import ClientError, Job, Json
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 
 _LOOK_S = 0.3
 _IDLE_S = 3600.0
@@ -171,8 +171,8 @@ def await_start(session: Session, job_id: str) -> Job:
     told = ""
     while True:
         job = session.client.job(job_id)
-        state = JobStatus(job["state"])
-        if state is JobStatus.RUNNING:
+        state = JobState(job["state"])
+        if state is JobState.RUNNING:
             return job
         words = f"job {job_id} is {state}: {job['message']}"
         if state in TERMINAL:

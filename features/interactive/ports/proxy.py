@@ -36,7 +36,7 @@ from schedulearn.features.interactive.terminals.job_terminals import TooManyTerm
 from schedulearn.features.interactive.worker import Interactive
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Role
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError
 from schedulearn.scheduler.store.models import Job
@@ -49,7 +49,7 @@ ENTER = f"{OWN}enter"
 
 class _Job(NamedTuple):
     user: str
-    status: JobStatus
+    state: JobState
     spec: Mapping[str, Any]
     message: str
 
@@ -160,14 +160,14 @@ class PortProxy:
         if session is None or not self._is_known(scope, session):
             detail = "open this port from the page of its job: you are not logged in here, or not any more"
             raise _Refused(self._told(headers, key, 401, "unauthorized", detail))
-        query = select(col(Job.user), col(Job.status), col(Job.spec), col(Job.message)).where(col(Job.id) == key.job_id)
+        query = select(col(Job.user), col(Job.state), col(Job.spec), col(Job.message)).where(col(Job.id) == key.job_id)
         row = await self._cluster.db.aread(lambda conn: conn.execute(query).first())
         job = _Job._make(row) if row is not None else None
         if job is None or key.name not in job.ports or not session.actor.may_change(job.user):
             raise _Refused(
                 self._told(headers, key, 404, "not_found", f"there is no port {key.name} of a job {key.job_id}")
             )
-        if JobStatus(job.status).terminal:
+        if JobState(job.state).terminal:
             self._interactive.port_sessions.forget(key.job_id)
             detail = f"job {key.job_id} has ended: {job.message.rstrip('.')}"
             raise _Refused(self._told(headers, key, 410, "job_ended", detail))

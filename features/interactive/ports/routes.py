@@ -15,7 +15,7 @@ from schedulearn.api.state import actor_of, cluster_of, grant_of, settings_of
 from schedulearn.features.interactive.ports.origins import PortKey, origin_of
 from schedulearn.features.interactive.ports.proxy import ENTER
 from schedulearn.features.interactive.worker import Interactive
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.ports import LONGEST
 from schedulearn.scheduler.store import repository
@@ -67,7 +67,7 @@ def _link(request: Request, key: PortKey) -> PortLink:
     if key.name not in ports:
         known = ", ".join(sorted(ports)) or "none"
         raise NotFoundError(f"job {key.job_id} has no port {key.name!r}; it has: {known} (key ports)")
-    if JobStatus(job.status).terminal:
+    if JobState(job.state).terminal:
         raise ConflictError(f"job {key.job_id} has ended: nothing listens on its ports any more")
     settings = settings_of(request)
     origin = origin_of(key, service=request.headers["host"], scheme=request.url.scheme, domain=settings.ports_domain)

@@ -10,8 +10,8 @@ from sqlalchemy import Row
 
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.features.sweeps.experiment_spec import Design
-from schedulearn.features.sweeps.steps import SweepProgress, SweepReason, SweepStatus
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.features.sweeps.steps import SweepProgress, SweepReason, SweepState
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 
 
@@ -34,7 +34,7 @@ class SweepOut(AnswerModel):
     id: str
     name: str
     user: str
-    state: SweepStatus
+    state: SweepState
     reason: SweepReason
     message: str = Field(description="reason for its state, as a sentence")
     parameters: list[str]
@@ -56,7 +56,7 @@ class SweepOut(AnswerModel):
                 **{name: getattr(row, name) for name in _AS_STORED},
                 "design": design.get("design"),
                 "replications": design.get("replications", 1),
-                "state": row.status,
+                "state": row.state,
                 "parameters": parameters,
                 "counts": SweepCounts.model_validate(progress),
                 "metric": row.spec["metric"],
@@ -81,7 +81,7 @@ class RunOut(AnswerModel):
     params: dict[str, bool | int | float | str]
     job: str | None = Field(description="ID of the job; null: none yet")
     tries: int = Field(description="number of jobs so far")
-    state: JobStatus | Literal["pending", "deleted"] = Field(
+    state: JobState | Literal["pending", "deleted"] = Field(
         description="state of its job. pending: it has no job yet; deleted: its job was deleted"
     )
     message: str
@@ -92,11 +92,11 @@ class RunOut(AnswerModel):
     best: float | None = Field(description="best logged value of the metric; null: none")
 
     @classmethod
-    def of(cls, row: Row[Any], goal: str, sweep: SweepStatus, **more: object) -> Self:
+    def of(cls, row: Row[Any], goal: str, sweep: SweepState, **more: object) -> Self:
         if row.job_id is None:
-            state = "pending" if sweep is SweepStatus.RUNNING else JobStatus.CANCELLED.value
+            state = "pending" if sweep is SweepState.RUNNING else JobState.CANCELLED.value
         else:
-            state = "deleted" if row.status is None else row.status.value
+            state = "deleted" if row.state is None else row.state.value
         return cls.model_validate(
             {
                 "number": row.number,

@@ -71,7 +71,7 @@ def get_experiment(
             row,
             store.progress_of(db, [sweep_id])[sweep_id],
             responses=_responses(runs),
-            table=[TrialOut.of(run, by["goal"], row.status, results=run.results) for run in runs],
+            table=[TrialOut.of(run, by["goal"], row.state, results=run.results) for run in runs],
             next=runs[-1].number if more else None,
         )
 

@@ -21,12 +21,12 @@ from schedulearn.features.sweeps import table as store
 from schedulearn.features.sweeps.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
 from schedulearn.features.sweeps.service import settled_sweep
 from schedulearn.features.sweeps.spec import SweepSpec, parameters_of
-from schedulearn.features.sweeps.steps import SweepStatus
+from schedulearn.features.sweeps.steps import SweepState
 from schedulearn.features.sweeps.worker import worker_of
 
 router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 
-States = Annotated[list[SweepStatus] | None, Query(description="only these states")]
+States = Annotated[list[SweepState] | None, Query(description="only these states")]
 PageSize = Annotated[int, Query(ge=1, le=100)]
 RunsAfter = Annotated[RowId, Query(description="only runs with a number above this")]
 RunsShown = Annotated[int, Query(ge=1, le=1000, description="maximum number of runs in the table")]
@@ -120,9 +120,9 @@ def get_sweep(
             parameters_of(row.spec),
             metric=by,
             job=shown_job(row.spec["job"], to_owner=actor_of(request).may_change(row.user)),
-            best=RunOut.of(best, by.goal, row.status) if best is not None else None,
+            best=RunOut.of(best, by.goal, row.state) if best is not None else None,
             logged=sorted(store.logged_metrics(db, [run.job_id for run in runs if run.job_id is not None])),
-            table=[RunOut.of(run, by.goal, row.status) for run in runs],
+            table=[RunOut.of(run, by.goal, row.state) for run in runs],
             next=runs[-1].number if more else None,
         )
 

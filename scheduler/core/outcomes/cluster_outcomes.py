@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.outcomes.early_failures import explained
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobChanges, JobMoved, TaskEnded, TaskStarted
 from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, outcome_of
 from schedulearn.scheduler.core.outcomes.unused import idle_end
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 
 _NO_MEETING = "its hosts did not connect to each other, see its log"
 _LOST_EACH_OTHER = "its workers lost each other, see its log"
@@ -100,8 +100,8 @@ class _Attempt:
         steps = []
         if self._starts_over(evidence.now):
             steps.append(JobMoved(self.job, Reason(self.job.reason), self.job.message, stop_tasks=True))
-        elif self.live and self._running == len(self.live) and self.job.status == JobStatus.STARTING:
-            changes = JobChanges(pull_percent=None, **self._times(JobStatus.RUNNING, evidence.now))
+        elif self.live and self._running == len(self.live) and self.job.state == JobState.STARTING:
+            changes = JobChanges(pull_percent=None, **self._times(JobState.RUNNING, evidence.now))
             return [JobMoved(self.job, Reason.CONTAINER_RUNNING, f"Running on {_places(self.live)}.", changes)]
         elif self._time_is_up(evidence.now):
             message = f"It has run for its max_duration of {self.job.max_duration:g} s."
@@ -136,9 +136,9 @@ class _Attempt:
         together = self._in_place and self._due > 1
         if moved.reason is Reason.COMPLETED and together and in_place.never_met(self.job, tasks):
             moved = JobMoved(self.job, Reason.COMMAND_FAILED, _NEVER_MET, JobChanges(exit_code=0, pull_percent=None))
-        return replace(moved, changes={**moved.changes, **self._times(moved.reason.to_status(), evidence.now)})
+        return replace(moved, changes={**moved.changes, **self._times(moved.reason.to_state(), evidence.now)})
 
-    def _times(self, status: JobStatus, now: float) -> JobChanges:
+    def _times(self, state: JobState, now: float) -> JobChanges:
         """Return when the job started and ended: as its tasks did, but never before its submission or after now."""
         found = [finding for finding in self.findings if isinstance(finding, TaskStarted | TaskEnded)]
         starts = [each.started_at for each in (*found, *self.live, *self._ended) if each.started_at is not None]
@@ -146,7 +146,7 @@ class _Attempt:
         if starts:
             earliest = self.job.started_at or min(max(min(starts), earliest), now)
             changes["started_at"] = earliest
-        if status.terminal:
+        if state.terminal:
             ends = [each.finished_at for each in (*found, *self._ended) if not isinstance(each, TaskStarted)]
             known = [end for end in ends if end is not None]
             changes["finished_at"] = min(max(*known, earliest), now) if known and len(known) == len(ends) else now
@@ -154,7 +154,7 @@ class _Attempt:
 
     def _on_workers(self) -> in_place.JobVerdict | None:
         """Return the verdict if new workers ended too soon, or the first worker has finished."""
-        if self._new_ended and self.job.status == JobStatus.RUNNING:
+        if self._new_ended and self.job.state == JobState.RUNNING:
             return in_place.withdrawn(self.job, self._new, " ".join(self._new_ended))
         if self._in_place and self._completed and not self._failures():
             return in_place.finishing(self.job, self._new)
@@ -172,14 +172,14 @@ class _Attempt:
 
     def _time_is_up(self, now: float) -> bool:
         job = self.job
-        if job.status != JobStatus.RUNNING or job.max_duration is None:
+        if job.state != JobState.RUNNING or job.max_duration is None:
             return False
         spent = job.run_seconds + max(run_seconds(task, now) for task in self.live) if self.live else 0.0
         return spent >= job.max_duration
 
     def _is_unused(self, evidence: Evidence) -> bool:
         job = self.job
-        if job.status != JobStatus.RUNNING or job.idle_timeout is None:
+        if job.state != JobState.RUNNING or job.idle_timeout is None:
             return False
         ends = idle_end(job.idle_timeout, self.live, evidence.unused_since(job.id))
         return ends is not None and ends <= evidence.now

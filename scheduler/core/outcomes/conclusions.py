@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.outcomes.retries import SOON_S, delay, equal_exits
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 
 MAX_LOSSES = 5
 """Maximum restarts of a job whose containers vanish. The job itself may be the cause."""
@@ -81,7 +81,7 @@ _LOST_PARTS = {
 
 
 def _stopped(job: Job, ending: _Ending) -> JobMoved | None:
-    if job.status != JobStatus.STOPPING:
+    if job.state != JobState.STOPPING:
         return None
     changes = JobChanges(exit_code=ending.code, pull_percent=None)
     if job.reason == Reason.TIME_LIMIT_REACHED:
@@ -107,7 +107,7 @@ def _refused(job: Job, ending: _Ending) -> JobMoved | None:
 
 
 def _resized(job: Job, ending: _Ending) -> JobMoved | None:
-    if job.status != JobStatus.RESIZING:
+    if job.state != JobState.RESIZING:
         return None
     if job.reason == Reason.HANG_RESTART:
         return JobMoved(job, Reason.RETRY, "Stopped because it seemed to hang; starts again.", _again(job))
@@ -127,7 +127,7 @@ def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:
 
 def _withdrawn(job: Job, ending: _Ending) -> JobMoved | None:
     """Return the move of a job that had to leave before it ran, e.g. because its host is drained. Nothing was lost."""
-    if job.status != JobStatus.STARTING or ending.outcomes != {Reason.CANCELLED}:
+    if job.state != JobState.STARTING or ending.outcomes != {Reason.CANCELLED}:
         return None
     return JobMoved(job, Reason.WAITING_FOR_GPUS, job.message, _again(job))
 

@@ -10,7 +10,7 @@ from typing import Literal, Self
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import gpu_count
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 
 OnHang = Literal["warn", "restart", "end"]
 
@@ -177,7 +177,7 @@ def hang_moves(jobs: Mapping[str, Job], hangs: Mapping[str, Hang], default: OnHa
     moves = []
     for job_id, hang in hangs.items():
         job = jobs.get(job_id)
-        if job is not None and job.status is JobStatus.RUNNING and (move := _move(job, hang, job.on_hang or default)):
+        if job is not None and job.state is JobState.RUNNING and (move := _move(job, hang, job.on_hang or default)):
             moves.append(move)
     return moves
 

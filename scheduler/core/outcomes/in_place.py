@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
-from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.states import JobState, Reason
 
 IN_PLACE = "in-place"
 RESTART = "restart"
@@ -62,7 +62,7 @@ def members(tasks: Sequence[Task]) -> list[Task]:
 
 def leaves_alone(job: Job, task: Task) -> bool:
     """Return whether this task was told to end while the job continues."""
-    return bool(task.generation > 0 and task.stop and job.status == JobStatus.RUNNING)
+    return bool(task.generation > 0 and task.stop and job.state == JobState.RUNNING)
 
 
 def leaving(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> set[str]:
@@ -130,7 +130,7 @@ def next_generation(job: Job) -> JobChanges:
 
 def overdue(job: Job, tasks: Sequence[Task], now: float, service_started: float) -> JobVerdict | None:
     """Return the verdict on a change of workers that takes too long; None if nothing is wrong."""
-    if job.status != JobStatus.RUNNING or not in_place(tasks) or all(task.stop for task in tasks):
+    if job.state != JobState.RUNNING or not in_place(tasks) or all(task.stop for task in tasks):
         return None
     if job.forming_at is not None and now - max(job.forming_at, service_started) > FORM_S:
         return _by_restart(f"Training has been paused for {FORM_S:g} s for a change of its workers.")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from schedulearn.scheduler.core.model import Basis
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 
 
 class Late(StrEnum):
@@ -43,7 +43,7 @@ def expected_end(eta: Expected | None, until: float) -> float | None:
 
 
 def late(
-    deadline: float | None, status: JobStatus, finished_at: float | None, expected: float | None, now: float
+    deadline: float | None, state: JobState, finished_at: float | None, expected: float | None, now: float
 ) -> Late | None:
     """Return whether a job is late. None if it has no deadline, was cancelled before it, or nothing is known yet."""
     if deadline is None:
@@ -51,7 +51,7 @@ def late(
     if (now if finished_at is None else finished_at) > deadline:
         return Late.YES
     if finished_at is not None:
-        return {JobStatus.SUCCEEDED: Late.NO, JobStatus.CANCELLED: None}.get(status, Late.YES)
+        return {JobState.SUCCEEDED: Late.NO, JobState.CANCELLED: None}.get(state, Late.YES)
     if expected is None:
         return None
     return Late.EXPECTED if expected > deadline else Late.NO

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from schedulearn.scheduler.core.model import Explanation
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 
 
 class Waiting(Protocol):
     """Job, with the properties that its next retry depends on."""
 
     @property
-    def status(self) -> JobStatus: ...
+    def state(self) -> JobState: ...
     @property
     def reason(self) -> str: ...
     @property
@@ -66,5 +66,5 @@ def why_resting(job: Waiting, now: float) -> Explanation | None:
 def _next_try(job: Waiting, now: float) -> float | None:
     """Return the time of the next retry. One further away than any delay was stored before the clock was set back, and
     is ignored."""
-    rests = job.status == JobStatus.QUEUED and job.not_before is not None and 0 < job.not_before - now <= MOST_S
+    rests = job.state == JobState.QUEUED and job.not_before is not None and 0 < job.not_before - now <= MOST_S
     return job.not_before if rests else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from schedulearn.scheduler.core.cluster_state import Task
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 
 UnusedSince = Callable[[str], float | None]
 """Job -> time since which nobody has been connected to it; None if somebody is."""
@@ -16,7 +16,7 @@ class HasIdleTimeout(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def status(self) -> str: ...
+    def state(self) -> str: ...
     @property
     def idle_timeout(self) -> float | None: ...
 
@@ -43,7 +43,7 @@ def idle_ends(
 
     `tasks` must have all live tasks of these jobs. Other tasks are ignored.
     """
-    running = (job for job in jobs if job.status == JobStatus.RUNNING)
+    running = (job for job in jobs if job.state == JobState.RUNNING)
     bounds = {job.id: job.idle_timeout for job in running if job.idle_timeout is not None}
     live: dict[str, list[Task]] = {job: [] for job in bounds}
     for task in tasks if live else ():

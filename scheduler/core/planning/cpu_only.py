@@ -97,7 +97,7 @@ class CpuOnly:
         `among`: only of these jobs. `new`: as if this job were submitted now."""
         waiting: list[NewJob | Job] = [
             job for job in self.state.jobs.values()
-            if not job.required_gpus and job.status in WAITS and job.id not in self.resting
+            if not job.required_gpus and job.state in WAITS and job.id not in self.resting
             and (among is None or job.id in among)
         ]  # fmt: skip
         if new is not None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, Task, run_seconds
 from schedulearn.scheduler.core.outcomes.gpu_health import jobs_leave
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
-from schedulearn.scheduler.core.states import JobStatus, Parking
+from schedulearn.scheduler.core.states import JobState, Parking
 
-_MOVABLE = (JobStatus.STARTING, JobStatus.RUNNING)
+_MOVABLE = (JobState.STARTING, JobState.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
     found: dict[str, Eviction] = {}
     for task in state.tasks:
         job = state.jobs.get(task.job_id)
-        if job is None or task.stop or job.status not in _MOVABLE:
+        if job is None or task.stop or job.state not in _MOVABLE:
             continue
-        at_once = job.elastic or job.status == JobStatus.STARTING
+        at_once = job.elastic or job.state == JobState.STARTING
         faulty = next((faults[uuid] for uuid in task.gpu_uuids if uuid in faults), None)
         if faulty is not None:
             why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves elsewhere."
@@ -44,7 +44,7 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
         elif (gpu := _drained(task, draining, now, at_once=at_once)) is not None:
             why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves elsewhere."
             found.setdefault(job.id, Eviction(job, why))
-        elif task.host_id in emptying and job.elastic and job.status == JobStatus.RUNNING:
+        elif task.host_id in emptying and job.elastic and job.state == JobState.RUNNING:
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is being parked. It moves elsewhere."))
     return list(found.values())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 
 Ask = Callable[[Snapshot], Plan]
 IsThere = Callable[[str, str], bool | None]
@@ -202,7 +202,7 @@ def fetch_hosts(
     lost."""
     found = {}
     for job in jobs.values():
-        if job.status not in WAITS:
+        if job.state not in WAITS:
             continue
         wanted = decided.get(job.id, ())
         begun = tuple(h for h in job.fetch_hosts if h in in_service and not is_there(job.id, h))
@@ -217,7 +217,7 @@ def refused_fetches(jobs: Mapping[str, Job], refused: Callable[[Job, str], str |
     """Return the ends of jobs whose image is unavailable. `refused`: (job, host id) -> reason."""
     moved = []
     for job in jobs.values():
-        if job.status == JobStatus.PULLING:
+        if job.state == JobState.PULLING:
             why = next((why for host in job.fetch_hosts if (why := refused(job, host)) is not None), None)
             if why is not None:
                 changes = JobChanges(pull_percent=None, fetch_hosts=[])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from schedulearn.scheduler.core.cluster_state import After, ClusterState, Job
 from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.outcomes.findings import JobMoved
-from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 
 OK = "ok"
 """Value of `when` that requires success. The other value, `any`, accepts every end."""
@@ -32,7 +32,7 @@ def failed_dependencies(state: ClusterState) -> list[JobMoved]:
     moved: dict[str, JobMoved] = {}
     for job, after in sorted(_dependent(state), key=lambda found: found[0].id):  # those that others wait for are older
         for each in after["jobs"] if after["when"] == OK else ():
-            if each in moved or (each not in state.jobs and state.ended.get(each) is not JobStatus.SUCCEEDED):
+            if each in moved or (each not in state.jobs and state.ended.get(each) is not JobState.SUCCEEDED):
                 message = f"{_end_of(state, each)}, and this job required its success."
                 moved[job.id] = JobMoved(job, Reason.PREDECESSOR_FAILED, message)
                 break
@@ -41,13 +41,13 @@ def failed_dependencies(state: ClusterState) -> list[JobMoved]:
 
 def _dependent(state: ClusterState) -> Iterator[tuple[Job, After]]:
     for job in state.jobs.values():
-        if job.after is not None and job.status in WAITS and not job.attempt:
+        if job.after is not None and job.state in WAITS and not job.attempt:
             yield job, job.after
 
 
 def _sentence(state: ClusterState, unfinished: Sequence[str], after: After) -> str:
     end = "succeed" if after["when"] == OK else "end"
-    first = f"job {unfinished[0]} ({state.jobs[unfinished[0]].status})"
+    first = f"job {unfinished[0]} ({state.jobs[unfinished[0]].state})"
     if len(unfinished) == 1:
         return f"It waits for {first} to {end}."
     return f"It waits for {len(unfinished)} jobs to {end}; the first of them is {first}."

@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependen
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
-from schedulearn.scheduler.core.states import WAITS, JobStatus
+from schedulearn.scheduler.core.states import WAITS, JobState
 
 _PLENTY = 1 << 60  # bytes of a GPU whose memory is unknown
 UNREPORTED_S = 180.0  # run time after which a job without reports is taken never to send any
@@ -58,9 +58,9 @@ def build_snapshot(
     views = []
     out = resting | blocked_by_dependencies(state).keys()
     for job in state.jobs.values():
-        if job.status == JobStatus.STOPPING or job.id in out or (job.status in WAITS and job.id in awaited):
+        if job.state == JobState.STOPPING or job.id in out or (job.state in WAITS and job.id in awaited):
             continue
-        if not job.required_gpus and job.status not in WAITS:
+        if not job.required_gpus and job.state not in WAITS:
             continue  # there is nothing left to decide
         profile = profile_of(job.id) if job.elastic else None
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
@@ -83,9 +83,9 @@ def _rigid(job: JobView) -> JobView:
 
 def _ending_tasks(state: ClusterState) -> set[str]:
     """Return the ids of tasks that are about to leave their GPUs."""
-    ends = (JobStatus.STOPPING, JobStatus.RESIZING)
+    ends = (JobState.STOPPING, JobState.RESIZING)
     return {
-        task.id for task in state.tasks if task.job_id not in state.jobs or state.jobs[task.job_id].status in ends
+        task.id for task in state.tasks if task.job_id not in state.jobs or state.jobs[task.job_id].state in ends
     } | leaving(state.jobs, state.tasks)
 
 
@@ -131,7 +131,7 @@ def _reserve_targets(state: ClusterState, hosts: _Parts, held: dict[str, _Held])
     targets = [job for job in state.jobs.values() if job.target and job.id not in held]
     for job in sorted(targets, key=lambda job: job.submitted_at):
         own = {uuid for task in state.tasks if task.job_id == job.id for uuid in task.gpu_uuids}
-        if job.target and job.status != JobStatus.STOPPING:
+        if job.target and job.state != JobState.STOPPING:
             picked = hosts.reserve(job.target, own)
             if picked is not None:
                 held[job.id] = _Held(dict(job.target), picked, since=0.0)

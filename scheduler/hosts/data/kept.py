@@ -19,7 +19,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.archive import Kind, link_stays_inside
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobState
 from schedulearn.scheduler.data.manifest import Item, Manifest, manifest_of
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import QuotaError, RuntimeFault, SchedulearnError
@@ -41,7 +41,7 @@ _AT_ONCE = 20
 class _Ended(NamedTuple):
     id: str
     user: str
-    status: JobStatus
+    state: JobState
     spec: dict[str, Any]
 
 
@@ -65,7 +65,7 @@ class KeptOutputs:
     def make(self) -> None:
         """Store the pending outputs of ended jobs."""
         pending = select(*(col(getattr(Job, name)) for name in _Ended._fields)).where(
-            col(Job.keep_state) == "pending", col(Job.status).in_([*TERMINAL])
+            col(Job.keep_state) == "pending", col(Job.state).in_([*TERMINAL])
         )
         with self._db.read() as conn:
             found = [_Ended._make(row) for row in conn.execute(pending.order_by(col(Job.finished_at)).limit(_AT_ONCE))]
@@ -78,7 +78,7 @@ class KeptOutputs:
                 log.info("the outputs of job %s are kept later: %s", job.id, fault)
 
     def _make_all(self, job: _Ended) -> None:
-        wanted = job.spec["keep"].items() if job.status is JobStatus.SUCCEEDED else ()
+        wanted = job.spec["keep"].items() if job.state is JobState.SUCCEEDED else ()
         told = []
         for name, path in wanted:
             try:

@@ -156,7 +156,7 @@ def remove(conn: Connection, name: str, version: int | None, now: float) -> list
 
 
 def _needed_by(conn: Connection, references: set[str]) -> str:
-    unfinished = select(col(Job.id), col(Job.spec)).where(col(Job.status).not_in([state.value for state in TERMINAL]))
+    unfinished = select(col(Job.id), col(Job.spec)).where(col(Job.state).not_in([state.value for state in TERMINAL]))
     for job_id, keys in conn.execute(unfinished, execution_options={"yield_per": 500}):
         if used := references & keys.get("data", {}).keys():
             return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"

@@ -54,7 +54,7 @@ def count_waiting(db: Connection, holder: Holder) -> int:
     """Return the number of waiting jobs of a user, or of all users of a group."""
     members = select(col(GroupMember.user)).where(col(GroupMember.group) == holder.name)
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
-    query = select(func.count()).where(whose, col(Job.status).in_([*WAITS]))
+    query = select(func.count()).where(whose, col(Job.state).in_([*WAITS]))
     return int(db.execute(query.select_from(Job)).scalar() or 0)
 
 

@@ -31,7 +31,7 @@ from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Compared, dr
 from schedulearn.scheduler.core.predictions.features import Given, features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, Ended, Prediction, score
 from schedulearn.scheduler.core.predictions.regression import SCORED
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job, Profile
 from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
@@ -121,7 +121,7 @@ def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[Ended]:
         .outerjoin(*_REPORTED)
         .outerjoin(*versions.of_version())
         .where(
-            which, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0, versions.belongs(),
+            which, col(Job.state) == JobState.SUCCEEDED, col(Job.gpu_seconds) > 0, versions.belongs(),
         )
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
@@ -147,7 +147,7 @@ class Settled(NamedTuple):
 def ended_since(conn: Connection, family: str) -> list[Settled]:
     """The jobs of a family that have ended since their predictions were looked at."""
     query = (
-        select(col(Job.id), col(LengthPrediction.owner), col(Job.status), col(Job.gpu_seconds), col(Job.finished_at))
+        select(col(Job.id), col(LengthPrediction.owner), col(Job.state), col(Job.gpu_seconds), col(Job.finished_at))
         .join(LengthPrediction, col(LengthPrediction.job_id) == col(Job.id))
         .where(
             col(LengthPrediction.family) == family,
@@ -156,7 +156,7 @@ def ended_since(conn: Connection, family: str) -> list[Settled]:
         )
     )
     return [
-        Settled(row.id, row.owner, row.finished_at, row.gpu_seconds if row.status == JobStatus.SUCCEEDED else None)
+        Settled(row.id, row.owner, row.finished_at, row.gpu_seconds if row.state == JobState.SUCCEEDED else None)
         for row in conn.execute(query)
     ]
 

@@ -30,7 +30,7 @@ from schedulearn.scheduler.core.predictions.features import features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED
 from schedulearn.scheduler.core.predictions.metrics import LARGEST, LEAST_REACHED, MetricPrediction, Reached, score
 from schedulearn.scheduler.core.predictions.regression import SCORED
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job, Metric
 from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
@@ -105,7 +105,7 @@ def _reached(conn: Connection, which: ColumnElement[bool], left_out: Collection[
     newest = (
         select(col(Job.id), col(Job.finished_at))
         .outerjoin(*versions.of_version())
-        .where(which, col(Job.status) == JobStatus.SUCCEEDED, versions.belongs())
+        .where(which, col(Job.state) == JobState.SUCCEEDED, versions.belongs())
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
         .subquery()
@@ -160,13 +160,13 @@ def remember(conn: Connection, kin: Kin, found: Mapping[str, Mapping[str, Metric
 def ended_since(conn: Connection, family: str) -> list[Settled]:
     """The predictions of a family whose jobs have ended since they were looked at."""
     query = (
-        select(_TABLE.c.seq, col(Job.status), col(Job.finished_at), col(Metric.last))
+        select(_TABLE.c.seq, col(Job.state), col(Job.finished_at), col(Metric.last))
         .join(Job, col(Job.id) == _TABLE.c.job_id)
         .outerjoin(Metric, and_(col(Metric.job_id) == _TABLE.c.job_id, col(Metric.name) == _TABLE.c.metric))
         .where(_TABLE.c.family == family, _TABLE.c.ended_at.is_(None), col(Job.finished_at).is_not(None))
     )
     return [
-        Settled(row.seq, row.finished_at, row.last if row.status == JobStatus.SUCCEEDED else None)
+        Settled(row.seq, row.finished_at, row.last if row.state == JobState.SUCCEEDED else None)
         for row in conn.execute(query)
     ]
 

@@ -12,7 +12,7 @@ from sqlalchemy.sql.dml import Update
 from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.predictions.drift import RECENT, Drift
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job
@@ -76,7 +76,7 @@ def samples_in(conn: Connection, version: ModelVersion) -> int:
         select(func.count())
         .select_from(Job)
         .join(ModelVersion, and_(col(ModelVersion.family) == col(Job.family), col(ModelVersion.seq) == version.seq))
-        .where(owned_by(version.owner), col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0, belongs())
+        .where(owned_by(version.owner), col(Job.state) == JobState.SUCCEEDED, col(Job.gpu_seconds) > 0, belongs())
     )
     return int(conn.execute(query).scalar_one())
 

@@ -93,12 +93,12 @@ def test_a_service_that_dies_between_any_two_writes_neither_loses_nor_doubles_a_
     runs = "SELECT number, name FROM sweep_run JOIN job ON job.id = job_id ORDER BY number"
     assert rows(runs) == [(1, "s-1"), (2, "s-2"), (3, "s-3")]
     assert rows("SELECT count(*) FROM job") == [(3,)]
-    database.write(lambda conn: conn.execute(text("UPDATE job SET status='failed', finished_at=1 WHERE name='s-2'")))
+    database.write(lambda conn: conn.execute(text("UPDATE job SET state='failed', finished_at=1 WHERE name='s-2'")))
     assert until_it_is_through(lambda: advance_sweeps(database, 2.0)) == 8
-    assert rows("SELECT name, status FROM job ORDER BY name") == [
+    assert rows("SELECT name, state FROM job ORDER BY name") == [
         ("s-1", "cancelled"), ("s-2", "failed"), ("s-3", "cancelled")
     ]  # fmt: skip
-    assert rows("SELECT status, reason FROM sweep") == [("failed", "too_many_failures")]
+    assert rows("SELECT state, reason FROM sweep") == [("failed", "too_many_failures")]
     assert until_it_is_through(lambda: sweeps.retry(rows("SELECT id FROM sweep")[0][0])) == 3
     assert rows("SELECT count(*) FROM sweep_run WHERE job_id IS NULL") == [(3,)]
     told = [kind for (kind,) in rows("SELECT kind FROM event WHERE kind LIKE 'sweep.%' ORDER BY id")]

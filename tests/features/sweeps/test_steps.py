@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.features.sweeps.steps import (
-    ChangeStatus,
+    ChangeState,
     StartRuns,
     SweepProgress,
     SweepReason,
-    SweepStatus,
+    SweepState,
     next_step,
 )
 
 
 def progress(**fields: object) -> SweepProgress:
     defaults = {
-        "id": "s", "user": "ada", "status": SweepStatus.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
+        "id": "s", "user": "ada", "state": SweepState.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
         "max_failures": None, "runs": 4, "open": False, "pending": 0, "active": 0, "succeeded": 0,
         "failed": 0, "cancelled": 0,
     }  # fmt: skip
@@ -32,7 +32,7 @@ class Course:
     max_parallel: int
     max_failures: int | None
     counts: dict[str, int] = field(default_factory=dict)
-    status: SweepStatus = SweepStatus.RUNNING
+    state: SweepState = SweepState.RUNNING
     reason: SweepReason = SweepReason.STARTED
     message: str = ""
     most_active: int = 0
@@ -44,7 +44,7 @@ class Course:
         """All the steps that there are now; they must come to an end."""
         for _ in range(4):
             seen = progress(
-                status=self.status, reason=self.reason, max_parallel=self.max_parallel, runs=self.runs,
+                state=self.state, reason=self.reason, max_parallel=self.max_parallel, runs=self.runs,
                 max_failures=self.max_failures, **self.counts,
             )  # fmt: skip
             match next_step(seen):
@@ -54,8 +54,8 @@ class Course:
                     self.counts["pending"] -= count
                     self.counts["active"] += count
                     self.most_active = max(self.most_active, self.counts["active"])
-                case ChangeStatus(status, reason, message):
-                    self.status, self.reason, self.message = status, reason, message
+                case ChangeState(state, reason, message):
+                    self.state, self.reason, self.message = state, reason, message
         raise AssertionError("its steps come to no end")
 
     def end(self, how: str, count: int) -> None:
@@ -74,40 +74,40 @@ def test_a_sweep_always_ends_and_never_has_more_jobs_than_it_may(
     sweep = Course(runs, max_parallel, max_failures)
     sweep.settle()
     for how, count in [*course, *[("succeeded", 1)] * runs]:
-        may_start = sweep.status is SweepStatus.RUNNING
+        may_start = sweep.state is SweepState.RUNNING
         before = sweep.counts["pending"]
         sweep.end(how, count)
         sweep.settle()
         assert sum(sweep.counts.values()) == runs
         assert sweep.most_active <= max_parallel
         assert may_start or sweep.counts["pending"] == before, "it started a run though it is stopping"
-    assert sweep.status.ended
+    assert sweep.state.ended
     assert sweep.counts["active"] == 0
     too_many = max_failures is not None and sweep.counts["failed"] > max_failures
-    assert (sweep.status is SweepStatus.FAILED) == too_many
-    assert (sweep.status is SweepStatus.COMPLETED) == (not too_many)
+    assert (sweep.state is SweepState.FAILED) == too_many
+    assert (sweep.state is SweepState.COMPLETED) == (not too_many)
     assert sweep.counts["pending"] == 0 or too_many
 
 
 def test_as_many_failures_as_allowed_stop_nothing_and_one_more_does() -> None:
     assert next_step(progress(max_failures=2, failed=2, pending=2)) == StartRuns(2)
     step = next_step(progress(max_failures=2, failed=3, pending=1, active=1))
-    assert isinstance(step, ChangeStatus)
-    assert (step.status, step.cancel_waiting) == (SweepStatus.STOPPING, True)
+    assert isinstance(step, ChangeState)
+    assert (step.state, step.cancel_waiting) == (SweepState.STOPPING, True)
     assert "max_failures is 2" in step.message
     assert "running ones continue" in step.message
 
 
 def test_a_sweep_that_stops_waits_for_what_runs() -> None:
-    stopping = progress(status=SweepStatus.STOPPING, reason=SweepReason.CANCELLED, active=1, pending=3)
+    stopping = progress(state=SweepState.STOPPING, reason=SweepReason.CANCELLED, active=1, pending=3)
     assert next_step(stopping) is None
     end = next_step(stopping._replace(active=0, succeeded=1))
-    assert end == ChangeStatus(SweepStatus.CANCELLED, SweepReason.CANCELLED, "Of 4 runs 1 succeeded, 3 never started.")
+    assert end == ChangeState(SweepState.CANCELLED, SweepReason.CANCELLED, "Of 4 runs 1 succeeded, 3 never started.")
 
 
 def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
-    for status in (SweepStatus.COMPLETED, SweepStatus.FAILED, SweepStatus.CANCELLED):
-        assert next_step(progress(status=status, pending=3)) is None
+    for state in (SweepState.COMPLETED, SweepState.FAILED, SweepState.CANCELLED):
+        assert next_step(progress(state=state, pending=3)) is None
 
 
 def test_no_more_runs_start_than_jobs_may_wait() -> None:
@@ -115,15 +115,15 @@ def test_no_more_runs_start_than_jobs_may_wait() -> None:
     assert next_step(progress(pending=4, max_parallel=2), room=3) == StartRuns(2)
     assert next_step(progress(pending=4, active=1), room=0) is None, "one of its own jobs makes room"
     step = next_step(progress(pending=4), room=-2)
-    assert step == ChangeStatus(
-        SweepStatus.RUNNING, SweepReason.OVER_QUOTA,
+    assert step == ChangeState(
+        SweepState.RUNNING, SweepReason.OVER_QUOTA,
         "2 runs can't start yet: ada, or their group, has reached the quota of waiting jobs.",
     )  # fmt: skip
     waits = progress(pending=4, reason=SweepReason.OVER_QUOTA)
     assert next_step(waits, room=0) is None
     again = next_step(waits, room=1)
-    assert isinstance(again, ChangeStatus)
-    assert (again.status, again.reason) == (SweepStatus.RUNNING, SweepReason.STARTED)
+    assert isinstance(again, ChangeState)
+    assert (again.state, again.reason) == (SweepState.RUNNING, SweepReason.STARTED)
     assert next_step(progress(), room=0) == next_step(progress()), "none is left to start"
 
 
@@ -135,16 +135,16 @@ def test_no_run_starts_while_the_disk_is_low_whatever_the_quota_says() -> None:
     ):
         for room in (None, 0, 3):
             step = next_step(runs, room, disk_low=True)
-            assert isinstance(step, ChangeStatus)
-            assert (step.status, step.reason) == (SweepStatus.RUNNING, SweepReason.DISK_LOW)
+            assert isinstance(step, ChangeState)
+            assert (step.state, step.reason) == (SweepState.RUNNING, SweepReason.DISK_LOW)
             assert "can't start yet: the disk" in step.message
     waits = progress(pending=4, active=1, reason=SweepReason.DISK_LOW)
     assert next_step(waits, disk_low=True) is None, "it is said once"
     assert next_step(progress(active=1), disk_low=True) is None, "none is left to start"
     again = next_step(waits)
-    assert again == ChangeStatus(
-        SweepStatus.RUNNING, SweepReason.STARTED, "The disk has capacity again: more runs start."
+    assert again == ChangeState(
+        SweepState.RUNNING, SweepReason.STARTED, "The disk has capacity again: more runs start."
     )  # fmt: skip
     over = next_step(waits, room=0)
-    assert isinstance(over, ChangeStatus)
+    assert isinstance(over, ChangeState)
     assert over.reason is SweepReason.OVER_QUOTA, "the disk is not the reason any more"

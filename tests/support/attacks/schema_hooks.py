@@ -10,8 +10,8 @@ import schemathesis
 
 DATABASE = os.environ["SCHEDULEARN_TEST_DATABASE"]
 STORED = {
-    "job": "id, priority, status IN ('cancelled', 'stopping')", "webhook": "id, active", "policy": "id",
-    "host": "id, state = 'active'", "sweep": "id, name, status IN ('cancelled', 'stopping')",
+    "job": "id, priority, state IN ('cancelled', 'stopping')", "webhook": "id, active", "policy": "id",
+    "host": "id, state = 'active'", "sweep": "id, name, state IN ('cancelled', 'stopping')",
     "account": "name, role", "api_token": "id, name, owner, role, expires_at", "quota": "*", "secret": "*",
     "login_session": "hash, expires_at", "data_version": "name, version, digest",
 }  # fmt: skip

@@ -79,7 +79,7 @@ class Invariants:
     def _jobs(self) -> dict[str, tuple[str, str, str]] | None:
         """None while the database can't be read, which a fault may be the reason of."""
         try:
-            rows = self._rows("SELECT id, status, reason, message FROM job")
+            rows = self._rows("SELECT id, state, reason, message FROM job")
         except sqlite3.OperationalError:
             return None
         return {row[0]: (row[1], row[2], row[3]) for row in rows}

@@ -140,7 +140,7 @@ class Invariants:
             raise Broken(f"job {job_id} is said to have failed, and its command ended with 0")
 
     def _jobs(self) -> dict[str, tuple[str, str, str]]:
-        return {row[0]: (row[1], row[2], row[3]) for row in self._rows("SELECT id, status, reason, message FROM job")}
+        return {row[0]: (row[1], row[2], row[3]) for row in self._rows("SELECT id, state, reason, message FROM job")}
 
     def _rows(self, query: str) -> list[tuple[str, ...]]:
         return list(self._connection.execute(query))

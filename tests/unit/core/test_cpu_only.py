@@ -37,9 +37,9 @@ def waiting(
     """`running`: job -> host; `by`: job -> its user."""
     on = running or {}
 
-    def record(job_id: str, status: str, **fields: Any) -> Job:
+    def record(job_id: str, state: str, **fields: Any) -> Job:
         asked = (needs or {}).get(job_id, {})
-        return job_record(job_id, status, required_gpus=0, user=(by or {}).get(job_id, ""), **asked, **fields)
+        return job_record(job_id, state, required_gpus=0, user=(by or {}).get(job_id, ""), **asked, **fields)
 
     jobs = {i: record(i, "queued", submitted_at=float(at)) for at, i in enumerate(ids)}
     jobs |= {i: record(i, "running") for i in on}

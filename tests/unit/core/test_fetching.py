@@ -152,8 +152,8 @@ def test_whatever_is_missing_the_plan_is_lawful_and_gives_gpus_only_where_images
         assert not found.plan.allocations.get(view)
 
 
-def row(status: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, Job]:
-    return {"j": job_record("j", status, fetch_hosts=list(fetch))}
+def row(state: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, Job]:
+    return {"j": job_record("j", state, fetch_hosts=list(fetch))}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from schedulearn.scheduler.core.cluster_state import After, ClusterState
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies, failed_dependencies
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus, Reason
+from schedulearn.scheduler.core.states import TERMINAL, JobState, Reason
 
 ENDS = sorted(TERMINAL)
 
@@ -16,8 +16,8 @@ def after(*jobs: str, when: str = "ok") -> After:
     return {"jobs": [*jobs], "when": when}  # type: ignore[typeddict-item]
 
 
-def state(jobs: dict[str, tuple[str, After | None]], ended: dict[str, JobStatus] | None = None) -> ClusterState:
-    records = {name: job_record(name, status, after=needs, attempt=0) for name, (status, needs) in jobs.items()}
+def state(jobs: dict[str, tuple[str, After | None]], ended: dict[str, JobState] | None = None) -> ClusterState:
+    records = {name: job_record(name, state, after=needs, attempt=0) for name, (state, needs) in jobs.items()}
     return cluster_state(jobs=records, ended=ended or {}, hosts=[host_record()], gpus=[gpu_record()])
 
 
@@ -36,7 +36,7 @@ def test_a_job_that_waits_for_another_is_in_no_snapshot_and_says_so() -> None:
 
 def test_it_may_start_once_they_have_succeeded_or_ended() -> None:
     jobs = {"b": ("queued", after("a")), "c": ("queued", after("a", "x", when="any"))}
-    found = state(jobs, {"a": JobStatus.SUCCEEDED, "x": JobStatus.FAILED})
+    found = state(jobs, {"a": JobState.SUCCEEDED, "x": JobState.FAILED})
     assert (seen(found), blocked_by_dependencies(found), failed_dependencies(found)) == (["b", "c"], {}, [])
 
 
@@ -45,7 +45,7 @@ def test_what_can_never_start_names_who_failed_and_takes_with_it_who_waits_for_i
         "b": ("queued", after("ok", "a")), "c": ("queued", after("b")), "d": ("queued", after("b", when="any")),
         "e": ("queued", after("gone")), "f": ("queued", after("r")), "r": ("running", None),
     }  # fmt: skip
-    found = failed_dependencies(state(jobs, {"ok": JobStatus.SUCCEEDED, "a": JobStatus.TIMEOUT}))
+    found = failed_dependencies(state(jobs, {"ok": JobState.SUCCEEDED, "a": JobState.TIMEOUT}))
     assert {moved.reason for moved in found} == {Reason.PREDECESSOR_FAILED}
     assert {moved.job.id: moved.message for moved in found} == {
         "b": "Job a ended as timeout, and this job required its success.",
@@ -77,6 +77,6 @@ def test_every_job_waits_may_start_or_is_given_up_and_only_for_a_reason(
         strict = need is not None and need["when"] == "ok"
         assert (name in waiting) == any(each in jobs for each in names)
         assert (name in lost) == (
-            strict and any(each in lost or ended.get(each, JobStatus.SUCCEEDED) != "succeeded" for each in names)
+            strict and any(each in lost or ended.get(each, JobState.SUCCEEDED) != "succeeded" for each in names)
         )
         assert (name in seen(found)) == (name not in waiting)

@@ -23,9 +23,9 @@ RUNS = {
 }  # fmt: skip
 
 
-def row(id: str, status: str = "running", **fields: Any) -> Job:
+def row(id: str, state: str = "running", **fields: Any) -> Job:
     fields = {**RUNS, **fields}
-    return job_record(id, status, **{"generation": fields["attempt"], **fields})
+    return job_record(id, state, **{"generation": fields["attempt"], **fields})
 
 
 def on(job_id: str, *gpus: int, **fields: Any) -> Task:

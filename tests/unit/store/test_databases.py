@@ -13,7 +13,7 @@ from sqlmodel import col
 from schedulearn.features.usage.deadlines import kept_deadlines
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.control.service import job_row
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.hosts.disk_cleanup import data_of_jobs
 from schedulearn.scheduler.specs.job import JobSpec
@@ -161,7 +161,7 @@ def test_deadlines_count_when_they_are_decided(database: Database) -> None:
     def end(db: Connection) -> None:
         for job_id, at in ((kept, 50.0), (missed, 250.0)):
             ended = update(Job).where(col(Job.id) == job_id)
-            db.execute(ended.values(status="succeeded", finished_at=at))
+            db.execute(ended.values(state="succeeded", finished_at=at))
 
     database.write(end)
     with database.read() as db:
@@ -221,14 +221,14 @@ def test_whoever_sees_only_their_own_jobs_reads_no_others(database: Database) ->
 def test_started_jobs_are_found_by_their_family_in_an_index(database: Database) -> None:
     """Jobs that wait are not in it: to put 10,000 hashes of families there takes longer than to store their jobs."""
     add_jobs(database, *({"name": str(number), "family": f"f{number}"} for number in range(50)))
-    query = select(col(Job.id)).where(of_family("f7"), col(Job.status) == JobStatus.SUCCEEDED)
+    query = select(col(Job.id)).where(of_family("f7"), col(Job.state) == JobState.SUCCEEDED)
     with database.read() as db:
         if db.dialect.name == "sqlite":
             statement = str(query.compile(db.engine, compile_kwargs={"literal_binds": True}))
             plan = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}").all()
             assert "job_by_family (family=?" in str(plan)
         assert db.execute(query).all() == []
-    started = update(Job).where(col(Job.family) == "f7").values(attempt=1, status="succeeded", finished_at=2.0)
+    started = update(Job).where(col(Job.family) == "f7").values(attempt=1, state="succeeded", finished_at=2.0)
     database.write(lambda db: db.execute(started))
     with database.read() as db:
         assert len(db.execute(query).all()) == 1

@@ -156,7 +156,7 @@ def test_a_row_that_cannot_be_is_refused(database: Database) -> None:
     with pytest.raises(IntegrityError):
         database.write(prepare_rows(database.engine.dialect, Job, [job, job]))
     with pytest.raises((ValueError, StatementError), match="nonsense"):
-        database.write(prepare_rows(database.engine.dialect, Job, [{**job, "status": "nonsense"}]))
+        database.write(prepare_rows(database.engine.dialect, Job, [{**job, "state": "nonsense"}]))
     with database.read() as conn:
         assert conn.execute(select(Job)).all() == []
 
@@ -231,7 +231,7 @@ def test_pauses_count_neither_as_run_time_nor_as_service(stored: Database) -> No
 
 @pytest.mark.parametrize(
     "change",
-    ["status = 'dreaming'", "status = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = -1"],
+    ["state = 'dreaming'", "state = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = -1"],
 )
 def test_the_database_refuses_a_job_that_cannot_be(stored: Database, change: str) -> None:
     with pytest.raises(IntegrityError):

@@ -13,7 +13,7 @@ from sqlmodel import col
 
 from schedulearn.api.answers.job import JobOut
 from schedulearn.scheduler.core.planning.command_masking import MASK
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
@@ -50,8 +50,8 @@ def test_a_database_of_0_1_0_opens_with_a_job_in_every_state(tmp_path: Path) -> 
         assert conn.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
         assert conn.execute(text("SELECT count(*) FROM webhook")).scalar() == 1
     database.close()
-    assert {row.name: row.status for row in rows} == before
-    assert Counter(row.status for row in rows).keys() == set(JobStatus)
+    assert {row.name: row.state for row in rows} == before
+    assert Counter(row.state for row in rows).keys() == set(JobState)
     [queued] = [row for row in rows if row.name == "queued"]
     assert (queued.priority, queued.required_gpus, queued.deadline) == (80, 12, 1798761600.0)
     assert queued.spec == {

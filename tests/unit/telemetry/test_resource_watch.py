@@ -101,7 +101,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def _fill(db: Connection) -> None:
     columns: dict[str, Any] = {c.name: 0 for c in Job.__table__.columns}  # type: ignore[attr-defined]
-    columns |= {"id": "a", "required_gpus": 1, "min_gpus": 1, "max_gpus": 1, "status": "queued"}
+    columns |= {"id": "a", "required_gpus": 1, "min_gpus": 1, "max_gpus": 1, "state": "queued"}
     columns |= {"finished_at": None, "spec": {}, "labels": {}, "idempotency_key": None}
     db.execute(insert(Job).values(columns))
     db.execute(insert(Host).values(id="h", address="", runtime="fake", state="active", labels={}, position=0))

@@ -8,13 +8,13 @@ export type JobSpec = Schemas["JobSpec"];
 export type JobSort = NonNullable<
   NonNullable<operations["list_jobs_api_v1_jobs_get"]["parameters"]["query"]>["sort"]
 >;
-export type JobState = Schemas["JobStatus"];
+export type JobState = Schemas["JobState"];
 export type JobFile = Schemas["FileOut"];
 export type Task = Schemas["TaskOut"];
 export type ServiceEvent = Schemas["EventOut"];
 export type Sweep = Schemas["SweepOut"];
 export type SweepDetail = Schemas["SweepDetail"];
-export type SweepState = Schemas["SweepStatus"];
+export type SweepState = Schemas["SweepState"];
 export type Run = Schemas["RunOut"];
 export type Experiment = Schemas["ExperimentDetail"];
 export type Trial = Schemas["TrialOut"];

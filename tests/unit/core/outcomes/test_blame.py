@@ -11,7 +11,7 @@ RUNC = (
     "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: "
 )
 HOOK = RUNC + "unable to start container process: error during container init: error running prestart hook #0: "
-CLI = HOOK + "exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: "
+CLI = HOOK + "exit state 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: "
 
 STARTS = [
     (CLI + "initialization error: nvml error: driver/library version mismatch: unknown", "driver_mismatch", "host"),

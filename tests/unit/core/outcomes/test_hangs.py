@@ -163,18 +163,18 @@ HANG = Hang(HangKind.IDLE, 600.0, "It may hang.")
 
 
 @given(
-    status=st.sampled_from(sorted(HOLDS_GPUS)),
+    state=st.sampled_from(sorted(HOLDS_GPUS)),
     own=st.sampled_from([None, "warn", "restart", "end"]),
     default=st.sampled_from(["warn", "restart", "end"]),
     hangs=st.integers(0, MAX_RESTARTS + 1),
 )
 def test_a_job_that_hangs_is_stopped_only_as_it_or_the_settings_say(
-    status: str, own: str | None, default: str, hangs: int
+    state: str, own: str | None, default: str, hangs: int
 ) -> None:
-    job = job_record(status=status, on_hang=own, hangs=hangs)
+    job = job_record(state=state, on_hang=own, hangs=hangs)
     moves = hang_moves({"j": job}, {"j": HANG, "gone": HANG}, default)  # type: ignore[arg-type]
     how = own or default
-    if status != "running" or how == "warn":
+    if state != "running" or how == "warn":
         assert moves == []
         return
     [move] = moves
@@ -187,10 +187,10 @@ def test_a_job_that_hangs_is_stopped_only_as_it_or_the_settings_say(
 @pytest.mark.parametrize("code", [0, 75, 137, 143])
 def test_a_job_that_is_ended_because_it_hangs_says_so_however_it_stops(code: int) -> None:
     outcome = Reason.COMMAND_FAILED if code else Reason.COMPLETED
-    job = job_record(status="stopping", reason="hang_end", message="It may hang. Therefore it is ended.", elastic=True)
+    job = job_record(state="stopping", reason="hang_end", message="It may hang. Therefore it is ended.", elastic=True)
     moved = conclude(job, [Result(outcome, code)], 100.0, 50.0)
     assert (moved.reason, moved.message, moved.stopped_as) == (Reason.HUNG, job.message, Reason.HUNG)
-    again = conclude(job_record(status="resizing", reason="hang_restart"), [Result(outcome, code)], 100.0, 50.0)
+    again = conclude(job_record(state="resizing", reason="hang_restart"), [Result(outcome, code)], 100.0, 50.0)
     if code:
         assert (again.reason, again.stopped_as) == (Reason.RETRY, Reason.HUNG)
         assert "retries" not in again.changes, "it does not count as a failure of its command"
@@ -200,7 +200,7 @@ def test_a_job_that_is_ended_because_it_hangs_says_so_however_it_stops(code: int
 
 def test_a_completed_job_carries_the_warning_of_its_task() -> None:
     results = [Result(Reason.COMPLETED, 0), Result(Reason.COMPLETED, 0, "Warning: its workers trained alone.")]
-    moved = conclude(job_record(status="running"), results, 100.0, 50.0)
+    moved = conclude(job_record(state="running"), results, 100.0, 50.0)
     assert moved.message == "The command ended with exit code 0. Warning: its workers trained alone."
 
 

@@ -53,7 +53,7 @@ def reasons(findings: list[Finding]) -> list[Reason]:
 
 def test_a_running_container_makes_its_job_run() -> None:
     task = task_record(state="wanted", started_at=None)
-    findings = look(job_record(status="starting"), [task], [observed(task.id, started_at=990.0)])
+    findings = look(job_record(state="starting"), [task], [observed(task.id, started_at=990.0)])
     assert findings[0] == TaskStarted(task, 990.0)
     assert reasons(findings) == [Reason.CONTAINER_RUNNING]
 
@@ -68,13 +68,13 @@ def test_a_job_has_the_times_of_its_task_whatever_its_hosts_clock(
     """Seen while it runs, or only when it has ended; noticed late."""
     submitted = NOW - late_s - run_s - wait_s
     started, finished = (submitted + wait_s + ahead_s, submitted + wait_s + run_s + ahead_s)
-    job = job_record(status="starting", submitted_at=submitted, started_at=None)
+    job = job_record(state="starting", submitted_at=submitted, started_at=None)
     task = task_record(state="wanted", started_at=None, created_at=submitted)
     if seen_running:
         found, moved = look(job, [task], [observed(task.id, started_at=started)])
         assert isinstance(found, TaskStarted)
         assert isinstance(moved, JobMoved)
-        job = job_record(status="running", submitted_at=submitted, started_at=moved.changes["started_at"])
+        job = job_record(state="running", submitted_at=submitted, started_at=moved.changes["started_at"])
         task = task_record(started_at=found.started_at, created_at=submitted)
     seen = observed(task.id, "exited", exit_code=0, started_at=started, finished_at=finished)
     of_task, moved = look(job, [task], [seen])
@@ -107,9 +107,9 @@ def test_pauses_are_written_down_and_do_not_count_as_run_time() -> None:
 
 def test_a_gang_runs_once_all_of_it_runs() -> None:
     first, second = task_record(rank=0, state="wanted"), task_record(rank=1, state="wanted")
-    one = look(job_record(status="starting"), [first, second], [observed(first.id)])
+    one = look(job_record(state="starting"), [first, second], [observed(first.id)])
     assert reasons(one) == []
-    both = look(job_record(status="starting"), [first, second], [observed(first.id), observed(second.id)])
+    both = look(job_record(state="starting"), [first, second], [observed(first.id), observed(second.id)])
     assert reasons(both) == [Reason.CONTAINER_RUNNING]
 
 
@@ -117,17 +117,17 @@ def test_a_gang_runs_once_all_of_it_runs() -> None:
     ("job", "exit_code", "reason"),
     [
         (job_record(), 0, Reason.COMPLETED),
-        (job_record(status="starting"), 0, Reason.COMPLETED),
+        (job_record(state="starting"), 0, Reason.COMPLETED),
         (job_record(), 3, Reason.COMMAND_FAILED),
         (job_record(max_restarts=1), 3, Reason.RETRY),
         (job_record(max_restarts=1, restarts=5), 3, Reason.RETRY),
         (job_record(max_restarts=1, retries=1), 3, Reason.COMMAND_FAILED),
-        (job_record(status="stopping", reason="cancel_requested"), 143, Reason.CANCELLED),
-        (job_record(status="stopping", reason="cancel_requested"), 0, Reason.CANCELLED),
-        (job_record(status="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
-        (job_record(status="resizing"), 143, Reason.RESIZED),
-        (job_record(status="resizing"), 0, Reason.COMPLETED),
-        (job_record(status="resizing"), PREEMPTED, Reason.RESIZED),
+        (job_record(state="stopping", reason="cancel_requested"), 143, Reason.CANCELLED),
+        (job_record(state="stopping", reason="cancel_requested"), 0, Reason.CANCELLED),
+        (job_record(state="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
+        (job_record(state="resizing"), 143, Reason.RESIZED),
+        (job_record(state="resizing"), 0, Reason.COMPLETED),
+        (job_record(state="resizing"), PREEMPTED, Reason.RESIZED),
         (job_record(), PREEMPTED, Reason.PREEMPTED),
         (job_record(losses=MAX_LOSSES), PREEMPTED, Reason.COMMAND_FAILED),
         (job_record(), KILLED, Reason.COMMAND_FAILED),
@@ -178,11 +178,11 @@ def test_a_host_that_does_not_answer_changes_nothing() -> None:
 
 
 def test_a_task_that_was_not_started_yet_is_not_lost() -> None:
-    assert look(job_record(status="starting"), [task_record(state="wanted")], []) == []
+    assert look(job_record(state="starting"), [task_record(state="wanted")], []) == []
 
 
 def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> None:
-    job = job_record(status="stopping", reason="cancel_requested")
+    job = job_record(state="stopping", reason="cancel_requested")
     task = task_record(state="wanted", stop=True, started_at=None)
     assert reasons(look(job, [task], [])) == [Reason.CANCELLED]
     assert look(job, [task], [], maybe_starting=frozenset({task.id})) == []
@@ -192,7 +192,7 @@ def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> N
 def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:
     task = task_record(state="wanted", started_at=None)
     refusal = {task.id: Refusal(Reason.START_REFUSED, "no such device")}
-    findings = look(job_record(status="starting"), [task], [], refusals=refusal)
+    findings = look(job_record(state="starting"), [task], [], refusals=refusal)
     assert reasons(findings) == [Reason.START_REFUSED]
     assert findings[-1].message == "no such device"  # type: ignore[union-attr]
 
@@ -201,7 +201,7 @@ def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:
 def test_a_job_whose_image_was_removed_gives_its_gpus_back_but_not_for_ever(losses: int, reason: Reason) -> None:
     task = task_record(state="wanted", started_at=None)
     refusal = {task.id: Refusal(Reason.IMAGE_GONE, "The image x is no longer on h1.")}
-    findings = look(job_record(status="starting", losses=losses), [task], [], refusals=refusal)
+    findings = look(job_record(state="starting", losses=losses), [task], [], refusals=refusal)
     assert isinstance(findings[0], TaskEnded)
     assert reasons(findings) == [reason]
     assert "The image x is no longer on h1." in findings[-1].message  # type: ignore[union-attr]
@@ -210,12 +210,12 @@ def test_a_job_whose_image_was_removed_gives_its_gpus_back_but_not_for_ever(loss
 def test_a_gang_of_which_one_lost_its_image_is_ended_and_starts_again_as_a_whole() -> None:
     gone, other = task_record(rank=0, state="wanted", started_at=None), task_record(rank=1)
     refusal = {gone.id: Refusal(Reason.IMAGE_GONE, "It is gone.")}
-    first = look(job_record(status="starting"), [gone, other], [observed(other.id)], refusals=refusal)
+    first = look(job_record(state="starting"), [gone, other], [observed(other.id)], refusals=refusal)
     assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
     ended = task_record(rank=0, state="ended", outcome="image_gone", error="It is gone.")
     other = other._replace(stop=True)
     exited = [observed(other.id, EngineState.EXITED, exit_code=143)]
-    assert reasons(look(job_record(status="starting"), [other], exited, ended=[ended])) == [Reason.IMAGE_GONE]
+    assert reasons(look(job_record(state="starting"), [other], exited, ended=[ended])) == [Reason.IMAGE_GONE]
 
 
 def test_when_one_of_a_gang_ends_badly_the_others_are_stopped_and_then_the_job_fails() -> None:
@@ -240,7 +240,7 @@ def test_a_job_is_ended_at_its_max_duration_counting_earlier_attempts() -> None:
 def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> None:
     """The job was changed by a user in the very moment its last task's end was written down."""
     ended = task_record(state="ended", outcome="command_failed", exit_code=143)
-    job = job_record(status="stopping", reason="cancel_requested")
+    job = job_record(state="stopping", reason="cancel_requested")
     assert reasons(look(job, [], [], ended=[ended])) == [Reason.CANCELLED]
 
 
@@ -288,6 +288,6 @@ def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
 def test_a_gang_of_which_one_never_starts_is_undone() -> None:
     first = task_record(rank=0, started_at=NOW - 2 * MEET_S)
     second = task_record(rank=1, state="wanted", started_at=None)
-    [moved] = look(job_record(status="starting"), [first, second], [observed(first.id)])
+    [moved] = look(job_record(state="starting"), [first, second], [observed(first.id)])
     assert isinstance(moved, JobMoved)
     assert moved.stop_tasks

@@ -36,7 +36,7 @@ def add_ended(db: Database, like: str, reached: list[Mapping[str, float]], *, fi
     def change(conn: Any) -> None:
         job = dict(conn.execute(select(Job).where(col(Job.id) == like)).one()._mapping)
         for at, metrics in enumerate(reached, first):
-            row = {**job, "id": f"past{at:04}", "status": "succeeded", "finished_at": BEGAN + at, "sweep": None}
+            row = {**job, "id": f"past{at:04}", "state": "succeeded", "finished_at": BEGAN + at, "sweep": None}
             keys = {**row["spec"], "epochs": 2 ** (at % 3)}
             conn.execute(insert(Job), [{**row, "gpu_seconds": 100.0, "spec": keys, "attempt": 1}])
             for name, value in metrics.items():

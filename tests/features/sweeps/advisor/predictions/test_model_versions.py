@@ -32,7 +32,7 @@ def add_ended(db: Database, like: str, took: list[float], *, predicted: float | 
     def change(conn: Any) -> None:
         job = dict(conn.execute(select(Job).where(col(Job.id) == like)).one()._mapping)
         for at, seconds in enumerate(took, first):
-            row = {**job, "id": f"past{at:04}", "status": "succeeded", "finished_at": BEGAN + at, "sweep": None}
+            row = {**job, "id": f"past{at:04}", "state": "succeeded", "finished_at": BEGAN + at, "sweep": None}
             conn.execute(insert(Job), [{**row, "gpu_seconds": seconds, "run_seconds": seconds, "attempt": 1}])
             if predicted is not None:
                 found = {row["id"]: Prediction(predicted, 0.8 * predicted, 1.25 * predicted, 1)}

@@ -18,6 +18,8 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.settings import ClusterSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TOKEN_LENGTH = 8
+"""Minimum characters of the service's token."""
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 
 _PREFIX = "SCHEDULEARN_"
@@ -40,7 +42,9 @@ class Settings(ClusterSettings, BaseSettings):
     data: Annotated[Path, AfterValidator(_absolute)] = Field(
         default=Path("."), description="folder of schedulearn.db, logs and local tasks"
     )
-    token: str | None = Field(default=None, min_length=8, description="asked of every client; sent as Bearer")
+    token: str | None = Field(
+        default=None, min_length=TOKEN_LENGTH, description="asked of every client; sent as Bearer"
+    )
     tls: Literal["auto", "off"] = Field(
         default="auto",
         description="auto: TLS with `tls_cert`, else on an open address with a certificate that the service makes "

@@ -56,7 +56,7 @@ class Credentials:
     def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
         """`token`: the service's own; None: it has none."""
         self.own = own_account()
-        self._own_digest = digest_of(token) if token is not None else None
+        self._own_digest = digest_of(token) if token else None
         self._clock = clock
         self._db: Database | None = None
         self._known = _Known()

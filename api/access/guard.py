@@ -25,8 +25,9 @@ from schedulearn.api.access.peers import Address, Peers
 from schedulearn.api.access.permissions import Need, Rule, Rules, lacking
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
-from schedulearn.api.settings import LOOPBACK
+from schedulearn.api.settings import LOOPBACK, TOKEN_LENGTH
 from schedulearn.scheduler.core.people import Actor, Role
+from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
@@ -266,10 +267,19 @@ def cookie_of(headers: Mapping[str, str], *, secure: bool) -> str | None:
 
 
 def stored_token(data_dir: Path) -> str:
-    """Return the generated token of a data folder. The first call creates it, readable only by its owner."""
+    """Return the generated token of a data folder. The first call creates it, readable only by its owner.
+
+    Raises InvalidError for a token that is too short: an empty one would let everybody in."""
     path = data_dir / "token"
     if not path.exists():
         data_dir.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
+        unfinished = path.with_name("token.new")  # a power failure or a full disk leaves no empty token
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
             handle.write(secrets.token_urlsafe(24))
-    return path.read_text().strip()
+            handle.flush()
+            os.fsync(handle.fileno())
+        unfinished.replace(path)
+    token = path.read_text().strip()
+    if len(token) < TOKEN_LENGTH:
+        raise InvalidError(f"{path} holds no token of at least {TOKEN_LENGTH} characters: remove it to get a new one")
+    return token

@@ -10,7 +10,9 @@ from matrices import each
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.guard import COOKIE, stored_token
+from schedulearn.scheduler.errors import InvalidError
 
 TOKEN = "correct-horse-battery"
 
@@ -108,3 +110,12 @@ def test_a_generated_token_is_kept_and_readable_by_its_owner_only(tmp_path: Path
     assert len(token) >= 24
     assert stored_token(tmp_path) == token
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
+
+
+def test_an_empty_token_lets_nobody_in(tmp_path: Path) -> None:
+    """A full disk could leave the file empty, and then "Bearer" without a token was the administrator's."""
+    (tmp_path / "token").write_text("")
+    with pytest.raises(InvalidError, match="holds no token of at least 8 characters"):
+        stored_token(tmp_path)
+    assert Credentials("").find("") is None

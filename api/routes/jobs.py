@@ -100,7 +100,7 @@ async def submit(
 
     The original five keys are a complete job. If the job has a deadline, `late` says whether it can be met; this takes
     at most a second."""
-    check_rate(request)
+    repeated = await check_rate(request)
     spec = await job_of(request)
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
@@ -111,7 +111,7 @@ async def submit(
             )
         spec = with_values_of(spec, with_keys(source._asdict()))
     now = JobNow()
-    if spec.deadline is not None:
+    if spec.deadline is not None and not repeated:
         _name_user(request, [spec])
         now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
     return await store_one(request, spec, now)
@@ -139,9 +139,15 @@ async def job_of(request: Request, parse: Callable[[bytes], JobSpec] = parse_job
     return parse(body) if len(body) <= _QUICK else await run_in_threadpool(parse, body)
 
 
-def check_rate(request: Request) -> None:
-    """Before the body is read. Raises QuotaError."""
+async def check_rate(request: Request) -> bool:
+    """Check the submissions per minute, before the body is read.
+
+    Returns whether the request repeats one whose jobs are stored: it submits nothing. Raises QuotaError."""
+    key, cluster = idempotency_key(request), cluster_of(request)
+    if key is not None and await cluster.db.aread(lambda conn: service.is_known(conn, key)):
+        return True
     quotas_of(request).check_submissions({actor_of(request).name: 1})
+    return False
 
 
 @router.post(
@@ -157,13 +163,13 @@ async def submit_batch(request: Request) -> Response:
     """Submit a batch of jobs, all or none.
 
     A batch has at most 10,000 jobs and 2 MiB."""
-    check_rate(request)
+    repeated = await check_rate(request)
     body = await request.body()
     async with turns_of(request).large(request):
-        return await asyncio.wrap_future(await run_in_threadpool(_store_batch, request, body))
+        return await asyncio.wrap_future(await run_in_threadpool(_store_batch, request, body, repeated))
 
 
-def _store_batch(request: Request, body: bytes) -> Future[Response]:
+def _store_batch(request: Request, body: bytes, repeated: bool) -> Future[Response]:
     MANY.check(body)
     given = decoded(body)
     if not isinstance(given, list):
@@ -171,7 +177,8 @@ def _store_batch(request: Request, body: bytes) -> Future[Response]:
     if not 1 <= len(given) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(given)}")
     check_keys(given)
-    quotas_of(request).check_submissions({actor_of(request).name: len(given)})
+    if not repeated:
+        quotas_of(request).check_submissions({actor_of(request).name: len(given)})
     specs = _jobs_of(given)
     asked, cluster = specs, cluster_of(request)
     _name_user(request, specs)

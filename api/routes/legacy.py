@@ -64,7 +64,7 @@ async def post(request: Request) -> Response:
     """Submit a job, as in the first versions of the original.
 
     Two keys have other names than in `POST /jobs`."""
-    jobs.check_rate(request)
+    await jobs.check_rate(request)
     return await jobs.store_one(request, await jobs.job_of(request, _with_first_names))
 
 

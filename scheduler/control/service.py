@@ -151,20 +151,20 @@ class Service:
         The same key with the same jobs returns the jobs of the first request. The same key with other jobs raises
         IdempotencyError. `asked`: the original request, if `specs` differ from it: a branch may name another commit
         now."""
+        make = answer or cast("Callable[[JobRows], B]", _rows)
+        key = _Key(idempotency_key, asked or specs) if idempotency_key is not None else None
+        if key:  # first: what was stored is returned even if it would be refused now
+            with self.db.read() as conn:
+                if found := key.jobs(conn):
+                    return _done(make(found))
         self.check_room()
         self._check_each(specs)
-        make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
         needs_inputs = any(map(has_inputs, specs))
         sent = Counter(spec.user for spec in specs)
         self.quotas.note_submission(sent)
-        key = _Key(idempotency_key, asked or specs) if idempotency_key is not None else None
         # Slow steps are done here, not in the only writer thread.
-        if key and (needs_inputs or len(rows) > 1):
-            with self.db.read() as conn:
-                if found := key.jobs(conn):
-                    return _done(make(found))
         if needs_inputs:
             with self.db.read() as conn:
                 check_predecessors(conn, specs)
@@ -417,9 +417,7 @@ class _Key:
             row["request_hash"] = self._digest
 
     def is_new(self, conn: Connection) -> bool:
-        """Return whether no job has the key of the first job.
-
-        That is enough for a request of one job, and after `jobs` found none."""
+        """Return whether no job has the key of the first job. That is enough after `jobs` found none."""
         return conn.execute(select(col(Job.id)).where(col(Job.idempotency_key) == self._keys[0])).first() is None
 
     def jobs(self, conn: Connection) -> JobRows:
@@ -437,6 +435,11 @@ class _Key:
                 "deleted since: send them with another key"
             )
         return [found[key] for key in self._keys] if found else []
+
+
+def is_known(conn: Connection, idempotency_key: str) -> bool:
+    """Return whether a request with this key has stored jobs."""
+    return conn.execute(select(col(Job.id)).where(col(Job.idempotency_key) == idempotency_key)).first() is not None
 
 
 def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:

@@ -86,6 +86,18 @@ def test_a_job_that_would_be_late_is_refused_where_that_is_asked_for_and_nothing
     assert fields_of(post(api, in_seconds(600), refuse_late="perhaps")) == ["refuse_late"]
 
 
+def test_a_repeated_request_is_answered_also_if_a_second_such_job_would_be_late(api: Api) -> None:
+    def send(key: str) -> Any:
+        body = {**FIVE_KEYS, **FAMILY, "required_gpus": 4, "deadline": deadline}
+        return api.http.post("/api/v1/jobs", json=body, params={"refuse_late": True}, headers={"idempotency-key": key})
+
+    deadline = in_seconds(3000)
+    first = send("first")
+    assert first.status_code == 201
+    assert send("second").status_code == 422
+    assert (send("first").status_code, send("first").json()["id"]) == (201, first.json()["id"])
+
+
 def test_where_nothing_is_known_nothing_is_said_and_nothing_refused(api: Api) -> None:
     body = {**FIVE_KEYS, "family": "never seen", "launcher": "none", "deadline": in_seconds(60)}
     answer = api.http.post("/api/v1/jobs", json=body, params={"refuse_late": True})

@@ -108,6 +108,20 @@ def test_submissions_a_minute(api: Api) -> None:
         assert len(ada.get("/api/v1/jobs?user=ada").json()["items"]) == 3
 
 
+def test_a_repeated_request_is_answered_when_the_minute_is_used_up(api: Api) -> None:
+    """A client repeats a request whose answer was lost. Its jobs are stored, and it must learn their ids."""
+    bound(api, "ada", submissions=3)
+    one, two = {"idempotency-key": "one"}, {"idempotency-key": "two"}
+    with known_by(api, token_for(api, "ada", "user")) as ada:
+        job = ada.post("/jobs", json=FIVE_KEYS, headers=one).json()["id"]
+        batch = ada.post("/api/v1/jobs:batch", json=[FIVE_KEYS] * 2, headers=two).json()["items"]
+        assert ada.post("/jobs", json=FIVE_KEYS).status_code == 429
+        assert ada.post("/jobs", json=FIVE_KEYS, headers={"idempotency-key": "three"}).status_code == 429
+        assert ada.post("/jobs", json=FIVE_KEYS, headers=one).json()["id"] == job
+        again = ada.post("/api/v1/jobs:batch", json=[FIVE_KEYS] * 2, headers=two).json()["items"]
+        assert [each["id"] for each in again] == [each["id"] for each in batch]
+
+
 def test_the_minute_slides(tmp_path: Path) -> None:
     db, now = Database(sqlite_url(tmp_path)), [1000.0]
     book = QuotaBook(db, timing=Timing(lambda: now[0], lambda: now[0]))

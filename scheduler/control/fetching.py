@@ -42,6 +42,7 @@ class Images:
 
     agents: Agents
     jobs: Mapping[str, Job]
+    now: float
     _unfit: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
     """Cache of `unfit`, by the properties that it depends on."""
 
@@ -86,7 +87,7 @@ class Images:
             for fetch in under_way:
                 if fetch is None:
                     continue
-                elapsed = time.time() - fetch.began_at
+                elapsed = self.now - fetch.began_at
                 left = seconds_left(fetch.progress.percent, elapsed) if fetch.progress is not None else None
                 if (left if left is not None else 2 * elapsed) > SOON_S:
                     return False
@@ -235,7 +236,7 @@ def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | N
                 if trouble := agent.fetch_trouble(need).why:
                     return _Fetch(None, f"{trouble} Trying again.")
             elif fetch.progress is not None:
-                found.append(_told_of(fetch, fetch.progress, _name_of(need, job), host_id, time.time()))
+                found.append(_told_of(fetch, fetch.progress, _name_of(need, job), host_id, images.now))
     return min(found, key=lambda fetch: fetch.percent or 0.0, default=None)
 
 

@@ -348,7 +348,7 @@ class SchedulerLoop:
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         self._settling = self._monitor.settling(state.gpus, state.tasks)
-        images = Images(self.agents, state.jobs)
+        images = Images(self.agents, state.jobs, seen.now)
         snapshot = build_snapshot(
             state, ready, self.utilization, seen.now, self.profiles.get, policy.resizes, awaited=awaited,
             resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
@@ -402,7 +402,7 @@ class SchedulerLoop:
                 queued = {job.id for job in state.jobs.values() if job.state == JobState.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
-        fetch_images(self.db, Images(self.agents, state.jobs), view.with_images.last, in_service, now)
+        fetch_images(self.db, Images(self.agents, state.jobs, now), view.with_images.last, in_service, now)
         tell_resizes(self.db, state.jobs, view.snapshot.jobs, now)
         return state
 

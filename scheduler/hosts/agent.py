@@ -127,7 +127,7 @@ class HostAgent:
         self._gpus = gpus
         self._unfit: dict[str, str] = {}
         """Images that this host refused to start with GPUs -> reason. A key is an image and a driver version."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
         self._told_to_pause: set[str] = set()
@@ -221,8 +221,9 @@ class HostAgent:
 
         An image that is already here is fetched only if `anew`. `fetches` returns the reason of a failure."""
         need = Image(self.image_here(image))
-        self._needs.ask_for(need)
-        self._begin(FetchNeed(need, anew))
+        with self._lock:  # the end of another fetch of this image forgets the request
+            self._needs.ask_for(need)
+            self._begin(FetchNeed(need, anew))
 
     def fetched_since(self, need: Need, instant: float) -> bool:
         """Return whether a successful fetch of the need began at or after an instant."""
@@ -446,6 +447,7 @@ class HostAgent:
         match action:
             case FetchNeed(need, anew):
                 self._needs.refuse(need, fault.detail, anew=anew)
+                self._retries.forget(goal_of(action))  # an earlier temporary failure would allow further tries
             case StartTask(TaskSpec(task_id=task_id, image=image) as spec) if isinstance(fault, ImageUnavailable):
                 for need in needs_of(image, spec.data):
                     self._needs.note(need, False)  # a fetch checks which of them is missing

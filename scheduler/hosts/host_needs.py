@@ -60,7 +60,7 @@ class HostNeeds:
 
         `:latest` may be left out, and an engine has another name for an image with a layer."""
         with self._lock:
-            for each in [each for each in self._there if _has_name(each, need)]:
+            for each in [each for each in list(self._there) if _has_name(each, need)]:
                 self._there.pop(each, None)
 
     def forget_all(self) -> None:

@@ -311,7 +311,7 @@ def test_gpus_that_can_not_be_asked_stop_nothing_and_are_given_to_nobody_until_t
         c.wait(job, "running")
         shown, probe.gpus, probe.problem = probe.gpus, [], "Unknown Error"
         wait_for(lambda: c.gpu(probe.uuid(0)).unwatched == "Unknown Error")
-        assert "can't be told for sure: Unknown Error" in c.cluster.monitor.problem("local")
+        wait_for(lambda: "can't be told for sure: Unknown Error" in c.cluster.monitor.problem("local"))
         [other] = c.submit()
         why = wait_for(lambda: c.cluster.loop.waiting.get(other))
         assert "On local: Unknown Error." in str(why)

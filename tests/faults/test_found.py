@@ -12,15 +12,19 @@ from fakes.runtime import FakeRuntime
 from virtual.time import VirtualPool, VirtualTime
 
 from schedulearn.scheduler.background import Timing
+from schedulearn.scheduler.core.needs import Image, Need
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.planning.reconcile import RemoveTask, StartTask, TaskStart
 from schedulearn.scheduler.core.task import EngineState
-from schedulearn.scheduler.errors import RuntimeFault, StoreError
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StoreError
+from schedulearn.scheduler.hosts import host_needs
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.host_needs import HostNeeds
 from schedulearn.scheduler.hosts.retries import Retries
 from schedulearn.scheduler.store.db import Database, sqlite_url
 
 HOUR_S = 3600.0
+IMG = Image("img")
 
 
 def timing(time: VirtualTime, pending: list[Callable[[], Any]]) -> Timing:
@@ -34,7 +38,7 @@ def test_a_container_is_not_removed_while_a_second_try_of_its_start_is_under_way
     spec = task_spec()
     runtime.start(spec)
     runtime.finish(spec.task_id, 0)
-    agent.act([StartTask(spec)], {"img": [spec.task_id]})
+    agent.act([StartTask(spec)], {IMG: [spec.task_id]})
     agent.act([RemoveTask(spec.task_id)], {})
     while pending:
         pending.pop()()
@@ -51,7 +55,7 @@ def test_an_old_look_does_not_tell_that_a_task_never_ran() -> None:
     agent = HostAgent("h1", runtime, lambda: None, timing=timing(VirtualTime(), pending))
     agent.observe()
     spec = task_spec()
-    agent.act([StartTask(spec)], {"img": [spec.task_id]})
+    agent.act([StartTask(spec)], {IMG: [spec.task_id]})
     pending.pop()()
 
     def maybe() -> Any:
@@ -101,11 +105,41 @@ def test_an_engine_that_fails_once_is_asked_again_when_its_time_has_come() -> No
     pending: list[Callable[[], Any]] = []
     agent = HostAgent("h1", runtime, lambda: woken.append(1), timing=timing(time, pending))
     runtime.fail_next("start", RuntimeFault("busy"))
-    agent.act([StartTask(task_spec())], {"img": [task_spec().task_id]})
+    agent.act([StartTask(task_spec())], {IMG: [task_spec().task_id]})
     pending.pop()()
     assert not woken
     time.advance(1.0)
     assert woken
+
+
+def test_a_refused_image_is_not_fetched_again_for_a_running_job_after_an_earlier_passing_failure() -> None:
+    """The failure before kept saying that another try may help, so the registry was asked without end."""
+    image, time, pending = Image("new"), VirtualTime(), list[Callable[[], Any]]()
+    runtime = FakeRuntime(images=set(), fetchable={"new": RuntimeFault("busy")})
+    agent = HostAgent("h1", runtime, lambda: None, timing=timing(time, pending))
+    agent.fetch_for_jobs({image}, set())
+    pending.pop()()
+    assert agent.may_fetch(image)
+    runtime.images.fetchable["new"] = ImageUnavailable("there is no such image")
+    time.advance(HOUR_S)
+    agent.fetch_for_jobs({image}, set())
+    pending.pop()()
+    assert agent.take_refused_fetches() == {image: "there is no such image"}
+    assert not agent.may_fetch(image)
+
+
+def test_what_a_host_has_may_change_while_an_image_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = HostNeeds()
+    needs.note(IMG, True)
+    has_name = host_needs._has_name
+
+    def noting(known: Need, need: Need) -> bool:
+        needs.note(Image("other"), True)  # by another thread, in the service
+        return has_name(known, need)
+
+    monkeypatch.setattr(host_needs, "_has_name", noting)
+    needs.forget(IMG)
+    assert (needs.is_there(IMG), needs.is_there(Image("other"))) == (None, True)
 
 
 def test_a_damaged_database_is_refused_with_the_way_back_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeGuard
 
@@ -27,7 +27,7 @@ def load_policies(files: Sequence[str] = ()) -> list[str]:
     Raises InvalidError, which says which policy can't be used and why. A service must not start with another policy
     than its operator wrote.
     """
-    found = [(f"the entry point {point.name}", point.load()) for point in entry_points(group=GROUP)]
+    found = [(f"the entry point {point.name}", _from_entry_point(point)) for point in entry_points(group=GROUP)]
     found += [(name, _from_file(name)) for name in files]
     added: dict[str, type[Policy]] = {}
     for source, cls in found:
@@ -46,6 +46,14 @@ def _is_policy(loaded: object) -> TypeGuard[type[MinimalPolicy]]:
     if not inspect.isclass(loaded) or not (hasattr(loaded, "name") and hasattr(loaded, "allocate")):
         return False
     return isinstance(loaded.name, str) and callable(loaded.allocate) and loaded.allocate is not Policy.allocate
+
+
+def _from_entry_point(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InvalidError(f"own policy of the entry point {point.name} can't be loaded: {why}") from error
 
 
 def _from_file(name: str) -> object:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from schedulearn.api.client.errors import ApiError, UnreachableError
+from schedulearn.api.client.errors import ApiError, ClientError, may_return
 from schedulearn.api.client.job import Job, LogPiece, id_of, path_of, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine
 from schedulearn.api.client.transport import (
@@ -197,6 +197,8 @@ class AsyncCalls(AsyncTransport):
 
     async def _pages_of_jobs(self, limit: int | None, **criteria: Any) -> AsyncIterator[Json]:
         """Yield pages of jobs, with at most `limit` items in all."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
         cursor, shown = None, 0
         while True:
             wanted = PAGE if limit is None else min(PAGE, limit - shown)
@@ -229,7 +231,9 @@ class AsyncCalls(AsyncTransport):
         while True:
             try:
                 found = await self.show(job)
-            except UnreachableError as error:
+            except ClientError as error:
+                if not may_return(error):
+                    raise
                 await asyncio.sleep(looks.after_loss(error))
                 continue
             self._reached = True
@@ -250,28 +254,28 @@ class AsyncCalls(AsyncTransport):
         Its usage stays counted."""
         return await self._object("POST", f"{path_of(job)}/purge")
 
-    async def set_priority(self, job_id: str, priority: int) -> Json:
-        return await self._object("PATCH", f"jobs/{part(job_id)}", json={"priority": priority})
+    async def set_priority(self, job_id: str | Job, priority: int) -> Json:
+        return await self._object("PATCH", path_of(job_id), json={"priority": priority})
 
-    async def profile(self, job_id: str) -> Json:
+    async def profile(self, job_id: str | Job) -> Json:
         """Return a job's measurements, and what follows from them."""
-        return await self._object("GET", f"jobs/{part(job_id)}/profile")
+        return await self._object("GET", f"{path_of(job_id)}/profile")
 
-    async def processes(self, job_id: str, rank: int | None = None) -> Json:
+    async def processes(self, job_id: str | Job, rank: int | None = None) -> Json:
         """Return the processes in a container of a job; without a rank, in the first container."""
         query = {} if rank is None else {"rank": rank}
-        return await self._object("GET", f"jobs/{part(job_id)}/processes", params=query)
+        return await self._object("GET", f"{path_of(job_id)}/processes", params=query)
 
     async def code_limits(self) -> Json:
         """Return the limits of code that may be sent, and the image for jobs that name none."""
         return await self._object("GET", "code")
 
-    async def files(self, job_id: str, path: str = "", *, host: str | None = None) -> Json:
+    async def files(self, job_id: str | Job, path: str = "", *, host: str | None = None) -> Json:
         """Return all that is directly in a folder: `{"path", "items", "hosts", "away"}`.
 
         Without a path: the job's folders."""
         query = {"path": path.strip("/"), "limit": PAGE, **without_empty(host=host)}
-        pages = await self._pages(f"jobs/{part(job_id)}/files", query)
+        pages = await self._pages(f"{path_of(job_id)}/files", query)
         items = [item for page in pages for item in page["items"]]
         return {**{key: pages[-1][key] for key in ("path", "hosts", "away")}, "items": items}
 
@@ -321,7 +325,9 @@ class AsyncCalls(AsyncTransport):
         """Return whether the job has ended. A service that stops ends its streams too: only the state tells."""
         try:
             return (await self.show(job)).ended
-        except UnreachableError:
+        except ClientError as error:
+            if not may_return(error):
+                raise
             return False
 
     async def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:

@@ -25,3 +25,8 @@ class ApiError(ClientError):
         self.code = code
         self.detail = detail
         self.errors = errors
+
+
+def may_return(error: ClientError) -> bool:
+    """Return whether the service may answer later: it restarts, behind a proxy or beside a standby."""
+    return isinstance(error, UnreachableError) or (isinstance(error, ApiError) and error.status in (502, 503, 504))

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import TextIO
 
-from schedulearn.api.client.errors import UnreachableError
+from schedulearn.api.client.errors import ClientError
 from schedulearn.api.client.job import Job
 from schedulearn.api.client.transport import PATIENCE_S, Json
 
@@ -35,7 +35,7 @@ class Looks:
             self._lost_at, self._pause = None, _FIRST_S
         return self._next(f"job {job.id} is still {job.state}")
 
-    def after_loss(self, error: UnreachableError) -> float:
+    def after_loss(self, error: ClientError) -> float:
         """Return the pause after a poll that was not answered.
 
         Raises `error` if nothing ever answered, or nothing for PATIENCE_S."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
+from schedulearn import ApiError, Client
 from schedulearn.api.cli.common import clean, exit_code
 from schedulearn.api.cli.times import parse_seconds, show_seconds
 from schedulearn.api.client.errors import ClientError
@@ -93,3 +95,24 @@ def test_times_show_the_two_units_that_matter() -> None:
 )
 def test_exit_codes(state: str, code: int | None, ends: int) -> None:
     assert exit_code({"state": state, "exit_code": code}) == ends
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_wait_goes_on_while_a_proxy_answers_for_a_service_that_restarts(status: int) -> None:
+    answers = iter([(200, {"id": "j", "state": "running"}), (status, {}), (200, {"id": "j", "state": "succeeded"})])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        code, body = next(answers)
+        return httpx.Response(code, json=body)
+
+    with Client("http://service") as client:
+        client._http = httpx.Client(base_url="http://service", transport=httpx.MockTransport(answer))
+        assert client.wait("j", timeout_s=30).state == "succeeded"
+
+
+def test_a_service_that_refuses_ends_a_wait() -> None:
+    with Client("http://service") as client:
+        refuse = httpx.MockTransport(lambda request: httpx.Response(403, json={"code": "forbidden", "detail": "no"}))
+        client._http = httpx.Client(base_url="http://service", transport=refuse)
+        with pytest.raises(ApiError, match="no"):
+            client.wait("j", timeout_s=30)

@@ -18,7 +18,7 @@ import schedulearn
 from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, Guard
-from schedulearn.api.access.permissions import Need, Rules, needs
+from schedulearn.api.access.permissions import Access, Rules, needs
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.edge.bodies import ONE, Bodies
@@ -159,7 +159,7 @@ def create_app(
     return _AsOpened(LastResort(inner)) if settings.public_url_has_tls else LastResort(inner)
 
 
-@needs(Need.NOTHING)
+@needs(Access.NOTHING)
 async def healthz(request: Request) -> Health:
     """Return 200 while jobs are scheduled, else 503 with a code.
 

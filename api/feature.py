@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.cluster import Cluster
 
 
-class Command(NamedTuple):
+class CommandEntry(NamedTuple):
     """Place of a command, and the beginning of its help: `--help` imports no command."""
 
     place: str
@@ -40,7 +40,7 @@ class Feature:
     """Factory of its worker, which starts and closes with the service."""
     middleware: str | None = None
     """Wrapper of the whole application, called with it and its state. It sees startup and shutdown too."""
-    commands: Mapping[str, Command] = field(default_factory=dict)
+    commands: Mapping[str, CommandEntry] = field(default_factory=dict)
 
     @property
     def package(self) -> str:

@@ -26,7 +26,7 @@ from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.store.accounting.usage import Service, live_service
+from schedulearn.scheduler.store.accounting.usage import ReceivedService, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import FAILED, progress_of
 from schedulearn.scheduler.store.models import Gpu
@@ -40,7 +40,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
     failed = [row for row in rows if row.state in FAILED]
     gpus: dict[str, list[GpuRef]] = {}
     hosts: dict[str, list[str]] = {}
-    served: dict[str, Service] = {}
+    served: dict[str, ReceivedService] = {}
     ends: Mapping[str, float | None] = {}
     index: dict[str, int] = {}
     if holders or failed:

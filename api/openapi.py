@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from schedulearn.api.access.permissions import Need, Rules
+from schedulearn.api.access.permissions import Access, Rules
 from schedulearn.api.large_bodies import PARSED_BY_HAND
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -82,7 +82,7 @@ def _say_security(document: dict[str, Any], rules: Rules, *, needs_token: bool, 
     for path, methods in document["paths"].items():
         for method, route in methods.items():
             need = rules.of(method.upper(), path).need
-            if need is Need.JOB_TOKEN:
+            if need is Access.JOB_TOKEN:
                 route["security"] = [{"jobToken": []}]
             elif need.role is None:
                 route["security"] = []

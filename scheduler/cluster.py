@@ -39,7 +39,7 @@ from schedulearn.scheduler.hosts.embedded import HOST_ID, Before, EmbeddedHost, 
 from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.hosts.job_files import JobFiles
 from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
-from schedulearn.scheduler.hosts.parking import Parking
+from schedulearn.scheduler.hosts.parking import HostParking
 from schedulearn.scheduler.hosts.running_tasks import RunningTasks
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
@@ -279,9 +279,9 @@ class Cluster:
             quotas=self.service.quotas.now,
             switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )
-        self.parking: Parking | None = None
+        self.parking: HostParking | None = None
         if chosen.scaling_rule is not None:
-            self.parking = Parking(
+            self.parking = HostParking(
                 self.db,
                 chosen.scaling_hook,
                 self.loop,

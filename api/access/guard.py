@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Address, Peers
-from schedulearn.api.access.permissions import Need, Rule, Rules, lacking
+from schedulearn.api.access.permissions import Access, Rule, Rules, lacking
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK, TOKEN_LENGTH
@@ -79,7 +79,7 @@ class Guard:
         rule = self.rules.of(scope.get("method", "WS"), scope["path"])
         grant: Grant | None = None
         refusal = _malformed(headers)
-        if refusal is None and rule.need is not Need.JOB_TOKEN:
+        if refusal is None and rule.need is not Access.JOB_TOKEN:
             grant = self._known(scope, headers)
             refusal = await self._refusal(scope, headers, rule, grant)
         actor = grant.actor if grant is not None else self._own
@@ -143,7 +143,7 @@ class Guard:
     ) -> Refusal | None:
         """Return why a request is refused whatever the role of its sender."""
         if self.needs_token:
-            if grant is not None or rule.need is Need.NOTHING:
+            if grant is not None or rule.need is Access.NOTHING:
                 return None
             return 401, "unauthorized", _NEEDS_TOKEN
         return await self._loopback_refusal(scope, headers, rule, grant)
@@ -161,7 +161,7 @@ class Guard:
             return 403, "foreign_host", f"this service answers on {', '.join(LOOPBACK)} only, not as {host!r}"
         if not _is_own_origin(headers) and headers["origin"] not in self.pages:
             return 403, "foreign_origin", f"pages of {headers['origin']} may not use this service"
-        if grant is not None or rule.need is Need.NOTHING:
+        if grant is not None or rule.need is Access.NOTHING:
             return None
         if bearer_of(headers) is not None:
             return 401, "unauthorized", "invalid or expired token"
@@ -182,7 +182,7 @@ class Guard:
             return None
         if not actor.role.includes(role):
             return 403, "forbidden", lacking(actor, role)
-        if actor.is_admin or rule.need is not Need.OWN or rule.what is None:
+        if actor.is_admin or rule.need is not Access.OWN or rule.what is None:
             return None
         owner = await self.owner_of(*rule.what)
         if owner is None or owner == actor.name:

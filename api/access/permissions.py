@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.store.owned import OWNED
 
 
-class Need(StrEnum):
+class Access(StrEnum):
     """Requirement of a route."""
 
     NOTHING = "nothing"
@@ -31,13 +31,13 @@ class Need(StrEnum):
     @cached_property
     def role(self) -> Role | None:
         """Minimum role; None: anybody may."""
-        if self in (Need.NOTHING, Need.JOB_TOKEN):
+        if self in (Access.NOTHING, Access.JOB_TOKEN):
             return None
-        return Role.USER if self is Need.OWN else Role(self.value)
+        return Role.USER if self is Access.OWN else Role(self.value)
 
 
 class Rule(NamedTuple):
-    need: Need
+    need: Access
     what: tuple[str, str] | None = None
     """The object that the path names: `job` or `sweep`, and its id."""
 
@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def needs(need: Need) -> Callable[[F], F]:
+def needs(need: Access) -> Callable[[F], F]:
     """Declare the requirement of a route, in place of its method's default.
 
     Place it below the route's decorator."""
@@ -107,7 +107,7 @@ class Rules:
     and changing anything else needs an admin."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._declared: list[tuple[Collection[str], re.Pattern[str], Need]] = []
+        self._declared: list[tuple[Collection[str], re.Pattern[str], Access]] = []
         """Methods, path and need. WS: a socket, which goes both ways, so it requires what a change requires."""
         for route in routes:
             if isinstance(route, APIRoute | APIWebSocketRoute) and hasattr(route.endpoint, "need"):
@@ -123,14 +123,14 @@ class Rules:
         A path without a route has the default of the method. A method that no route has requires nothing, nor does a
         method that is missing on a path for everybody. Nothing is behind these, and the router says so."""
         if method not in _METHODS:
-            return Rule(Need.NOTHING)
+            return Rule(Access.NOTHING)
         path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
         method = "GET" if method == "HEAD" else method
         declared = [(methods, need) for methods, pattern, need in self._declared if pattern.fullmatch(path)]
         owned = self._owned.fullmatch(path)
         need = next((need for methods, need in declared if method in methods), None)
-        if need is None and any(need is Need.NOTHING for _, need in declared):
-            need = Need.NOTHING
+        if need is None and any(need is Access.NOTHING for _, need in declared):
+            need = Access.NOTHING
         if need is None:
-            need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN
+            need = Access.VIEWER if method in _READS else Access.OWN if owned else Access.ADMIN
         return Rule(need, (owned[1], owned[2]) if owned else None)

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from schedulearn.api.answers.model import AnswerModel, At
-from schedulearn.scheduler.hosts.job_files import Listing
+from schedulearn.scheduler.hosts.job_files import JobFolderListing
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 
 
@@ -30,7 +30,7 @@ class FilePage(AnswerModel):
     away: list[str] = Field(description="hosts that may have more files, and do not answer")
 
     @classmethod
-    def of(cls, path: str, found: Listing) -> Self:
+    def of(cls, path: str, found: JobFolderListing) -> Self:
         path = path.strip("/")
         items = [
             _file(path if found.of_file else f"{path}/{entry.name}".lstrip("/"), host, entry)

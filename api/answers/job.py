@@ -23,7 +23,7 @@ from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
-from schedulearn.scheduler.store.accounting.usage import Service
+from schedulearn.scheduler.store.accounting.usage import ReceivedService
 from schedulearn.scheduler.store.job_rows import with_keys
 from schedulearn.scheduler.store.people.visibility import told
 
@@ -105,7 +105,7 @@ def _shown(instant: datetime | None) -> str | None:
     return None if instant is None else shown(instant.timestamp())
 
 
-UNSERVED = Service()
+UNSERVED = ReceivedService()
 
 
 class FailureOut(AnswerModel):
@@ -142,7 +142,7 @@ class JobNow(NamedTuple):
     eta: EtaOut | None = None
     expected_end: float | None = None
     """None: it can't be predicted, or only guessed."""
-    served: Service = UNSERVED
+    served: ReceivedService = UNSERVED
     """Run time and GPU time of its live tasks."""
     silent: str | None = None
     """Problem of a running job that does not report."""

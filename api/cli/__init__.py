@@ -16,30 +16,30 @@ import click
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.client.errors import ClientError
-from schedulearn.api.feature import Command, Feature, load
+from schedulearn.api.feature import CommandEntry, Feature, load
 
 COMMANDS = {
-    "serve": Command("service.serve:serve", "Run the service: API, scheduler and web page."),
-    "run": Command("submit:run", "Run a command in this folder on the cluster."),
-    "submit": Command("submit:submit", "Submit a job and follow it."),
-    "ls": Command("jobs:ls", "List jobs, newest first, with the reason for their state."),
-    "show": Command("jobs:show", "Show a job: its keys, attempts and latest events."),
-    "logs": Command("jobs:logs", "Print the log of a job, of all its attempts."),
-    "files": Command("files:files", "List and download outputs and checkpoints of jobs."),
-    "cp": Command("files:cp", "Copy a file or folder of a job, like `files get`."),
-    "cancel": Command("lifecycle.cancel:cancel", "Cancel jobs."),
-    "prio": Command("jobs:prio", "Change a job's priority: 0 to 100, default 50."),
-    "top": Command("top:top", "Show GPUs, hosts, containers, jobs and the queue live."),
-    "policy": Command("policy:policy", "Show and change the scheduling policy."),
-    "hosts": Command("hosts:hosts", "Manage hosts and their GPUs."),
-    "wait": Command("lifecycle.wait:wait", "Wait until jobs have ended, and print their outcome."),
-    "resubmit": Command("lifecycle.resubmit:resubmit", "Submit a job again and follow it."),
-    "rm": Command("lifecycle.rm:rm", "Delete finished jobs with logs, checkpoints and measurements."),
-    "init": Command("job_files.commands:init", "Write a job file with a comment for every key."),
-    "data": Command("data.commands:data", "Manage data sets and models, which jobs use by name."),
-    "events": Command("history:events", "Show events, oldest first."),
-    "timeline": Command("history:timeline", "Show which jobs used which GPUs, one line per container."),
-    "telemetry": Command("history:telemetry", "Show mean and maximum utilization of GPUs and hosts."),
+    "serve": CommandEntry("service.serve:serve", "Run the service: API, scheduler and web page."),
+    "run": CommandEntry("submit:run", "Run a command in this folder on the cluster."),
+    "submit": CommandEntry("submit:submit", "Submit a job and follow it."),
+    "ls": CommandEntry("jobs:ls", "List jobs, newest first, with the reason for their state."),
+    "show": CommandEntry("jobs:show", "Show a job: its keys, attempts and latest events."),
+    "logs": CommandEntry("jobs:logs", "Print the log of a job, of all its attempts."),
+    "files": CommandEntry("files:files", "List and download outputs and checkpoints of jobs."),
+    "cp": CommandEntry("files:cp", "Copy a file or folder of a job, like `files get`."),
+    "cancel": CommandEntry("lifecycle.cancel:cancel", "Cancel jobs."),
+    "prio": CommandEntry("jobs:prio", "Change a job's priority: 0 to 100, default 50."),
+    "top": CommandEntry("top:top", "Show GPUs, hosts, containers, jobs and the queue live."),
+    "policy": CommandEntry("policy:policy", "Show and change the scheduling policy."),
+    "hosts": CommandEntry("hosts:hosts", "Manage hosts and their GPUs."),
+    "wait": CommandEntry("lifecycle.wait:wait", "Wait until jobs have ended, and print their outcome."),
+    "resubmit": CommandEntry("lifecycle.resubmit:resubmit", "Submit a job again and follow it."),
+    "rm": CommandEntry("lifecycle.rm:rm", "Delete finished jobs with logs, checkpoints and measurements."),
+    "init": CommandEntry("job_files.commands:init", "Write a job file with a comment for every key."),
+    "data": CommandEntry("data.commands:data", "Manage data sets and models, which jobs use by name."),
+    "events": CommandEntry("history:events", "Show events, oldest first."),
+    "timeline": CommandEntry("history:timeline", "Show which jobs used which GPUs, one line per container."),
+    "telemetry": CommandEntry("history:telemetry", "Show mean and maximum utilization of GPUs and hosts."),
 }
 """Commands of the core, by name."""
 
@@ -63,7 +63,7 @@ of the job: 124 if it reached its time limit, 130 if it was cancelled.
 class _Commands(MutableMapping[str, click.Command]):
     """Commands by name, each imported when it is needed."""
 
-    def __init__(self, known: Mapping[str, tuple[str, Command]]) -> None:
+    def __init__(self, known: Mapping[str, tuple[str, CommandEntry]]) -> None:
         self._known = known
         self._loaded: dict[str, click.Command] = {}
 

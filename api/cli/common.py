@@ -47,7 +47,7 @@ STATE_STYLES: dict[str, str] = {
 
 
 @dataclass
-class Session:
+class CliSession:
     """Shared options of one call, and its client."""
 
     as_json: bool = False
@@ -109,7 +109,7 @@ class Session:
         )
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+pass_session = click.make_pass_decorator(CliSession, ensure=True)
 
 
 def _leave_out_httpx_command() -> None:
@@ -143,7 +143,7 @@ def _shared_options() -> list[click.Parameter]:
     def remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
         def callback(context: click.Context, _: click.Parameter, value: Any) -> None:
             if value:
-                setattr(context.ensure_object(Session), name, value)
+                setattr(context.ensure_object(CliSession), name, value)
 
         return callback
 
@@ -236,7 +236,7 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def print_table(session: Session, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def print_table(session: CliSession, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print aligned columns.
 
     On a terminal they have colours and fit its width; the first column is never cut."""

@@ -12,9 +12,9 @@ import click
 
 from schedulearn.api.cli.common import (
     Cell,
+    CliSession,
     Command,
     Group,
-    Session,
     clean,
     console,
     pass_session,
@@ -42,7 +42,7 @@ def files() -> None:
 @click.argument("path", default=_OUTPUTS)
 @click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
-def ls(session: Session, job: str, path: str, host: str | None) -> None:
+def ls(session: CliSession, job: str, path: str, host: str | None) -> None:
     """List a folder of a job: `outputs`, `checkpoints`, or one below.
 
     \b
@@ -72,7 +72,7 @@ def ls(session: Session, job: str, path: str, host: str | None) -> None:
 @click.argument("to", default=".")
 @click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
-def get(session: Session, job: str, path: str, to: str, host: str | None) -> None:
+def get(session: CliSession, job: str, path: str, to: str, host: str | None) -> None:
     """Download a file or folder of a job.
 
     TO is an existing folder or the new name. If a download is interrupted, run the same command again to resume it.
@@ -91,7 +91,7 @@ def get(session: Session, job: str, path: str, to: str, host: str | None) -> Non
 @click.argument("to", default=".")
 @click.option("--host", metavar="HOST", help="Only files on this host: a job on several hosts has files on each.")
 @pass_session
-def cp(session: Session, source: str, to: str, host: str | None) -> None:
+def cp(session: CliSession, source: str, to: str, host: str | None) -> None:
     """Copy a file or folder of a job, like `files get`.
 
     \b
@@ -108,7 +108,7 @@ def cp(session: Session, source: str, to: str, host: str | None) -> None:
     _bring(session, job, path, to, host)
 
 
-def _bring(session: Session, job: str, path: str, to: str, host: str | None) -> None:
+def _bring(session: CliSession, job: str, path: str, to: str, host: str | None) -> None:
     job_id = session.job_id(job)
 
     def left_out(name: str) -> None:
@@ -127,7 +127,7 @@ def _bring(session: Session, job: str, path: str, to: str, host: str | None) -> 
 
 
 @contextmanager
-def _progress(session: Session, path: str) -> Iterator[Progress]:
+def _progress(session: CliSession, path: str) -> Iterator[Progress]:
     """Show a progress bar if stderr is a terminal and --json is not given."""
     if session.as_json or not sys.stderr.isatty():
         yield lambda done, total: None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_cell, state_cell
+from schedulearn.api.cli.common import CliSession, clean, console, exit_code, rich_cell, state_cell
 from schedulearn.api.cli.times import job_time
 from schedulearn.api.client.client import ClientError, Job, Json
 from schedulearn.api.logs.times import LineStamps
@@ -27,7 +27,7 @@ _REMOVAL_S = 10.0  # maximum wait for the removal of containers; lost files are 
 _NAMED = 5
 
 
-def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False) -> int:
+def follow(session: CliSession, job: Json, *, quiet: bool, timestamps: bool = False) -> int:
     """Print the log until the job has ended, and return the exit code of the command line.
 
     `quiet`: print only the log, connection problems and a failure of the job. With --json each piece of the log is a
@@ -55,7 +55,7 @@ def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False
     return code
 
 
-def _left_behind(session: Session, job_id: str) -> Iterator[str]:
+def _left_behind(session: CliSession, job_id: str) -> Iterator[str]:
     """Yield where a job's outputs are, and which files were lost. Errors of the service are ignored."""
     try:
         found = session.client.files(job_id, "outputs")["items"]
@@ -80,7 +80,7 @@ def write_log(text: str) -> None:
 class _Watch:
     """Display of a job's state: a live line on a terminal until the log begins, else a line per change."""
 
-    def __init__(self, session: Session, job: Json) -> None:
+    def __init__(self, session: CliSession, job: Json) -> None:
         self._session = session
         self._job = job
         self._lock = threading.Lock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Cell, Command, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Command, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import parse_seconds, show_time
 from schedulearn.api.client.client import Json
 
@@ -24,7 +24,7 @@ def short_bus_id(pci: str) -> str:
 @click.command("show", cls=Command)
 @click.argument("host")
 @pass_session
-def show(session: Session, host: str) -> None:
+def show(session: CliSession, host: str) -> None:
     """Show the GPUs of a host, their state and their jobs.
 
     It also shows PCI bus ID, NUMA node and NVLink group.
@@ -76,7 +76,7 @@ def gpu() -> None:
 @click.argument("host")
 @click.argument("index")
 @pass_session
-def cordon(session: Session, host: str, index: str) -> None:
+def cordon(session: CliSession, host: str, index: str) -> None:
     """Cordon a GPU: its job continues, no other job starts on it.
 
     A drain of the GPU ends.
@@ -98,7 +98,7 @@ def cordon(session: Session, host: str, index: str) -> None:
     help="Time until a rigid job is stopped too: 90, 30m, 2h, 1d.  [default: 1h]",
 )
 @pass_session
-def drain(session: Session, host: str, index: str, deadline: str) -> None:
+def drain(session: CliSession, host: str, index: str, deadline: str) -> None:
     """Drain a GPU: no new jobs start on it, its jobs leave.
 
     An elastic job leaves now. Other jobs run until the deadline, and then start again elsewhere.
@@ -114,7 +114,7 @@ def drain(session: Session, host: str, index: str, deadline: str) -> None:
 @click.argument("host")
 @click.argument("index")
 @pass_session
-def reset(session: Session, host: str, index: str) -> None:
+def reset(session: CliSession, host: str, index: str) -> None:
     """Reset an idle GPU with nvidia-smi, and forget its errors.
 
     Drain the GPU first.
@@ -130,7 +130,7 @@ def reset(session: Session, host: str, index: str) -> None:
 @click.argument("host")
 @click.argument("index")
 @pass_session
-def return_gpu(session: Session, host: str, index: str) -> None:
+def return_gpu(session: CliSession, host: str, index: str) -> None:
     """Return a cordoned, drained or unhealthy GPU to service.
 
     A GPU that was removed from the host is forgotten.
@@ -150,7 +150,7 @@ def deadline_of(text: str) -> float:
         raise click.UsageError(f"--deadline: {error}") from error
 
 
-def _tell(session: Session, index: str, host: Json) -> None:
+def _tell(session: CliSession, index: str, host: Json) -> None:
     if session.as_json:
         print_json(host)
         return

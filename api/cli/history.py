@@ -10,8 +10,8 @@ import click
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     Cell,
+    CliSession,
     Command,
-    Session,
     clean,
     pass_session,
     print_json,
@@ -47,7 +47,7 @@ UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "te
 @click.option("-f", "--follow", is_flag=True, help="Show new events until Ctrl-C.")
 @pass_session
 def events(
-    session: Session, text: str, kinds: tuple[str, ...], job: str, host: str, limit: int, follow: bool
+    session: CliSession, text: str, kinds: tuple[str, ...], job: str, host: str, limit: int, follow: bool
 ) -> int | None:
     """Show events, oldest first.
 
@@ -76,7 +76,7 @@ def events(
     return None
 
 
-def _follow(session: Session) -> int:
+def _follow(session: CliSession) -> int:
     newest = session.client.events(limit=1)["items"]
     try:
         for event in session.client.follow_events(
@@ -93,7 +93,7 @@ def _follow(session: Session) -> int:
 @click.command(cls=Command)
 @since_option("Start of the period: 90m, 7d, 2026-12-24.  [default: 24h]", default="24h")
 @pass_session
-def timeline(session: Session, since: str) -> None:
+def timeline(session: CliSession, since: str) -> None:
     """Show which jobs used which GPUs, one line per container.
 
     Oldest first.
@@ -137,7 +137,7 @@ def _gpus(lanes: list[Json]) -> str:
 @click.option("--host", default="", help="GPUs of this host.")
 @since_option("Start of the period: 12h, today.  [default: 10m, or the job's start]")
 @pass_session
-def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
+def telemetry(session: CliSession, job: str, host: str, since: str | None) -> None:
     """Show mean and maximum utilization of GPUs and hosts.
 
     For GPUs: utilization, memory, temperature and power. For containers or the host: processors, memory, network and

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.gpus import deadline_of, gpu, named, return_gpu, show
 from schedulearn.api.cli.resources import RESOURCE_HEADERS, of_host
 from schedulearn.api.cli.times import show_time
@@ -25,7 +25,7 @@ hosts.add_command(return_gpu)
 
 @hosts.command("ls")
 @pass_session
-def list_hosts(session: Session) -> None:
+def list_hosts(session: CliSession) -> None:
     """List hosts with state, used GPUs, load and problems.
 
     \b
@@ -74,7 +74,7 @@ def _of_gpus(host: Json) -> list[str]:
 
 @hosts.command("scaling")
 @pass_session
-def scaling(session: Session) -> None:
+def scaling(session: CliSession) -> None:
     """Show how many hosts should be on, and the limits.
 
     \b
@@ -115,7 +115,7 @@ def scaling(session: Session) -> None:
 )
 @pass_session
 def add(
-    session: Session,
+    session: CliSession,
     address: str,
     name: str,
     simulate_gpus: int | None,
@@ -161,7 +161,7 @@ def add(
 @click.argument("host")
 @click.option("--force", is_flag=True, help="Also remove a host with job containers: the jobs start again elsewhere.")
 @pass_session
-def remove(session: Session, host: str, force: bool) -> None:
+def remove(session: CliSession, host: str, force: bool) -> None:
     """Remove a host. Drain it first.
 
     \b
@@ -182,7 +182,7 @@ def remove(session: Session, host: str, force: bool) -> None:
     help="Time until rigid jobs are stopped too: 90, 30m, 2h, 1d.  [default: 1h]",
 )
 @pass_session
-def drain(session: Session, host: str, deadline: str) -> None:
+def drain(session: CliSession, host: str, deadline: str) -> None:
     """Drain a host: no new jobs start there, its jobs leave.
 
     Elastic jobs leave now. Other jobs run until the deadline, and then start again elsewhere.
@@ -197,7 +197,7 @@ def drain(session: Session, host: str, deadline: str) -> None:
 @hosts.command("cordon")
 @click.argument("host")
 @pass_session
-def cordon(session: Session, host: str) -> None:
+def cordon(session: CliSession, host: str) -> None:
     """Cordon a host: no new jobs start there, its jobs continue.
 
     \b
@@ -210,7 +210,7 @@ def cordon(session: Session, host: str) -> None:
 @hosts.command("uncordon")
 @click.argument("host")
 @pass_session
-def uncordon(session: Session, host: str) -> None:
+def uncordon(session: CliSession, host: str) -> None:
     """Return a cordoned or drained host to service.
 
     \b
@@ -223,7 +223,7 @@ def uncordon(session: Session, host: str) -> None:
 @hosts.command("disk")
 @click.argument("host")
 @pass_session
-def disk(session: Session, host: str) -> None:
+def disk(session: CliSession, host: str) -> None:
     """Show the disk use of a host.
 
     It lists images, checkpoints, outputs, data and current fetches, as the host reports them. FREED is the space that
@@ -255,7 +255,7 @@ def disk(session: Session, host: str) -> None:
 @click.argument("host")
 @click.argument("image")
 @pass_session
-def pull(session: Session, host: str, image: str) -> None:
+def pull(session: CliSession, host: str, image: str) -> None:
     """Pull an image on a host before a job needs it.
 
     If the image is there, it is pulled again, in case its tag was moved. `hosts disk` shows the progress.
@@ -273,7 +273,7 @@ def _size(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e7 else f"{size / 1e3:.0f} kB"
 
 
-def _print(session: Session, host: Json) -> None:
+def _print(session: CliSession, host: Json) -> None:
     if session.as_json:
         print_json(host)
     else:

@@ -9,8 +9,8 @@ import click
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     Cell,
+    CliSession,
     Command,
-    Session,
     clean,
     console,
     key_and_value,
@@ -51,7 +51,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", 
 )
 @pass_session
 def ls(
-    session: Session,
+    session: CliSession,
     states: tuple[str, ...],
     everything: bool,
     since: str | None,
@@ -120,7 +120,7 @@ def job_row(job: Json) -> list[Cell]:
 @click.option("--spec", "as_spec", is_flag=True, help="Print a job file to edit and submit: YAML, or JSON with --json.")
 @click.argument("job")
 @pass_session
-def show(session: Session, as_spec: bool, job: str) -> None:
+def show(session: CliSession, as_spec: bool, job: str) -> None:
     """Show a job: its keys, attempts and latest events.
 
     \b
@@ -166,7 +166,7 @@ def show(session: Session, as_spec: bool, job: str) -> None:
         print_table(session, ("AT", "WHAT", ""), [[show_time(e["at"]), e["kind"], e["message"]] for e in events])
 
 
-def _last_events(session: Session, job_id: str) -> list[Json]:
+def _last_events(session: CliSession, job_id: str) -> list[Json]:
     events: list[Json] = []
     while page := session.client.job_events(job_id, after=events[-1]["id"] if events else 0, limit=1000)["items"]:
         events = [*events, *page][-10:]
@@ -244,7 +244,7 @@ def _after(after: Json | None) -> str:
 @click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time in UTC, or - if it is unknown.")
 @click.argument("job")
 @pass_session
-def logs(session: Session, following: bool, timestamps: bool, job: str) -> int:
+def logs(session: CliSession, following: bool, timestamps: bool, job: str) -> int:
     """Print the log of a job, of all its attempts.
 
     -f follows the log, also over restarts of the service, and ends with the job's exit code. With --json each line is
@@ -277,7 +277,7 @@ def logs(session: Session, following: bool, timestamps: bool, job: str) -> int:
 @click.argument("job")
 @click.argument("priority", type=click.IntRange(0, 100))
 @pass_session
-def prio(session: Session, job: str, priority: int) -> None:
+def prio(session: CliSession, job: str, priority: int) -> None:
     """Change a job's priority: 0 to 100, default 50.
 
     Jobs with a higher priority come first.

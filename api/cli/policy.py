@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
-from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_seconds, show_time
 from schedulearn.api.client.client import Json
 
@@ -19,7 +19,7 @@ def policy() -> None:
 
 @policy.command("get")
 @pass_session
-def get_policy(session: Session) -> None:
+def get_policy(session: CliSession) -> None:
     """Show the policy in force, and all available policies.
 
     Metrics and parameters of each are included.
@@ -42,7 +42,7 @@ def get_policy(session: Session) -> None:
     help="Parameter, as JSON if valid, else as text. Repeatable.",
 )
 @pass_session
-def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
+def set_policy(session: CliSession, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
     """Change the policy, from the next decision on.
 
     Running jobs continue. The choice survives restarts.
@@ -58,7 +58,7 @@ def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str,
 
 @policy.command("history")
 @pass_session
-def history(session: Session) -> None:
+def history(session: CliSession) -> None:
     """List past policies with their start times, oldest first.
 
     \b
@@ -89,7 +89,7 @@ _HOURS = click.option("--hours", type=click.IntRange(1, 168), default=24, show_d
 )
 @_HOURS
 @pass_session
-def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...], hours: int) -> None:
+def preview(session: CliSession, algorithm: str, metric: str, params: tuple[str, ...], hours: int) -> None:
     """Simulate another policy and show the changes.
 
     It shows changes at once, and within the next hours. Nothing is changed. Unknown run times of jobs are estimated.
@@ -120,7 +120,7 @@ def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ..
 @policy.command("compare")
 @_HOURS
 @pass_session
-def compare(session: Session, hours: int) -> None:
+def compare(session: CliSession, hours: int) -> None:
     """Simulate all policies with the current jobs and compare them.
 
     The policy in force comes first. The others have their default parameters. Nothing is changed.
@@ -176,7 +176,7 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _print(session: Session, view: Json, *, short: bool = False) -> None:
+def _print(session: CliSession, view: Json, *, short: bool = False) -> None:
     if session.as_json:
         print_json(view)
         return

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from schedulearn.api.cli.common import Cell, Session, clean, console, plain_table, print_json, rich_cell, rich_table
+from schedulearn.api.cli.common import Cell, CliSession, clean, console, plain_table, print_json, rich_cell, rich_table
 from schedulearn.api.cli.times import show_seconds
 from schedulearn.api.client.client import ApiError, Json, UnreachableError
 from schedulearn.scheduler.code.archive import show_bytes
@@ -15,7 +15,7 @@ _HEADERS = ("PID", "USER", "CPU", "MEMORY", "TIME", "COMMAND")
 _ROWS = 30  # on a terminal
 
 
-def top_of_job(session: Session, job_id: str, rank: int | None, interval: float) -> None:
+def top_of_job(session: CliSession, job_id: str, rank: int | None, interval: float) -> None:
     """Again and again on a terminal, until Ctrl-C or the job ends; else once."""
     seen = session.client.processes(job_id, rank)
     if session.as_json:
@@ -49,7 +49,7 @@ def _rows(seen: Json) -> list[list[Cell]]:
     ]
 
 
-def _live(session: Session, job_id: str, rank: int | None, interval: float, seen: Json) -> None:
+def _live(session: CliSession, job_id: str, rank: int | None, interval: float, seen: Json) -> None:
     from rich.console import Group
     from rich.live import Live
 

@@ -16,8 +16,8 @@ import click
 
 from schedulearn.api.cli.common import (
     INTERRUPTED,
+    CliSession,
     Command,
-    Session,
     clean,
     exit_code,
     key_and_value,
@@ -32,7 +32,7 @@ from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.planning.job_family import family_of
 
 if TYPE_CHECKING:
-    from schedulearn.api.client.code import Listing
+    from schedulearn.api.client.code import CodeListing
 
 NO_KEYS = ("file", "env_from", "refuse_late", "as_found")
 """Parameters of `submit` that are not keys of a job. Commands that reuse its options leave them out."""
@@ -185,7 +185,7 @@ class _JobFile(click.File):
 @click.pass_context
 @pass_session
 def submit(
-    session: Session,
+    session: CliSession,
     context: click.Context,
     /,
     file: IO[str] | None,
@@ -242,7 +242,7 @@ def submit(
 
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
     """Return the keys of a job that the flags set."""
-    after = _after(context.ensure_object(Session), flags.pop("after"), flags.pop("after_any"))
+    after = _after(context.ensure_object(CliSession), flags.pop("after"), flags.pop("after_any"))
     data, keep, ports = flags.pop("data"), flags.pop("keep"), flags.pop("ports")
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
     if data:
@@ -274,12 +274,12 @@ def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str
     return dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
 
 
-def send(session: Session, spec: Json, detach: bool, env_from: str | None = None, refuse_late: bool = False) -> int:
+def send(session: CliSession, spec: Json, detach: bool, env_from: str | None = None, refuse_late: bool = False) -> int:
     """Submit one job and follow it, or print its ID."""
     return submitted(session, session.client.submit(spec, env_from=env_from, refuse_late=refuse_late), detach)
 
 
-def submitted(session: Session, job: Job, detach: bool) -> int:
+def submitted(session: CliSession, job: Job, detach: bool) -> int:
     """Follow a job just submitted, or print its ID with `detach`. Return the exit code of the command line."""
     if detach:
         if session.as_json:
@@ -309,7 +309,7 @@ def _warn(job: Json) -> None:
         click.echo(f"schedulearn: job {job['id']}: {clean(more)}", err=True)
 
 
-def _after(session: Session, jobs: tuple[str, ...], whatever: bool) -> Json:
+def _after(session: CliSession, jobs: tuple[str, ...], whatever: bool) -> Json:
     """Return the key `after`, if jobs are given. Raises click.UsageError."""
     if whatever and not jobs:
         raise click.UsageError("--after-any needs --after")
@@ -317,7 +317,7 @@ def _after(session: Session, jobs: tuple[str, ...], whatever: bool) -> Json:
     return {"after": {"jobs": [session.job_id(job) for job in jobs], "when": when}} if jobs else {}
 
 
-def _submit_many(session: Session, jobs: list[Json]) -> int:
+def _submit_many(session: CliSession, jobs: list[Json]) -> int:
     answer = session.client.submit_batch(jobs)
     if session.as_json:
         print_json(answer)
@@ -354,7 +354,7 @@ def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]
     return job
 
 
-def as_it_was_found(session: Session, job: Json) -> Json:
+def as_it_was_found(session: CliSession, job: Json) -> Json:
     """Return the job with the configuration that a search found for its family.
 
     It is rigid, as the jobs of the search were."""
@@ -419,7 +419,7 @@ def _variable(given: str) -> tuple[str, str]:
     return name, os.environ[name]
 
 
-def code_of(session: Session, where: str) -> Json:
+def code_of(session: CliSession, where: str) -> Json:
     """Return the key `code`. Send a folder, unless the service has it, and report that on stderr."""
     if _DIGEST.fullmatch(where):
         return {"digest": where}
@@ -431,7 +431,7 @@ def code_of(session: Session, where: str) -> Json:
     return _send_folder(session, Path(where))
 
 
-def _send_folder(session: Session, folder: Path) -> Json:
+def _send_folder(session: CliSession, folder: Path) -> Json:
     from schedulearn.api.client.code import packed_code
     from schedulearn.scheduler.code.archive import show_bytes
 
@@ -448,7 +448,7 @@ def _send_folder(session: Session, folder: Path) -> Json:
         return {"digest": digest, "commit": code.commit, "dirty": code.dirty}
 
 
-def _tell_left_out(found: Listing) -> None:
+def _tell_left_out(found: CodeListing) -> None:
     if found.note:
         _tell(f"{found.note}: the .gitignore files in the folder say what is sent")
     for left in found.left_out[:_TOLD]:
@@ -483,7 +483,7 @@ def _params() -> Iterator[click.Parameter]:
 @click.pass_context
 @pass_session
 def run(
-    session: Session,
+    session: CliSession,
     context: click.Context,
     /,
     words: tuple[str, ...],

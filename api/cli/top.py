@@ -11,8 +11,8 @@ import click
 
 from schedulearn.api.cli.common import (
     Cell,
+    CliSession,
     Command,
-    Session,
     clean,
     console,
     pass_session,
@@ -83,7 +83,7 @@ class _View:
     "--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds between updates."
 )
 @pass_session
-def top(session: Session, job: str | None, rank: int | None, interval: float) -> None:
+def top(session: CliSession, job: str | None, rank: int | None, interval: float) -> None:
     """Show GPUs, hosts, containers, jobs and the queue live.
 
     It refreshes until Ctrl-C. In a pipe or with --json it prints once. With a JOB, it shows the processes in its
@@ -113,7 +113,7 @@ def top(session: Session, job: str | None, rank: int | None, interval: float) ->
                 click.echo(line)
 
 
-def _load(session: Session) -> _View:
+def _load(session: CliSession) -> _View:
     client = session.client
     jobs = client.all_jobs(UNFINISHED)["items"]
     return _View(client.policy(), client.hosts(), jobs, client.resources())
@@ -135,7 +135,7 @@ def _sections(view: _View) -> list[tuple[str, Sequence[str], list[list[Cell]]]]:
     return sections
 
 
-def _live(session: Session, view: _View, interval: float) -> None:
+def _live(session: CliSession, view: _View, interval: float) -> None:
     from rich.live import Live
 
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from schedulearn.api.client.errors import ApiError, ClientError, may_return
 from schedulearn.api.client.job import Job, LogPiece, id_of, path_of, resubmission
-from schedulearn.api.client.progress import Looks, ProgressLine
+from schedulearn.api.client.progress import PollIntervals, ProgressLine
 from schedulearn.api.client.transport import (
     Event,
     Json,
@@ -227,7 +227,7 @@ class AsyncCalls(AsyncTransport):
         It survives restarts of the service. Raises TimeoutError after `timeout_s`; the job goes on. `progress` shows a
         line that is kept up to date, in a notebook too. `on_look` gets the job after each successful poll."""
         line = ProgressLine() if progress else None
-        looks = Looks(timeout_s, self._reached)
+        looks = PollIntervals(timeout_s, self._reached)
         while True:
             try:
                 found = await self.show(job)

@@ -24,7 +24,7 @@ from schedulearn.api.client.errors import ClientError
 from schedulearn.scheduler.code.archive import (
     Entry,
     Kind,
-    Written,
+    WrittenArchive,
     link_stays_inside,
     open_file,
     show_bytes,
@@ -49,7 +49,7 @@ _BROUGHT = "# Brought by schedulearn: neither committed nor sent with your code,
 
 
 @dataclass
-class Listing:
+class CodeListing:
     """Files of a folder that would be sent, and those that would not."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -67,9 +67,9 @@ class Listing:
 @dataclass(frozen=True)
 class PackedCode:
     file: IO[bytes]
-    written: Written
+    written: WrittenArchive
     files: int
-    found: Listing
+    found: CodeListing
     commit: str | None
     dirty: bool | None
 
@@ -103,9 +103,9 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def list_files(folder: Path) -> Listing:
+def list_files(folder: Path) -> CodeListing:
     own = (folder / OWN_IGNORE).exists()
-    found = Listing()
+    found = CodeListing()
     if not own:
         try:
             return _by_git(folder)
@@ -120,16 +120,16 @@ class _NoGit(Exception):
     """git does not know the folder. The text says why, if git should know it."""
 
 
-def _by_git(folder: Path) -> Listing:
+def _by_git(folder: Path) -> CodeListing:
     """List what git tracks, and what it would offer to track. Raises _NoGit."""
     if _is_ignored(folder):
         raise _NoGit
-    found = Listing()
+    found = CodeListing()
     _take_repository(folder, "", found)
     return found
 
 
-def _take_repository(folder: Path, prefix: str, found: Listing) -> None:
+def _take_repository(folder: Path, prefix: str, found: CodeListing) -> None:
     """Add the files of a folder in a repository.
 
     Submodules and repositories inside it are listed by themselves."""
@@ -165,7 +165,7 @@ def _outermost(paths: Sequence[str]) -> Iterator[str]:
             yield path
 
 
-def _take_inner(folder: Path, name: str, found: Listing) -> None:
+def _take_inner(folder: Path, name: str, found: CodeListing) -> None:
     if (folder / ".git").exists():
         _take_repository(folder, f"{name}/", found)
     else:
@@ -244,7 +244,7 @@ def _lines(file: Path) -> list[str]:
         raise ClientError(f"{file} can't be read: {error.strerror}") from error
 
 
-def _walk(folder: Path, path: PurePosixPath, rules: _Rules, found: Listing) -> None:
+def _walk(folder: Path, path: PurePosixPath, rules: _Rules, found: CodeListing) -> None:
     rules = rules.below(folder, path)
     try:
         entries = sorted(os.scandir(folder), key=lambda each: each.name)
@@ -258,7 +258,7 @@ def _walk(folder: Path, path: PurePosixPath, rules: _Rules, found: Listing) -> N
         _take(entry, path / entry.name, rules, found)
 
 
-def _take(entry: os.DirEntry[str], path: PurePosixPath, rules: _Rules, found: Listing) -> None:
+def _take(entry: os.DirEntry[str], path: PurePosixPath, rules: _Rules, found: CodeListing) -> None:
     folder = entry.is_dir(follow_symlinks=False)
     name = f"{path}/" if folder else str(path)
     if entry.name in ALWAYS:
@@ -274,7 +274,7 @@ def _take(entry: os.DirEntry[str], path: PurePosixPath, rules: _Rules, found: Li
         _walk(Path(entry.path), path, rules, found)
 
 
-def _take_file(where: str, path: PurePosixPath, found: Listing) -> None:
+def _take_file(where: str, path: PurePosixPath, found: CodeListing) -> None:
     """Add a file or a link."""
     status = os.lstat(where)
     if not _is_text(str(path)):
@@ -318,7 +318,7 @@ def is_brought(folder: Path) -> bool:
         return False
 
 
-def _too_much(folder: Path, found: Listing, max_bytes: int, max_files: int) -> str:
+def _too_much(folder: Path, found: CodeListing, max_bytes: int, max_files: int) -> str:
     what = f"{len(found.entries)} files with {show_bytes(found.bytes)}"
     largest = ", ".join(f"{path} ({show_bytes(size)})" for path, size in found.sizes.most_common(_TOLD))
     return (

@@ -23,7 +23,7 @@ _READERS = 4
 
 
 @dataclass
-class Listing:
+class FolderListing:
     """Files of a folder, by their path in the data set."""
 
     files: dict[str, Path] = field(default_factory=dict)
@@ -40,14 +40,14 @@ class Listing:
         return sum(self.sizes.values())
 
 
-def list_folder(folder: Path, max_bytes: int, max_files: int) -> Listing:
+def list_folder(folder: Path, max_bytes: int, max_files: int) -> FolderListing:
     """List a folder; a single file counts as a folder with only that file.
 
     Raises ClientError for what can't be read, and above the limits."""
     whole = folder.resolve()
     if whole == Path(whole.anchor) or Path.home().resolve().is_relative_to(whole):
         raise ClientError(f"{whole} is a home folder or has one in it: name the folder of the data")
-    found = Listing()
+    found = FolderListing()
     try:
         if folder.is_file():
             _take(folder, folder.name, folder.stat(), found)
@@ -77,7 +77,7 @@ def _walk(folder: Path, inside: str) -> Iterator[tuple[Path, str, os.stat_result
             yield path, inner, status
 
 
-def _take(path: Path, inner: str, status: os.stat_result, found: Listing) -> None:
+def _take(path: Path, inner: str, status: os.stat_result, found: FolderListing) -> None:
     if stat.S_ISREG(status.st_mode):
         found.files[inner], found.sizes[inner] = path, status.st_size
         if status.st_mode & 0o111:
@@ -91,7 +91,7 @@ def _take(path: Path, inner: str, status: os.stat_result, found: Listing) -> Non
         found.left_out.append(f"{inner} ({why})")
 
 
-def digests_of(found: Listing, on_progress: PushProgress) -> dict[str, str]:
+def digests_of(found: FolderListing, on_progress: PushProgress) -> dict[str, str]:
     """Path -> SHA-256 of its content. Raises ClientError for a file that can't be read."""
     done, digests = 0, {}
     with ThreadPoolExecutor(_READERS) as pool:
@@ -110,7 +110,7 @@ def _digest(path: Path) -> str:
         raise ClientError(f"{path} can't be read: {error.strerror}") from error
 
 
-def manifest_json(found: Listing, digests: dict[str, str]) -> Json:
+def manifest_json(found: FolderListing, digests: dict[str, str]) -> Json:
     """Return the request body that offers a version."""
     files = [
         {"path": inner, "size": found.sizes[inner], "sha256": digests[inner], "executable": inner in found.executable}

@@ -17,7 +17,7 @@ _WIDTH = 24
 _MESSAGE = 60
 
 
-class Looks:
+class PollIntervals:
     """Poll intervals of one wait for a job, in seconds."""
 
     def __init__(self, timeout_s: float | None, reached: bool) -> None:

@@ -12,7 +12,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Part:
+class RangePart:
     offset: int
     length: int
 
@@ -21,7 +21,7 @@ class NoSuchPart(Exception):
     """The file has no byte of the range."""
 
 
-def asked_part(header: str | None, size: int) -> Part | None:
+def asked_part(header: str | None, size: int) -> RangePart | None:
     """Return the part that the header asks for; None: the whole file.
 
     It is also None for an invalid range and for several ranges, as the RFC allows. Raises NoSuchPart."""
@@ -33,10 +33,10 @@ def asked_part(header: str | None, size: int) -> Part | None:
         length = min(int(last), size)
         if not length:
             raise NoSuchPart
-        return Part(size - length, length)
+        return RangePart(size - length, length)
     begin, end = int(first), min(int(last), size - 1) if last else size - 1
     if last and int(last) < begin:
         return None
     if begin >= size:
         raise NoSuchPart
-    return Part(begin, end - begin + 1)
+    return RangePart(begin, end - begin + 1)

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import (
     Batch,
@@ -88,7 +88,7 @@ def json_body(*, several: bool = False) -> dict[str, Any]:
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body())
-@needs(Need.USER)
+@needs(Access.USER)
 async def submit(
     request: Request,
     env_from: Annotated[str | None, Query(description="ID of an equal job, from which masked values are taken")] = (
@@ -158,7 +158,7 @@ async def check_rate(request: Request) -> bool:
     max_body_size=MANY.size,
     openapi_extra=json_body(several=True),
 )
-@needs(Need.USER)
+@needs(Access.USER)
 async def submit_batch(request: Request) -> Response:
     """Submit a batch of jobs, all or none.
 
@@ -234,7 +234,7 @@ def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=request_of(JobSpec))
-@needs(Need.VIEWER)
+@needs(Access.VIEWER)
 async def preview_job(request: Request) -> EtaOut:
     """Predict when a job would start and end if it were submitted now.
 
@@ -453,7 +453,7 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
 
 
 @router.get("/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
-@needs(Need.OWN)
+@needs(Access.OWN)
 def processes(
     request: Request,
     job_id: str,

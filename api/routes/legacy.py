@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.job import JobOut, OriginalJob, OriginalJobDetail
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
@@ -59,7 +59,7 @@ router.add_api_route(
     responses=problems(409, 422),
     openapi_extra=jobs.json_body(),
 )
-@needs(Need.USER)
+@needs(Access.USER)
 async def post(request: Request) -> Response:
     """Submit a job, as in the first versions of the original.
 
@@ -125,7 +125,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
 
 
 @router.websocket("/jobs/{job_id}/logs")
-@needs(Need.VIEWER)
+@needs(Access.VIEWER)
 async def logs_socket(socket: WebSocket, job_id: str) -> None:
     """Send the log of a job as text messages, until the job has ended."""
     cluster = cluster_of(socket)

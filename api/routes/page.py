@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.api import problems
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 
 STATIC = Path(__file__).parents[1] / "static"
 CSP = (
@@ -28,13 +28,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/ui")
 @router.get("/")
-@needs(Need.NOTHING)
+@needs(Access.NOTHING)
 async def root() -> Response:
     return RedirectResponse("/ui/")
 
 
 @router.get("/ui/{path:path}")
-@needs(Need.NOTHING)
+@needs(Access.NOTHING)
 async def page(request: Request, path: str) -> Response:
     """A file of the built page; any other path is a deep link, which the page itself resolves."""
     file = _file(path)

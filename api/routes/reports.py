@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection
 from starlette.exceptions import HTTPException
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.report import (
     BatchOut,
@@ -57,7 +57,7 @@ MOST_GPUS = 16  # that the profile predicts for
 
 
 @router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(ReportIn))
-@needs(Need.JOB_TOKEN)
+@needs(Access.JOB_TOKEN)
 async def report(request: Request) -> ReportAnswer:
     """Store a report of the worker SDK, authenticated by the job's token.
 
@@ -88,7 +88,7 @@ async def report(request: Request) -> ReportAnswer:
 @router.post(
     "/reports/membership", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(MembershipIn)
 )
-@needs(Need.JOB_TOKEN)
+@needs(Access.JOB_TOKEN)
 async def membership(request: Request) -> RosterOut:
     """Return the membership of a job that is resized in place.
 

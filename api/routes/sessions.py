@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, cookie_of, is_secure
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.problems import problem_response
@@ -40,7 +40,7 @@ _BODY = {
 @router.post(
     "/session", response_model=SessionOut, responses=problems(401, 413), max_body_size=1 << 50, openapi_extra=_BODY
 )
-@needs(Need.NOTHING)
+@needs(Access.NOTHING)
 async def log_in(request: Request) -> Response:
     """Create a browser session from a token, and set its cookie.
 
@@ -62,7 +62,7 @@ async def log_in(request: Request) -> Response:
 
 
 @router.delete("/session", status_code=204)
-@needs(Need.NOTHING)
+@needs(Access.NOTHING)
 async def log_out(request: Request) -> Response:
     """End the session of the cookie, and its streams."""
     secure = is_secure(request.scope)

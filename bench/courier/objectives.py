@@ -20,7 +20,7 @@ import numpy as np
 from bench.courier.factorial import OUTPUT, RECORDED, digits_service, experiment
 from bench.courier.table import Run, medians, read
 from bench.measured_service import verdict
-from schedulearn.features.sweeps.models.advice import Estimate, Objective, Option, choose, option_of
+from schedulearn.features.sweeps.models.advice import AdviceGoal, Estimate, Option, choose, option_of
 from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor
 
 JOBS, MEAN, DEVIATION, SEED = 30, 300.0, 100.0, 0
@@ -133,7 +133,7 @@ def drawn(options: Mapping[Kind, Options], dice: random.Random, count: int) -> l
 
 def advised(options: Options, longest: float) -> int:
     """Index of the run with the batch size that advice would choose."""
-    objective = Objective(longest, None, True)
+    objective = AdviceGoal(longest, None, True)
     tried: list[Option] = [
         option_of(run.sample.configuration, 0.0, time, metric, None, objective)
         for run, (time, metric) in zip(options.actual, options.predicted, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from schedulearn.features.sweeps.models.samples import Configuration, Sample
+from schedulearn.features.sweeps.models.samples import Configuration, MeasuredRun
 
 
 class Run(NamedTuple):
@@ -34,12 +34,12 @@ class Run(NamedTuple):
         return tuple(self)[1:7]
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> MeasuredRun:
         """As the advisor has it, with the response time as what is predicted."""
         given = Configuration(
             self.family, "simulated", self.gpus, self.batch_size, self.epochs, self.input_size, float(self.beside)
         )
-        return Sample(given, self.response_time, self.accuracy)
+        return MeasuredRun(given, self.response_time, self.accuracy)
 
 
 def shortest(runs: Sequence[Run]) -> list[Run]:

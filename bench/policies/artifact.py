@@ -29,7 +29,7 @@ from schedulearn.policy import HostView, JobView, Policy, Snapshot
 from schedulearn.scheduler.core.model import Basis
 from schedulearn.scheduler.core.profile import TRIES
 from schedulearn.scheduler.sim.conditions import POLLUX
-from schedulearn.scheduler.sim.jobs.memory import Memory, Pass, Shape, alike
+from schedulearn.scheduler.sim.jobs.memory import MeasuredPass, Memory, Shape, alike
 
 INTERVAL_S = 60
 GPU_TYPE = "t4"
@@ -129,7 +129,7 @@ class Remembering:
         shape = GPU_TYPE, num_nodes, num_replicas, alike(local_bsz)
         if shape not in self._measured:
             self._measured |= {shape}
-            self.family.memory.learn(shape, Pass(local_bsz, step_time - sync_time, step_time))
+            self.family.memory.learn(shape, MeasuredPass(local_bsz, step_time - sync_time, step_time))
 
 
 def remembering(base: type, *, shared: bool) -> type:

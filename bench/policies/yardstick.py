@@ -19,7 +19,7 @@ from bench.policies.foresight import Foresight
 from schedulearn.scheduler.sim.arguments import equal_hosts
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import Summary, summarize
-from schedulearn.scheduler.sim.run import Outcome, Run
+from schedulearn.scheduler.sim.run import JobResult, Run
 from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import TraceJob, load_trace
 
@@ -38,7 +38,7 @@ def clairvoyant(jobs: Sequence[TraceJob]) -> dict[str, float]:
 
 def summary_of(jobs: Sequence[TraceJob], times: Mapping[str, float]) -> Summary:
     """Of jobs that took so long from submission to end; what they held nobody published."""
-    outcomes = [Outcome(job, job.submitted_at, job.submitted_at + times[job.id], 0.0, 0, 0.0) for job in jobs]
+    outcomes = [JobResult(job, job.submitted_at, job.submitted_at + times[job.id], 0.0, 0, 0.0) for job in jobs]
     return summarize(Run(tuple(outcomes), (), tuple(equal_hosts(16, 4)), (), ()))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.measured_service import verdict
-from schedulearn.features.sweeps.models.configurations import Goal, Outcome, Point, best_of
+from schedulearn.features.sweeps.models.configurations import CandidatePoint, Goal, TrialOutcome, best_of
 from schedulearn.features.sweeps.models.search import next_trial
 from schedulearn.scheduler.sim.application import Application, Measured, measured_applications, packed
 
@@ -40,7 +40,7 @@ TYPES = {"t4": (1.0, 0.35), "declared": (2.5, 1.12)}
 SIA_TYPES = {"aws": (4, 0.35), "rtx": (8, 0.60), "dgx-ext": (8, 2.50)}
 """Name in Sia's artifact -> GPUs of a host, price of an hour: T4, RTX 2080 Ti, A100."""
 
-Grid = Mapping[Point, Outcome]
+Grid = Mapping[CandidatePoint, TrialOutcome]
 
 
 class Searched(NamedTuple):
@@ -49,7 +49,7 @@ class Searched(NamedTuple):
     """Of what was found to the best of the grid."""
 
 
-def grid_of(application: Application) -> dict[Point, Outcome]:
+def grid_of(application: Application) -> dict[CandidatePoint, TrialOutcome]:
     """What each configuration would take, and cost a second."""
     return {
         found: outcome
@@ -58,9 +58,9 @@ def grid_of(application: Application) -> dict[Point, Outcome]:
     }
 
 
-def sia_grid(folder: Path, name: str) -> dict[Point, Outcome]:
+def sia_grid(folder: Path, name: str) -> dict[CandidatePoint, TrialOutcome]:
     """The same by what Sia's authors measured on each type."""
-    grid: dict[Point, Outcome] = {}
+    grid: dict[CandidatePoint, TrialOutcome] = {}
     for kind, (width, price) in SIA_TYPES.items():
         by_placement = _rows(folder / name / f"placements-{kind}.csv", "placement")
         by_size = _rows(folder / name / f"scalability-{kind}.csv", "")[""]
@@ -84,7 +84,7 @@ def _rows(file: Path, key: str) -> dict[str, NDArray[np.float64]]:
 
 def _of_type(
     application: Application, kind: str, width: int, price: float, speed: float
-) -> Iterator[tuple[Point, Outcome]]:
+) -> Iterator[tuple[CandidatePoint, TrialOutcome]]:
     bounds = application.bounds
     sizes = sorted({round(size) for size in np.geomspace(bounds.init_batch, bounds.max_batch, SIZES)})
     steps = np.diff([0.0, *application.noise.ends]) * application.total_steps
@@ -92,7 +92,7 @@ def _of_type(
         for size in sizes:
             if size >= gpus * bounds.min_local:
                 rates = application.rates(packed(gpus, width), size, speed)
-                yield Point(kind, gpus, size), Outcome(float((steps / rates).sum()), gpus * price / 3600)
+                yield CandidatePoint(kind, gpus, size), TrialOutcome(float((steps / rates).sum()), gpus * price / 3600)
 
 
 def search(grid: Grid, goal: Goal, seed: int, known: dict[frozenset[int], int | None] | None = None) -> Searched:
@@ -100,7 +100,7 @@ def search(grid: Grid, goal: Goal, seed: int, known: dict[frozenset[int], int | 
     from the same trials on all searches are one."""
     points = list(grid)
     prices = [grid[point].price for point in points]
-    tried: dict[int, Outcome | None] = {}
+    tried: dict[int, TrialOutcome | None] = {}
     most = int(SHARE * len(points))
     known = {} if known is None else known
     while True:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.courier.factorial import digits_service, job_of, wait_for
 from bench.measured_service import Service, verdict
-from schedulearn.features.sweeps.models.configurations import Goal, Outcome
+from schedulearn.features.sweeps.models.configurations import Goal, TrialOutcome
 
 GPUS: Sequence[int] = (1, 2, 3, 4)
 SIZES: Sequence[int] = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
@@ -69,7 +69,7 @@ def search(target: Service, job: Mapping[str, Any], goal: Goal, seconds: Mapping
     started = target.request("POST", "/api/v1/searches", body)["id"]
     wait_for(lambda: target.get(f"/api/v1/searches/{started}")["finished_at"] is not None, 3600)
     answer = target.get(f"/api/v1/searches/{started}")
-    values = {point: Outcome(took, point[0]).value(goal) for point, took in seconds.items()}
+    values = {point: TrialOutcome(took, point[0]).value(goal) for point, took in seconds.items()}
     best = min(values, key=lambda point: values[point])
     most = math.floor(SHARE * len(values))
     trials = len(answer["tried"])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
     "accounts",
     routers=[f"routes.{name}:router" for name in ("quotas", "groups", "secrets", "tokens", "users")],
     commands={
-        "whoami": Command("commands.users:whoami", "Show your user name and role at the service."),
-        "users": Command("commands.users:users", "Manage users: people and programs with a role."),
-        "tokens": Command("commands.tokens:tokens", "Manage named tokens for people and programs."),
-        "quota": Command("commands.quota:quota", "Manage the quotas of users."),
-        "groups": Command("commands.groups:groups", "Manage groups of users who share a quota."),
-        "secrets": Command("commands.secrets:secrets", "Manage secrets, which jobs get as variables."),
+        "whoami": CommandEntry("commands.users:whoami", "Show your user name and role at the service."),
+        "users": CommandEntry("commands.users:users", "Manage users: people and programs with a role."),
+        "tokens": CommandEntry("commands.tokens:tokens", "Manage named tokens for people and programs."),
+        "quota": CommandEntry("commands.quota:quota", "Manage the quotas of users."),
+        "groups": CommandEntry("commands.groups:groups", "Manage groups of users who share a quota."),
+        "secrets": CommandEntry("commands.secrets:secrets", "Manage secrets, which jobs get as variables."),
     },
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
     "admin",
     commands={
-        "backup": Command("commands:backup", "Back up database, token, secrets, logs and code to FILE."),
-        "restore": Command("commands:restore", "Restore a data folder from a backup in FILE."),
-        "doctor": Command("commands:doctor", "Check the data folder, the database and the hosts."),
-        "uninstall": Command("commands:uninstall", "Remove everything that the service created on its hosts."),
+        "backup": CommandEntry("commands:backup", "Back up database, token, secrets, logs and code to FILE."),
+        "restore": CommandEntry("commands:restore", "Restore a data folder from a backup in FILE."),
+        "doctor": CommandEntry("commands:doctor", "Check the data folder, the database and the hosts."),
+        "uninstall": CommandEntry("commands:uninstall", "Remove everything that the service created on its hosts."),
     },
 )

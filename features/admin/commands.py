@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, pass_session, print_json
+from schedulearn.api.cli.common import CliSession, Command, pass_session, print_json
 from schedulearn.api.client.client import ClientError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _CONFIG = click.option(
 @_DATA
 @_CONFIG
 @pass_session
-def backup(session: Session, file: str, data: Path | None, config: Path | None) -> None:
+def backup(session: CliSession, file: str, data: Path | None, config: Path | None) -> None:
     """Back up database, token, secrets, logs and code to FILE.
 
     `-` writes to stdout. The service may be running. Checkpoints and outputs are not included: they stay on the hosts.
@@ -67,7 +67,7 @@ def backup(session: Session, file: str, data: Path | None, config: Path | None) 
 @_DATA
 @_CONFIG
 @pass_session
-def restore(session: Session, file: str, data: Path | None, config: Path | None) -> None:
+def restore(session: CliSession, file: str, data: Path | None, config: Path | None) -> None:
     """Restore a data folder from a backup in FILE.
 
     `-` reads from stdin. The folder must have no database, and no service may run on it. The service of the original
@@ -117,7 +117,7 @@ def _folder(data: Path | None, config: Path | None) -> Path:
 )
 @click.option("--mend", is_flag=True, help="Fix problems that can be fixed. Stop the service first.")
 @pass_session
-def doctor(session: Session, data: Path | None, config: Path | None, mend: bool) -> int:
+def doctor(session: CliSession, data: Path | None, config: Path | None, mend: bool) -> int:
     """Check the data folder, the database and the hosts.
 
     It reports containers and volumes without a job, leases of ended tasks, invalid references, missing images, clock
@@ -175,7 +175,7 @@ _SHOWN = 8  # maximum names listed of each kind
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @pass_session
 def uninstall(
-    session: Session, data: Path | None, config: Path | None, everybody: bool, keep_images: bool, yes: bool
+    session: CliSession, data: Path | None, config: Path | None, everybody: bool, keep_images: bool, yes: bool
 ) -> int:
     """Remove everything that the service created on its hosts.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
     "simulate",
     commands={
-        "simulate": Command("commands:simulate", "Simulate a trace of jobs under several policies."),
+        "simulate": CommandEntry("commands:simulate", "Simulate a trace of jobs under several policies."),
     },
 )

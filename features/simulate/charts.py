@@ -19,7 +19,7 @@ MAX_BOXES = 12_000
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One series: `x` rising, `y` of the same length."""
 
     name: str
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def line_chart(lines: Sequence[Line], label: str, y_label: str, *, log_x: bool = False, percent: bool = False) -> str:
+def line_chart(lines: Sequence[Series], label: str, y_label: str, *, log_x: bool = False, percent: bool = False) -> str:
     """Return a chart of lines over time.
 
     `log_x`: the axis is logarithmic if times differ by more than a factor of 20. All must be above 0."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedulearn.api.cli.common import Cell, Session, clean, console, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, clean, console, pass_session, print_json, print_table
 from schedulearn.scheduler.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ SECONDS = click.FloatRange(0, 1e6)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_session
 def simulate(
-    session: Session,
+    session: CliSession,
     /,
     trace: str,
     policies: tuple[str, ...],
@@ -163,9 +163,9 @@ class _Wrong(click.ClickException):
 
 
 def _prepare(
-    session: Session, trace: str, policies: str, *, last: int, hosts: int | None, gpus: int | None, types: str | None,
-    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...],
-    after: str | None, **changes: Any,
+    session: CliSession, trace: str, policies: str, *, last: int, hosts: int | None, gpus: int | None,
+    types: str | None, conditions: str, restart: float | None, seed: int, applications: Path | None,
+    own: tuple[str, ...], after: str | None, **changes: Any,
 ) -> tuple[Comparison, list[Contender]]:  # fmt: skip
     """Raises InvalidError."""
     from dataclasses import replace
@@ -208,7 +208,7 @@ def _check_scaling(how: Conditions, given: Mapping[str, object]) -> None:
         raise InvalidError(str(error), field="scaling") from error
 
 
-def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:
+def _history(session: CliSession, last: int) -> tuple[list[TraceJob], list[HostView]]:
     """Return the jobs that succeeded in the service, and its hosts. Raises InvalidError without such a job."""
     from schedulearn.scheduler.core.model import HostView
     from schedulearn.scheduler.sim.workload import read_trace
@@ -233,7 +233,7 @@ def _progress(contenders: Sequence[Contender]) -> Iterator[Progress]:
         yield lambda which, done, total: bars.update(tasks[which], completed=done, total=total)
 
 
-def _print(session: Session, comparison: Comparison, played: Sequence[Played]) -> None:
+def _print(session: CliSession, comparison: Comparison, played: Sequence[Played]) -> None:
     from schedulearn.scheduler.sim.comparison import table
 
     total = sum(host.gpus for host in comparison.hosts)

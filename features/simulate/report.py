@@ -13,7 +13,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.features.simulate.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
+from schedulearn.features.simulate.charts import COLOURS, Box, Series, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.core.model import HostView, gpu_count
 from schedulearn.scheduler.sim.comparison import Comparison, Played, table
 from schedulearn.scheduler.sim.run import Held, Run
@@ -104,13 +104,13 @@ def _legend(names: Sequence[str]) -> str:
     ) + "</div>"  # fmt: skip
 
 
-def _done_within(played: Played) -> Line:
+def _done_within(played: Played) -> Series:
     """Return the distribution of completion times, as steps. It ends below 1 if jobs never ended."""
     outcomes = played.run.outcomes
     times = sorted(max(o.ended_at - o.job.submitted_at, 0.1) for o in outcomes if math.isfinite(o.ended_at)) or [1.0]
     x = np.repeat(times, 2)
     share = np.arange(len(times) + 1) / len(outcomes)
-    return Line(played.contender.label, x.tolist(), np.repeat(share, 2)[1:-1].tolist())
+    return Series(played.contender.label, x.tolist(), np.repeat(share, 2)[1:-1].tolist())
 
 
 def mean_level(periods: Sequence[tuple[float, float, float]], edges: Floats) -> Floats:
@@ -127,16 +127,16 @@ def mean_level(periods: Sequence[tuple[float, float, float]], edges: Floats) -> 
     return np.asarray(np.maximum(0.0, np.diff(up_to) / np.maximum(np.diff(edges), 1e-9)))
 
 
-def _steps(name: str, edges: Floats, values: Floats) -> Line:
-    return Line(name, np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist())
+def _steps(name: str, edges: Floats, values: Floats) -> Series:
+    return Series(name, np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist())
 
 
-def _busy(played: Played, edges: Floats, total: int) -> Line:
+def _busy(played: Played, edges: Floats, total: int) -> Series:
     held = [(h.begin, h.end, float(sum(h.allocation.values()))) for h in played.run.held]
     return _steps(played.contender.label, edges, np.minimum(1.0, mean_level(held, edges) / max(1, total)))
 
 
-def _waiting(played: Played, edges: Floats) -> Line:
+def _waiting(played: Played, edges: Floats) -> Series:
     last = float(edges[-1])
     there = [(o.job.submitted_at, min(o.ended_at, last), 1.0) for o in played.run.outcomes]
     served = [(h.begin, h.end, -1.0) for h in played.run.held]

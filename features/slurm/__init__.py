@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
-    "slurm", commands={"import": Command("commands:import_", "Convert jobs of other systems to job files.")}
+    "slurm", commands={"import": CommandEntry("commands:import_", "Convert jobs of other systems to job files.")}
 )

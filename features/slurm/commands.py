@@ -7,7 +7,7 @@ from typing import IO
 
 import click
 
-from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json
+from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json
 from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.submit import WordsCommand, given_words
 from schedulearn.features.slurm.sbatch import from_sbatch
@@ -31,7 +31,7 @@ class _Slurm(WordsCommand):
 @click.option("--strict", is_flag=True, help="If anything was not translated, print no job and exit with 1.")
 @click.pass_context
 @pass_session
-def slurm(session: Session, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
+def slurm(session: CliSession, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
     """Print the job file for a batch script of Slurm.
 
     `-` is stdin. The script's options become keys, the script itself the command, ARGS its arguments. Options that are

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
     "sweeps",
@@ -10,13 +10,13 @@ FEATURE = Feature(
     routers=[f"routes.{name}:router" for name in ("sweeps", "experiments", "searches", "advice", "predictions")],
     worker="worker:SweepWorker",
     commands={
-        "sweep": Command("commands.sweep:sweep", "Run one job with many parameters."),
-        "experiment": Command(
+        "sweep": CommandEntry("commands.sweep:sweep", "Run one job with many parameters."),
+        "experiment": CommandEntry(
             "commands.experiment:experiment", "Measure how factors of a job affect its time and metrics."
         ),
-        "search": Command("commands.search:search", "Search for the best configuration of a job by short trials."),
-        "advise": Command("commands.advise:advise", "Choose batch size and number of GPUs for the job in FILE."),
-        "predictions": Command(
+        "search": CommandEntry("commands.search:search", "Search for the best configuration of a job by short trials."),
+        "advise": CommandEntry("commands.advise:advise", "Choose batch size and number of GPUs for the job in FILE."),
+        "predictions": CommandEntry(
             "commands.predictions:predictions", "Compare predicted with actual run times and metrics."
         ),
     },

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor, Regressor
-from schedulearn.features.sweeps.models.samples import Configuration, Sample
+from schedulearn.features.sweeps.models.samples import Configuration, MeasuredRun
 
 LEAST_METRICS = 10
 """Minimum jobs that logged the metric; with fewer, it is not predicted."""
@@ -25,7 +25,7 @@ def main() -> None:
 
 def answer_to(question: str) -> str:
     asked = json.loads(question)
-    samples = [Sample(Configuration(*each[0]), each[1], each[2]) for each in asked["samples"]]
+    samples = [MeasuredRun(Configuration(*each[0]), each[1], each[2]) for each in asked["samples"]]
     options = [Configuration(*each) for each in asked["options"]]
     times = [sample.run_time for sample in samples]
     answer = {"run_time": _answer(TIME_MODELS, [each.configuration for each in samples], times, options, relative=True)}

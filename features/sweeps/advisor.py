@@ -20,15 +20,15 @@ from schedulearn.features.sweeps.advice_spec import AdviceSpec
 from schedulearn.features.sweeps.child import ask_child
 from schedulearn.features.sweeps.models.advice import (
     MOST_OPTIONS,
-    Choice,
+    AdviceGoal,
     Estimate,
-    Objective,
+    Recommendation,
     batch_sizes,
     choose,
     gpu_counts,
     option_of,
 )
-from schedulearn.features.sweeps.models.samples import Configuration, Sample, Stay, jobs_beside
+from schedulearn.features.sweeps.models.samples import Configuration, MeasuredRun, Stay, jobs_beside
 from schedulearn.features.sweeps.past_runs import host_stays, past_runs, since_when
 from schedulearn.scheduler.core.prices import price_of
 from schedulearn.scheduler.core.wanted_types import is_of_type
@@ -50,24 +50,24 @@ Wait = Callable[[JobSpec], float | None]
 """Seconds until a job would start; None: unknown."""
 
 
-class Score(NamedTuple):
+class ModelScore(NamedTuple):
     model: str
     r2: float
     error: float
 
 
 class Advice(NamedTuple):
-    choice: Choice
+    choice: Recommendation
     samples: int
     """Number of finished jobs of the family that it is based on."""
-    time_scores: list[Score]
+    time_scores: list[ModelScore]
     """Scores of all models. The first one is used."""
-    metric_scores: list[Score]
+    metric_scores: list[ModelScore]
     """As `time_scores`; empty if the metric is not predicted."""
 
 
 class _Answer(NamedTuple):
-    scores: list[Score]
+    scores: list[ModelScore]
     """The first model is used."""
     predicted: list[Estimate]
 
@@ -145,7 +145,7 @@ class Advisor:
         except PolicyFault:
             return 0.0  # without a simulation, the start is unknown
 
-    def _ask(self, samples: Sequence[Sample], options: Sequence[Configuration]) -> Mapping[str, _Answer]:
+    def _ask(self, samples: Sequence[MeasuredRun], options: Sequence[Configuration]) -> Mapping[str, _Answer]:
         if not self._one_at_once.acquire(timeout=_QUEUE_S):
             raise ConflictError("other advice is being computed: try again in a minute")
         try:
@@ -160,19 +160,19 @@ class Advisor:
         finally:
             self._one_at_once.release()
         return {
-            of: _Answer([Score(*each) for each in told["scores"]], [Estimate(*each) for each in told["predicted"]])
+            of: _Answer([ModelScore(*each) for each in told["scores"]], [Estimate(*each) for each in told["predicted"]])
             for of, told in found.items()
         }
 
 
-def samples_of(conn: Connection, owner: str, metric: str, now: float) -> list[Sample]:
+def samples_of(conn: Connection, owner: str, metric: str, now: float) -> list[MeasuredRun]:
     """Return the newest finished jobs of an owner as samples."""
     runs = past_runs(conn, owner, metric, _MOST_SAMPLES)
     ids = [run.job_id for run in runs]
     stays = host_stays(conn, since_when(conn, ids), now)
     beside = jobs_beside(Stay(*stay) for stay in stays)
     return [
-        Sample(
+        MeasuredRun(
             Configuration(
                 run.family, run.gpu_type, run.gpus, run.batch_size, run.epochs, run.input_size,
                 beside.get(run.job_id, 0.0),
@@ -195,7 +195,7 @@ def _cluster(conn: Connection) -> _Cluster:
     return _Cluster(types, len(running) / max(1, len(hosts)))
 
 
-def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[Sample], cluster: _Cluster) -> list[Configuration]:
+def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[MeasuredRun], cluster: _Cluster) -> list[Configuration]:
     seen = [sample.configuration for sample in own]
     epochs = job.epochs or round(statistics.median(each.epochs for each in seen))
     size = round(statistics.median(each.input_size for each in seen))
@@ -223,7 +223,7 @@ def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[Sample], cluster: _Cl
     return options
 
 
-def _objective(spec: AdviceSpec, job: JobSpec, now: float) -> Objective:
+def _objective(spec: AdviceSpec, job: JobSpec, now: float) -> AdviceGoal:
     deadline = spec.deadline or (job.deadline if spec.max_response_time is None else None)
     longest = spec.max_response_time if deadline is None else deadline.timestamp() - now
-    return Objective(longest, spec.target, spec.metric.goal == "max")
+    return AdviceGoal(longest, spec.target, spec.metric.goal == "max")

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.features.sweeps.result_rows import Ended, TaskUse
+from schedulearn.features.sweeps.result_rows import EndedRun, TaskUse
 from schedulearn.scheduler.core.outcomes.task_outcomes import MemorySeen, highest_memory
 from schedulearn.scheduler.store.resources import minutes
 
@@ -19,7 +19,7 @@ Mean = Callable[[str, float, float], float | None]
 """Function of a task, host or GPU, and start and end of a period. It returns the mean; None: not measured."""
 
 
-class Looks(Protocol):
+class RecentMeasurements(Protocol):
     """Recent measurements of tasks and hosts."""
 
     def mean_task_cpus(self, task_id: str, since: float, until: float) -> float | None: ...
@@ -33,7 +33,7 @@ class Looks(Protocol):
         ...
 
 
-def machine_use(conn: Connection, run: Ended, looks: Looks, now: float) -> dict[str, float]:
+def machine_use(conn: Connection, run: EndedRun, looks: RecentMeasurements, now: float) -> dict[str, float]:
     """Return the use of processors and memory by a run.
 
     `cpus`: mean number of cores that all its tasks kept busy. `memory`: maximum bytes of one of its tasks.
@@ -59,7 +59,7 @@ def mean_while(task: TaskUse, name: str, recent: Mean, stored: Mean, now: float)
     return stored(name, begin, end) if mean is None else mean
 
 
-def _task_cpus(conn: Connection, run: Ended, looks: Looks, now: float) -> float | None:
+def _task_cpus(conn: Connection, run: EndedRun, looks: RecentMeasurements, now: float) -> float | None:
     stored = partial(minutes.mean_task_cpus, conn)
     busy = seen = ran = 0.0
     for task in run.tasks:
@@ -72,7 +72,7 @@ def _task_cpus(conn: Connection, run: Ended, looks: Looks, now: float) -> float 
     return busy / seen * ran / run.run_seconds if seen > 0 and run.run_seconds > 0 else None
 
 
-def _host_share(conn: Connection, task: TaskUse, looks: Looks, now: float) -> float | None:
+def _host_share(conn: Connection, task: TaskUse, looks: RecentMeasurements, now: float) -> float | None:
     if (total := looks.host_cpus(task.host_id)) is None:
         return None
     stored = partial(minutes.mean_host_cpus, conn)

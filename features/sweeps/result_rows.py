@@ -46,7 +46,7 @@ class TaskUse(NamedTuple):
     memory_peak: int | None
 
 
-class Ended(NamedTuple):
+class EndedRun(NamedTuple):
     """Run whose job has ended, with the data of the job."""
 
     sweep_id: str
@@ -77,7 +77,7 @@ _UNRECORDED = (
 )  # fmt: skip
 
 
-def unrecorded(conn: Connection, limit: int) -> list[Ended]:
+def unrecorded(conn: Connection, limit: int) -> list[EndedRun]:
     """Return ended runs of unfinished sweeps that have no results yet."""
     runs: list[tuple[Any, ...]] = [tuple(run) for run in conn.execute(_UNRECORDED, {"most": limit})]
     ids = [run[2] for run in runs]
@@ -92,7 +92,7 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
         if row.last is not None:
             metrics.setdefault(row.job_id, {})[row.name] = row.last
     return [
-        Ended._make([*run, epochs or spec.get("epochs"), samples, tasks.get(run[2], ()), metrics.get(run[2], {})])
+        EndedRun._make([*run, epochs or spec.get("epochs"), samples, tasks.get(run[2], ()), metrics.get(run[2], {})])
         for *run, epochs, samples, spec in runs
     ]
 

@@ -9,8 +9,8 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from schedulearn.features.sweeps import result_rows as store
-from schedulearn.features.sweeps.machine_use import Looks, Mean, machine_use, mean_while
-from schedulearn.features.sweeps.result_rows import Ended, Recorded
+from schedulearn.features.sweeps.machine_use import Mean, RecentMeasurements, machine_use, mean_while
+from schedulearn.features.sweeps.result_rows import EndedRun, Recorded
 from schedulearn.scheduler.core.prices import cost_of
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.db import Database
@@ -26,7 +26,7 @@ class RunResults:
         db: Database,
         prices: Mapping[str, float],
         utilization: Mean,
-        looks: Looks,
+        looks: RecentMeasurements,
         is_energy_counted: Callable[[Collection[str], float], bool],
     ) -> None:
         """`prices`: price of a GPU-hour by type of GPU.
@@ -55,10 +55,10 @@ class RunResults:
             self._db.write(lambda conn: store.record(conn, found))
         return unsettled
 
-    def _is_settled(self, run: Ended) -> bool:
+    def _is_settled(self, run: EndedRun) -> bool:
         return all(self._is_energy_counted(task.gpu_uuids, task.ended_at) for task in run.tasks)
 
-    def _results(self, conn: Connection, run: Ended, now: float) -> dict[str, float]:
+    def _results(self, conn: Connection, run: EndedRun, now: float) -> dict[str, float]:
         """Return the results of a run; none if it did not succeed.
 
         The duration of a failed run says nothing about its parameters."""
@@ -86,7 +86,7 @@ class RunResults:
             found["cost"] = cost
         return {name: round(value, 6) for name, value in found.items()}
 
-    def _mean_utilization(self, conn: Connection, run: Ended, now: float) -> float | None:
+    def _mean_utilization(self, conn: Connection, run: EndedRun, now: float) -> float | None:
         stored = partial(store.mean_utilization, conn)
         means = [
             mean

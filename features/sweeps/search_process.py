@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from schedulearn.features.sweeps.models.configurations import Outcome, Point, best_of
+from schedulearn.features.sweeps.models.configurations import CandidatePoint, TrialOutcome, best_of
 from schedulearn.features.sweeps.models.search import next_trial
 
 
@@ -18,8 +18,8 @@ def main() -> None:
 
 def answer_to(question: str) -> str:
     asked = json.loads(question)
-    points = [Point(*each) for each in asked["points"]]
-    tried = {index: None if outcome is None else Outcome(*outcome) for index, outcome in asked["tried"]}
+    points = [CandidatePoint(*each) for each in asked["points"]]
+    tried = {index: None if outcome is None else TrialOutcome(*outcome) for index, outcome in asked["tried"]}
     found = next_trial(points, asked["prices"], tried, asked["goal"], asked["most"], asked["seed"])
     return json.dumps({**found._asdict(), "found": best_of(tried, asked["goal"])})
 

@@ -15,7 +15,7 @@ from typing import NotRequired, TypedDict
 
 from schedulearn.features.sweeps import search_rows as store
 from schedulearn.features.sweeps.child import ask_child
-from schedulearn.features.sweeps.models.configurations import Outcome
+from schedulearn.features.sweeps.models.configurations import TrialOutcome
 from schedulearn.features.sweeps.table import RunRow, SweepRow
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.prices import price_of
@@ -30,7 +30,7 @@ _BUSY_S = 30.0  # after a child that failed
 _MOST_FAILURES = 3
 
 
-class _Told(TypedDict):
+class _SearchAnswer(TypedDict):
     point: int | None
     gain: float | None
     why: str
@@ -84,7 +84,7 @@ class Searcher:
             failures = self._failures[sweep.id] = self._failures.get(sweep.id, 0) + 1
             if failures < _MOST_FAILURES:
                 return False
-            told = _Told(
+            told = _SearchAnswer(
                 point=None, gain=None, found=None,
                 why="The next trial could not be computed: see the service's log.",
             )  # fmt: skip
@@ -101,7 +101,7 @@ class Searcher:
         self._wake()
         return True
 
-    def _ask(self, design: _Design, runs: Sequence[RunRow]) -> _Told | None:
+    def _ask(self, design: _Design, runs: Sequence[RunRow]) -> _SearchAnswer | None:
         """Return the next trial, or None if the child process failed."""
         points = design["points"]
         tried = [[points.index(run.params), outcome_of(run.results)] for run in runs]
@@ -113,7 +113,7 @@ class Searcher:
             "tried": tried, "goal": design["goal"], "most": design["most"], "seed": design["seed"],
         }  # fmt: skip
         try:
-            found: _Told = json.loads(ask_child("search_process", question, _CHILD_S))
+            found: _SearchAnswer = json.loads(ask_child("search_process", question, _CHILD_S))
         except subprocess.CalledProcessError as error:
             log.error("the computation of the next trial failed: %s", error.stderr[-4000:])
             return None
@@ -141,9 +141,9 @@ def _price(point: _Configuration, prices: Mapping[str, float]) -> float:
     return point["required_gpus"] * (1.0 if price is None else price)
 
 
-def outcome_of(results: Mapping[str, float] | None) -> Outcome | None:
+def outcome_of(results: Mapping[str, float] | None) -> TrialOutcome | None:
     """Return the outcome of a trial; None: it failed or goes on."""
     if not results or not (seconds := results.get("run_time")):
         return None
     cost = results.get("cost", results.get("gpu_hours", 0.0) * 3600)
-    return Outcome(seconds, max(cost, 1e-9) / seconds)
+    return TrialOutcome(seconds, max(cost, 1e-9) / seconds)

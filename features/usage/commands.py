@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Command, pass_session, print_json, print_table
 from schedulearn.api.cli.times import since_option
 from schedulearn.api.client.client import Json
 
@@ -28,7 +28,7 @@ from schedulearn.api.client.client import Json
 @click.option("--capacity", is_flag=True, help="GPU-hours per day: available, used by jobs, and idle.")
 @pass_session
 def usage(
-    session: Session, since: str, by: tuple[str, ...], label: str, price: float | None, as_csv: bool, capacity: bool
+    session: CliSession, since: str, by: tuple[str, ...], label: str, price: float | None, as_csv: bool, capacity: bool
 ) -> None:
     """Show GPU-hours, energy and cost.
 
@@ -75,7 +75,7 @@ def _cell(row: Json, name: str) -> str:
     return f"{value:.2f} {row['currency']}".strip() if name == "cost" else f"{value:.2f}"
 
 
-def _show_capacity(session: Session, since: str) -> None:
+def _show_capacity(session: CliSession, since: str) -> None:
     found = session.client.usage_capacity(since=since)
     if session.as_json:
         print_json(found)

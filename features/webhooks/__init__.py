@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import Command, Feature
+from schedulearn.api.feature import CommandEntry, Feature
 
 FEATURE = Feature(
     "webhooks",
     tables="table",
     routers=["routes:router"],
     worker="worker:Webhooks.of",
-    commands={"webhooks": Command("commands:webhooks", "Manage webhooks: URLs that receive events.")},
+    commands={"webhooks": CommandEntry("commands:webhooks", "Manage webhooks: URLs that receive events.")},
 )

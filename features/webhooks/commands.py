@@ -6,7 +6,7 @@ import os
 
 import click
 
-from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
 from schedulearn.api.client.client import Json
 
@@ -18,7 +18,7 @@ def webhooks() -> None:
 
 @webhooks.command("ls")
 @pass_session
-def list_webhooks(session: Session) -> None:
+def list_webhooks(session: CliSession) -> None:
     """List webhooks with the result of the last delivery.
 
     \b
@@ -50,7 +50,7 @@ def _row(hook: Json) -> list[Cell]:
     "--signed", is_flag=True, help="Sign with the secret in SCHEDULEARN_WEBHOOK_SECRET; else it is asked for."
 )
 @pass_session
-def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) -> None:
+def add(session: CliSession, receiver: str, events: tuple[str, ...], signed: bool) -> None:
     """Send future events to a URL as JSON.
 
     Events: job.running, job.ended, job.failed, job.hung, sweep.ended, host.lost, host.back, gpu.unhealthy,
@@ -75,7 +75,7 @@ def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) 
 @webhooks.command("pause")
 @click.argument("webhook", type=int)
 @pass_session
-def pause(session: Session, webhook: int) -> None:
+def pause(session: CliSession, webhook: int) -> None:
     """Pause a webhook.
 
     Events during the pause are never sent.
@@ -90,7 +90,7 @@ def pause(session: Session, webhook: int) -> None:
 @webhooks.command("resume")
 @click.argument("webhook", type=int)
 @pass_session
-def resume(session: Session, webhook: int) -> None:
+def resume(session: CliSession, webhook: int) -> None:
     """Resume a webhook, from the next event on.
 
     \b
@@ -100,7 +100,7 @@ def resume(session: Session, webhook: int) -> None:
     _set(session, webhook, active=True)
 
 
-def _set(session: Session, webhook: int, *, active: bool) -> None:
+def _set(session: CliSession, webhook: int, *, active: bool) -> None:
     hook = session.client.set_webhook(webhook, active=active)
     if session.as_json:
         print_json(hook)
@@ -111,7 +111,7 @@ def _set(session: Session, webhook: int, *, active: bool) -> None:
 @webhooks.command("test")
 @click.argument("webhook", type=int)
 @pass_session
-def test(session: Session, webhook: int) -> int:
+def test(session: CliSession, webhook: int) -> int:
     """Send a test event now and show the response.
 
     The exit code is 1 if the event was not accepted.
@@ -133,7 +133,7 @@ def test(session: Session, webhook: int) -> int:
 @webhooks.command("rm")
 @click.argument("webhook", type=int)
 @pass_session
-def remove(session: Session, webhook: int) -> None:
+def remove(session: CliSession, webhook: int) -> None:
     """Remove a webhook.
 
     \b

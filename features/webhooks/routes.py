@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
@@ -59,7 +59,7 @@ class DeliveryOut(AnswerModel):
 
 
 @router.get("/webhooks")
-@needs(Need.ADMIN)
+@needs(Access.ADMIN)
 def list_webhooks(request: Request) -> WebhookList:
     """Return all webhooks, each with the result of its last delivery."""
     with cluster_of(request).db.read() as db:

@@ -114,7 +114,7 @@ class NvmlReader:
         before = {device.info.uuid: device for device in self._devices}
         self._devices = found[:MAX_GPUS]
         whole = [d for d in self._devices if not d.info.parent]
-        links = topology.links([topology.Place(d.info.index, d.handle, d.info.pci) for d in whole], self._ask_named)
+        links = topology.links([topology.GpuPlace(d.info.index, d.handle, d.info.pci) for d in whole], self._ask_named)
         islands = topology.islands(1 + max((d.info.index for d in self._devices), default=-1), links)
         self._devices = [
             replace(device, info=replace(device.info, island=islands.get(device.info.index)))

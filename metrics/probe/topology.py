@@ -27,7 +27,7 @@ _BUS_ID = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2}\.[0-7])", re.I
 
 
 @dataclass(frozen=True)
-class Place:
+class GpuPlace:
     """A whole GPU, as NVML names it."""
 
     index: int
@@ -65,7 +65,7 @@ def numa_nodes() -> tuple[NumaNode, ...]:
     return tuple(nodes) if len(numbers) > 1 else ()
 
 
-def links(gpus: Sequence[Place], ask: Ask) -> list[GpuLink]:
+def links(gpus: Sequence[GpuPlace], ask: Ask) -> list[GpuLink]:
     """Return how each two whole GPUs reach each other, as far as NVML tells."""
     peers = {gpu.index: _nvlink_ends(gpu.handle, ask) for gpu in gpus}
     found = []
@@ -111,7 +111,7 @@ def _nvlink_ends(handle: object, ask: Ask) -> _Ends | None:
     return _Ends(frozenset(gpus), switch) if gpus or switch or down else None
 
 
-def _nvlinked(first: Place, second: Place, ends: Mapping[int, _Ends | None], ask: Ask) -> bool:
+def _nvlinked(first: GpuPlace, second: GpuPlace, ends: Mapping[int, _Ends | None], ask: Ask) -> bool:
     """Return whether a link between two GPUs is up, or one from each to the switches."""
     one, other = ends[first.index], ends[second.index]
     if one is None or other is None:

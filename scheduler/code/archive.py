@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenArchive:
     digest: str
     bytes: int
 
@@ -85,7 +85,7 @@ class _Hashing:
 
 def write_archive(
     entries: Iterable[Entry], target: IO[bytes], *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
-) -> Written:
+) -> WrittenArchive:
     """Write an archive of the entries to `target`.
 
     Raises InvalidError, which names the entry, for an invalid entry; the content of `target` is then undefined."""
@@ -105,7 +105,7 @@ def write_archive(
                     if str(error) != "unexpected end of data":
                         raise
                     raise InvalidError(f"{entry.path} changed while it was read: try again") from error
-    return Written(out.digest, out.bytes)
+    return WrittenArchive(out.digest, out.bytes)
 
 
 def check_entries(entries: Iterable[Entry], max_bytes: int, max_files: int) -> list[Entry]:
@@ -228,7 +228,7 @@ def _entries_of(tar: tarfile.TarFile, source: IO[bytes], max_files: int) -> Iter
         if info.isreg() and not info.issparse():
             if info.size < 0:
                 raise InvalidError(f"{ascii(path)[:200]} has a size below zero")
-            content = partial(_Part, source, info.offset_data, info.size)
+            content = partial(_FileRange, source, info.offset_data, info.size)
             yield Entry(path, Kind.FILE, info.size, bool(info.mode & 0o111), open=content)
         elif info.isdir():
             yield Entry(path, Kind.FOLDER)
@@ -246,7 +246,7 @@ def _check_end(source: IO[bytes], offset: int) -> None:
         raise InvalidError("the archive is cut off, or damaged in the middle")
 
 
-class _Part:
+class _FileRange:
     """Byte range of a file, as a file to be read once."""
 
     def __init__(self, source: IO[bytes], start: int, size: int) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from schedulearn.scheduler.control.waiting_reasons import code_of
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
-from schedulearn.scheduler.core.gang import Place, in_order, place_of
+from schedulearn.scheduler.core.gang import GangNetwork, in_order, place_of
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import (
@@ -280,7 +280,7 @@ def _start(
     conn: Connection,
     job: Job,
     placement: Placement,
-    places: Mapping[str, Place],
+    places: Mapping[str, GangNetwork],
     agents: Mapping[str, HostAgent],
     why: str,
     now: float,

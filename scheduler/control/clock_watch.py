@@ -54,7 +54,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownClock:
     boot: str
     offset: float
     """Clock minus monotonic clock, seconds."""
@@ -74,7 +74,7 @@ class ClockWatch:
         with db.read() as conn:
             known = _load(conn)
         if known is None or known.boot != self._boot:
-            known = _Known(self._boot, self._offset(), known.steps if known is not None else ())
+            known = _KnownClock(self._boot, self._offset(), known.steps if known is not None else ())
             db.write(partial(_store, known=known))
         self._known = known
         self.look()
@@ -87,7 +87,7 @@ class ClockWatch:
             if abs(seconds) <= TOLERANCE_S:
                 return
             step = Step(self._timing.clock(), seconds)
-            known = _Known(self._boot, offset, (*before.steps, step)[-_STEPS:])
+            known = _KnownClock(self._boot, offset, (*before.steps, step)[-_STEPS:])
             self._db.write(partial(_follow, known=known, step=step))
             self._known = known
         log.warning("%s", _message(seconds))
@@ -116,22 +116,22 @@ def _boot() -> str:
         return ""
 
 
-def _load(conn: Connection) -> _Known | None:
+def _load(conn: Connection) -> _KnownClock | None:
     found = repository.meta(conn, _KEY)
     if found is None:
         return None
     stored = json.loads(found)
-    return _Known(stored["boot"], stored["offset"], tuple(Step(*each) for each in stored["steps"]))
+    return _KnownClock(stored["boot"], stored["offset"], tuple(Step(*each) for each in stored["steps"]))
 
 
-def _store(conn: Connection, known: _Known) -> None:
+def _store(conn: Connection, known: _KnownClock) -> None:
     steps = [(step.at, step.seconds) for step in known.steps]
     value = json.dumps({"boot": known.boot, "offset": known.offset, "steps": steps})
     conn.execute(delete(Meta).where(col(Meta.key) == _KEY))
     conn.execute(insert(Meta).values(key=_KEY, value=value))
 
 
-def _follow(conn: Connection, known: _Known, step: Step) -> None:
+def _follow(conn: Connection, known: _KnownClock, step: Step) -> None:
     _store(conn, known)
     unfinished = col(Job.finished_at).is_(None)
     reporting = col(Profile.job_id).in_(select(col(Job.id)).where(unfinished))

@@ -37,7 +37,7 @@ Agents = Mapping[str, HostAgent]
 
 
 @dataclass(frozen=True)
-class Images:
+class JobNeeds:
     """State of the images and data of `jobs`, known from agents."""
 
     agents: Agents
@@ -126,7 +126,7 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     return refused_fetches(jobs, why)
 
 
-def fetch_images(db: Database, images: Images, decision: ImagePlan, in_service: Set[str], now: float) -> None:
+def fetch_images(db: Database, images: JobNeeds, decision: ImagePlan, in_service: Set[str], now: float) -> None:
     """Begin the checks and fetches of a decision, and record progress.
 
     Fetches under way go on only on hosts `in_service`: hosts that are neither cordoned nor lost."""
@@ -177,7 +177,7 @@ def _changes(job: Job, hosts: Sequence[str]) -> bool:
 
 
 def _write(
-    conn: Connection, images: Images, moving: Sequence[Job], hosts: Mapping[str, Sequence[str]], now: float
+    conn: Connection, images: JobNeeds, moving: Sequence[Job], hosts: Mapping[str, Sequence[str]], now: float
 ) -> None:
     for job in moving:
         if to := hosts.get(job.id):
@@ -194,7 +194,7 @@ def _write(
 
 
 def _tell(
-    db: Database, images: Images, hosts: Mapping[str, Sequence[str]], moved: set[str], now: float
+    db: Database, images: JobNeeds, hosts: Mapping[str, Sequence[str]], moved: set[str], now: float
 ) -> Iterator[Future[bool]]:
     """Record the progress of fetches, in whole percent, for waiting jobs."""
     for job_id in hosts.keys() - moved:
@@ -223,7 +223,7 @@ class _Fetch:
     stalled: bool = False
 
 
-def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | None:
+def _slowest_fetch(images: JobNeeds, job: Job, hosts: Sequence[str]) -> _Fetch | None:
     """Return the slowest fetch, or one that will be tried again.
 
     None: no progress is known yet."""

@@ -39,7 +39,7 @@ from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
 if TYPE_CHECKING:  # the simulator loads NumPy, which an idle service does without
     from schedulearn.scheduler.sim.forecast import Eta, Facts
-    from schedulearn.scheduler.sim.preview import Played, Totals
+    from schedulearn.scheduler.sim.preview import PreviewedPolicy, Totals
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Figures(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
+class PolicyComparison:
     """Results of a comparison of policies. `beyond`: jobs that were left out."""
 
     until: float
@@ -146,7 +146,7 @@ class Forecaster:
         self._thread.close(timeout=10)
 
     @seeing_all()
-    def preview(self, policy: Policy, horizon_s: float) -> tuple[Played, Played, Mapping[str, Facts]]:
+    def preview(self, policy: Policy, horizon_s: float) -> tuple[PreviewedPolicy, PreviewedPolicy, Mapping[str, Facts]]:
         """Return the simulations of the policy in force and of `policy`.
 
         They cover `horizon_s` seconds. Also returns the facts of each job. Each simulation takes at most `PREVIEW_S` of
@@ -159,7 +159,7 @@ class Forecaster:
     @seeing_all()
     def compare(
         self, others: Sequence[Policy], horizon_s: float, stopped: Callable[[], bool] = lambda: False
-    ) -> Compared:
+    ) -> PolicyComparison:
         """Compare the policy in force with `others` over `horizon_s` seconds.
 
         All start from the same state. Together they use at most `COMPARE_S` of CPU time, and each a share of what is
@@ -179,7 +179,7 @@ class Forecaster:
                 beyond = max(beyond, sum(1 for job in state.jobs.values() if job.required_gpus) - len(facts))
             except PolicyFault as fault:
                 found.append(fault)
-        return Compared(at + horizon_s, found, beyond)
+        return PolicyComparison(at + horizon_s, found, beyond)
 
     def _play(
         self,
@@ -190,7 +190,7 @@ class Forecaster:
         computing_s: float = PREVIEW_S,
         most: int | None = None,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> tuple[Played, Mapping[str, Facts]]:
+    ) -> tuple[PreviewedPolicy, Mapping[str, Facts]]:
         from schedulearn.scheduler.sim.preview import play
 
         snapshot, facts = self._look(policy, state, at)

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
-from schedulearn.scheduler.control.fetching import Images, fetch_images, take_refusals
+from schedulearn.scheduler.control.fetching import JobNeeds, fetch_images, take_refusals
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, add_leaving_reasons, add_shortage_reasons
@@ -92,7 +92,7 @@ class LoopStats:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _HostsView:
     """State of the hosts in one cycle."""
 
     now: float
@@ -102,7 +102,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class _View:
+class _DecisionInput:
     """Input of the decision of one cycle."""
 
     snapshot: Snapshot
@@ -292,7 +292,7 @@ class SchedulerLoop:
         self._rest_s = self._until_next(state, plan, view.resting, view.awaits_profiles, seen.now)
         log.debug("a scheduling cycle took %s", phases)
 
-    def _observe(self) -> _Seen:
+    def _observe(self) -> _HostsView:
         """Return the state of the hosts, fixed for the whole cycle."""
         now = self.clock()
         self.agents = self._agents_now()
@@ -300,9 +300,9 @@ class SchedulerLoop:
         observations = {
             host_id: status.observation for host_id, status in statuses.items() if status.observation is not None
         }
-        return _Seen(now, statuses, observations)
+        return _HostsView(now, statuses, observations)
 
-    def _reconcile(self, seen: _Seen) -> ClusterState:
+    def _reconcile(self, seen: _HostsView) -> ClusterState:
         """Store outcomes of tasks, jobs and hosts; return the new state.
 
         Features then act on the outcomes, which may change the state again."""
@@ -340,7 +340,7 @@ class SchedulerLoop:
             state = self._load()
         return state
 
-    def _view(self, policy: Policy, state: ClusterState, seen: _Seen) -> _View:
+    def _view(self, policy: Policy, state: ClusterState, seen: _HostsView) -> _DecisionInput:
         """Return the input of this cycle's decision."""
         ready = self._ready_hosts(state, seen.observations)
         self.profiles.follow(state.jobs)
@@ -348,7 +348,7 @@ class SchedulerLoop:
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         self._settling = self._monitor.settling(state.gpus, state.tasks)
-        images = Images(self.agents, state.jobs, seen.now)
+        images = JobNeeds(self.agents, state.jobs, seen.now)
         snapshot = build_snapshot(
             state, ready, self.utilization, seen.now, self.profiles.get, policy.resizes, awaited=awaited,
             resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
@@ -361,9 +361,9 @@ class SchedulerLoop:
             several_users=any(not job.required_gpus for job in snapshot.jobs) and self._has_accounts(), now=seen.now,
         )  # fmt: skip
         with_images = WithImages(images.is_there, images.soon)
-        return _View(snapshot, ready, memory, resting, bool(awaited), quotas, cpu_only, with_images)
+        return _DecisionInput(snapshot, ready, memory, resting, bool(awaited), quotas, cpu_only, with_images)
 
-    def _decide(self, policy: Policy, view: _View) -> Plan | None:
+    def _decide(self, policy: Policy, view: _DecisionInput) -> Plan | None:
         """Return the plan for all jobs; None: the policy failed.
 
         A plan that breaks a rule counts as a failure. Everything then stays as it is."""
@@ -392,7 +392,7 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return plan
 
-    def _apply(self, state: ClusterState, view: _View, plan: Plan | None, seen: _Seen) -> ClusterState:
+    def _apply(self, state: ClusterState, view: _DecisionInput, plan: Plan | None, seen: _HostsView) -> ClusterState:
         """Claim GPUs as planned, and begin image fetches; return the new state."""
         now = seen.now
         if plan is not None:
@@ -402,11 +402,11 @@ class SchedulerLoop:
                 queued = {job.id for job in state.jobs.values() if job.state == JobState.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
-        fetch_images(self.db, Images(self.agents, state.jobs, now), view.with_images.last, in_service, now)
+        fetch_images(self.db, JobNeeds(self.agents, state.jobs, now), view.with_images.last, in_service, now)
         tell_resizes(self.db, state.jobs, view.snapshot.jobs, now)
         return state
 
-    def _act(self, state: ClusterState, seen: _Seen) -> None:
+    def _act(self, state: ClusterState, seen: _HostsView) -> None:
         """Begin the actions that bring hosts to the desired state."""
         actions = HostActions(
             self.db,
@@ -425,7 +425,7 @@ class SchedulerLoop:
         self.db.confirm_lead()  # another service may have taken over while this one was suspended
         actions.begin(seen.now)
 
-    def _follow_up(self, state: ClusterState, seen: _Seen) -> None:
+    def _follow_up(self, state: ClusterState, seen: _HostsView) -> None:
         """Check for silent jobs, hanging jobs, and GPUs that jobs have left."""
         self._monitor.notice(state.gpus, state.tasks, seen.observations)
         self._silence.look(seen.now)
@@ -515,7 +515,7 @@ class SchedulerLoop:
         with self.db.read() as conn:
             return gpu_memory(state, predicted_needs(conn, state.jobs, hints=self.profiles.hints))
 
-    def _claim(self, state: ClusterState, view: _View, plan: Plan, now: float) -> ClusterState:
+    def _claim(self, state: ClusterState, view: _DecisionInput, plan: Plan, now: float) -> ClusterState:
         """Claim GPUs as planned; return the new state."""
         snapshot, ready, memory = view.snapshot, view.ready, view.memory or GpuMemory()
         waiting = add_shortage_reasons(

@@ -19,7 +19,7 @@ from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job, Task
 from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people import accounts
-from schedulearn.scheduler.store.people.tables import Account, GroupMember, Quota, Secret
+from schedulearn.scheduler.store.people.tables import AccountTable, GroupMember, QuotaTable, SecretTable
 
 
 class OfJobs(StrEnum):
@@ -49,7 +49,7 @@ def remove_person(
     going = [(kind, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
     mine = (col(DataVersion.user) == name, col(DataVersion.removed_at).is_(None))
     found = conn.execute(select(col(DataVersion.name), col(DataVersion.version)).where(*mine)).all()
-    count = conn.execute(select(func.count()).where(col(Secret.owner) == name)).scalar() or 0
+    count = conn.execute(select(func.count()).where(col(SecretTable.owner) == name)).scalar() or 0
     asked = (
         (jobs, len(unfinished) + len(going), "jobs and sweeps that have not ended", "jobs=cancel or keep"),
         (secrets, count, "secrets", "secrets=remove or keep"),
@@ -65,13 +65,13 @@ def remove_person(
         for job_id in unfinished:
             cancel_job(conn, repository.get_job(conn, job_id), now)
     if jobs is not OfJobs.KEEP:  # kept jobs stay within the quota
-        conn.execute(delete(Quota).where(col(Quota.user) == name))
+        conn.execute(delete(QuotaTable).where(col(QuotaTable.user) == name))
         conn.execute(delete(GroupMember).where(col(GroupMember.user) == name))
     if data is OfThings.REMOVE:
         for reference in found:
             versions.remove(conn, reference.name, reference.version, now)
     if secrets is OfThings.REMOVE:
-        conn.execute(delete(Secret).where(col(Secret.owner) == name))
+        conn.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
     accounts.remove_account(conn, name, now)
 
 
@@ -104,7 +104,7 @@ def _writing(conn: Connection, name: str, uid: int | None, writable: Collection[
     """Return id and user of live jobs that mount `writable` folders.
 
     It covers jobs of the user and of all accounts with this uid, including removed ones."""
-    others = select(col(Account.name)).where(col(Account.uid) == uid)
+    others = select(col(AccountTable.name)).where(col(AccountTable.uid) == uid)
     query = (
         select(col(Job.id), col(Job.user), col(Job.spec))
         .where(or_(col(Job.user) == name, col(Job.user).in_(others)))

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[0-9.]+|.*:.*|.*\..*")
 
 
 @dataclass(frozen=True)
-class Place:
+class GangNetwork:
     """Network settings of a host in a gang."""
 
     address: str
@@ -38,12 +38,12 @@ class Member:
     node: int
     slots: Sequence[int]
     """Number of workers on each host, in order."""
-    first: Place
+    first: GangNetwork
     port: int
     interface: str
 
 
-def place_of(address: str, network: str) -> Place:
+def place_of(address: str, network: str) -> GangNetwork:
     """Return the place of a host by its address and its setting `network`.
 
     `network` is ADDRESS, INTERFACE or INTERFACE=ADDRESS.
@@ -56,10 +56,10 @@ def place_of(address: str, network: str) -> Place:
         named = url.hostname or "" if url.scheme in ("ssh", "tcp") else ""
     except ValueError:
         named = ""
-    return Place(given or named, interface)
+    return GangNetwork(given or named, interface)
 
 
-def in_order(host_ids: Iterable[str], places: Mapping[str, Place], home: str | None = None) -> list[str]:
+def in_order(host_ids: Iterable[str], places: Mapping[str, GangNetwork], home: str | None = None) -> list[str]:
     """Return the hosts of a gang in order: reachable ones first, and among them `home`, which has its checkpoints."""
     return sorted(host_ids, key=lambda host_id: (not places[host_id].address, host_id != home, host_id))
 

@@ -60,7 +60,7 @@ class HostGpus:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CudaChoice:
     """CUDA version for a host, or the reason why none fits."""
 
     cuda: Cuda | None
@@ -68,24 +68,26 @@ class Choice:
     """Why no version fits, as a sentence without its final period."""
 
 
-def cuda_on(host_id: str, facts: HostFacts | None, gpus: HostGpus) -> Choice:
+def cuda_on(host_id: str, facts: HostFacts | None, gpus: HostGpus) -> CudaChoice:
     """Return the CUDA version of Schedulearn's images that runs on all GPUs of a host."""
     if facts is None or not (facts.nvidia or not facts.isolates):
-        return Choice(None, f"on {host_id} Docker gives no GPUs to containers: install the NVIDIA container toolkit")
+        return CudaChoice(
+            None, f"on {host_id} Docker gives no GPUs to containers: install the NVIDIA container toolkit"
+        )
     if not gpus.driver:
-        return Choice(None, f"on {host_id} the NVIDIA driver is not known yet")
+        return CudaChoice(None, f"on {host_id} the NVIDIA driver is not known yet")
     driver = gpus.driver.partition(".")[0]
     major = int(driver) if driver.isdigit() else CUDAS[0].driver
     found = sorted({_capability(each) for each in gpus.compute if each})
     for cuda in CUDAS:
         if major >= cuda.driver and all(cuda.least <= each <= cuda.most for each in found):
-            return Choice(cuda)
+            return CudaChoice(cuda)
     kinds = " and ".join(f"sm_{major}{minor}" for major, minor in found) or "GPUs"
     offered = ", ".join(
         f"{each.name} sm_{each.least[0]}{each.least[1]} to sm_{each.most[0]}{each.most[1]} from driver {each.driver}"
         for each in CUDAS
     )
-    return Choice(None, f"on {host_id} no image with CUDA runs {kinds} with driver {gpus.driver} ({offered})")
+    return CudaChoice(None, f"on {host_id} no image with CUDA runs {kinds} with driver {gpus.driver} ({offered})")
 
 
 def _capability(text: str) -> tuple[int, int]:

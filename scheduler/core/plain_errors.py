@@ -51,7 +51,7 @@ _HEX = re.compile(r"\^(?P<prefix>[a-z0-9]+:)?\[0-9a-f\]\{(?P<digits>\d+)\}\$")
 _START = re.compile(r"\^(?P<start>[a-z]+\??://)")
 
 
-class Fault(NamedTuple):
+class FieldFault(NamedTuple):
     """Validation error of one value."""
 
     place: tuple[int | str, ...]
@@ -68,14 +68,14 @@ def faults_of(error: ValidationError) -> Sequence[ErrorDetails]:
     return error.errors(include_url=False, include_input=False)
 
 
-def first_fault(error: ValidationError, kind: object = None) -> Fault:
+def first_fault(error: ValidationError, kind: object = None) -> FieldFault:
     """Return the first fault of an error. `kind` is the expected type; unknown keys get suggestions from it."""
     return fault_of(faults_of(error)[0], kind)
 
 
-def fault_of(error: ErrorDetails, kind: object = None) -> Fault:
+def fault_of(error: ErrorDetails, kind: object = None) -> FieldFault:
     place = tuple(error["loc"])
-    return Fault(place, plain_message(error, keys_at(kind, place[:-1])))
+    return FieldFault(place, plain_message(error, keys_at(kind, place[:-1])))
 
 
 def plain_message(error: ErrorDetails, known: Iterable[str] = ()) -> str:

@@ -24,7 +24,7 @@ _REFERENCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})(?:@([1-9][0-9]{0,8})
 
 
 @dataclass(frozen=True)
-class Item:
+class ManifestEntry:
     """One file, folder or symbolic link. `blob` is the SHA-256 of a file's content, as hexadecimal digits."""
 
     path: str
@@ -45,7 +45,7 @@ class Blob:
 class Manifest:
     """List of items, checked and sorted by path. Create it with `manifest_of` or `read_manifest`."""
 
-    items: Sequence[Item]
+    items: Sequence[ManifestEntry]
 
     @property
     def bytes(self) -> int:
@@ -68,7 +68,7 @@ class Manifest:
         """Split the manifest into parts of at most `size` bytes and `files` items.
 
         A larger item is a part by itself. The order is that of the items, and the parts are the same in every call."""
-        part: list[Item] = []
+        part: list[ManifestEntry] = []
         room = size
         for item in self.items:
             if part and (item.size > room or len(part) == files):
@@ -89,7 +89,7 @@ class Manifest:
         return f"sha256:{hashlib.sha256(self.text()).hexdigest()}"
 
 
-def manifest_of(items: Iterable[Item], max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> Manifest:
+def manifest_of(items: Iterable[ManifestEntry], max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> Manifest:
     """Create a manifest. Raises InvalidError, which names the item, for an invalid item."""
     found = {item.path: item for item in items}
     sizes: dict[str, int] = {}
@@ -107,7 +107,7 @@ def manifest_of(items: Iterable[Item], max_bytes: int = MAX_BYTES, max_files: in
 def read_manifest(text: bytes) -> Manifest:
     """Parse the result of `Manifest.text`."""
     rows = json.loads(text)
-    return Manifest(tuple(Item(path, Kind(kind), *rest) for path, kind, *rest in rows))
+    return Manifest(tuple(ManifestEntry(path, Kind(kind), *rest) for path, kind, *rest in rows))
 
 
 def check_name(name: str) -> str:

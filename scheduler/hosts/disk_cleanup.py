@@ -39,14 +39,14 @@ _FIRST_S, _EVERY_S = 20.0, 600.0
 
 
 @dataclass(frozen=True)
-class Item:
+class StoredItem:
     name: str
     bytes: int
     used_at: float | None
     """Time of the last use; None: the item must stay."""
 
 
-def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
+def surplus(items: Iterable[StoredItem], total: int, room: int) -> list[str]:
     """Return the names of items to delete so that `total` bytes fit into `room`.
 
     The least recently used items come first. A `room` of 0 means no limit. Pure."""
@@ -128,7 +128,7 @@ class Housekeeping:
         keep = {_tagged(image) for image in self._settings.images}
         unknown = {image.name: 0.0 for image in disk.images if image.own}  # its jobs were deleted
         used = {**unknown, **used, **dict.fromkeys(keep)}
-        images = [Item(image.name, image.own_bytes, used.get(image.name)) for image in disk.images]
+        images = [StoredItem(image.name, image.own_bytes, used.get(image.name)) for image in disk.images]
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
             with about_one(f"image {name} on {agent.host_id}"):
@@ -158,7 +158,7 @@ class Housekeeping:
     def _tidy_data(self, agent: HostAgent, kept: Sequence[Stored]) -> None:
         with self._db.read() as db:
             used = data_of_jobs(db, agent.host_id, time.time())
-        items = [Item(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
+        items = [StoredItem(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
         for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
             log.info("%s goes from %s: data_room is full", Data(key), agent.host_id)
             with about_one(f"{key} on {agent.host_id}"):
@@ -166,7 +166,7 @@ class Housekeeping:
 
     def _jobs_to_drop(self, kept: Sequence[Stored], room: int, needed: Set[str] = frozenset()) -> list[str]:
         over = {**self._finished([stored.name for stored in kept]), **dict.fromkeys(needed)}
-        items = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in kept]
+        items = [StoredItem(stored.name, stored.bytes, over.get(stored.name)) for stored in kept]
         return surplus(items, sum(each.bytes for each in items), room)
 
     def _tidy_logs(self) -> None:
@@ -177,7 +177,7 @@ class Housekeeping:
                 if task_id in sizes:
                     tasks.setdefault(job_id, []).append(task_id)
         over = self._finished(list(tasks))
-        items = [Item(job, sum(sizes[task] for task in mine), over.get(job)) for job, mine in tasks.items()]
+        items = [StoredItem(job, sum(sizes[task] for task in mine), over.get(job)) for job, mine in tasks.items()]
         for job in surplus(items, sum(sizes.values()), self._settings.log_room):
             log.info("the logs of job %s go: log_room is full", job)
             for task in tasks[job]:

@@ -23,7 +23,7 @@ OUTPUTS, CHECKPOINTS = "outputs", "checkpoints"
 
 
 @dataclass(frozen=True)
-class Listing:
+class JobFolderListing:
     entries: Sequence[tuple[str, FileEntry]]
     """(host, file), by name. If several hosts have a file of the same name, the first host's."""
     more: bool
@@ -82,7 +82,7 @@ class JobFiles:
         self._db = db
         self._agents = agents
 
-    def listing(self, job_id: str, path: str, *, host: str | None, after: str, limit: int) -> Listing:
+    def listing(self, job_id: str, path: str, *, host: str | None, after: str, limit: int) -> JobFolderListing:
         """List a folder in pages; with a `limit` of 0, return only its hosts.
 
         For a file the only entry is the file. Raises NotFoundError, FilesGoneError, and InvalidError for a path that
@@ -92,12 +92,14 @@ class JobFiles:
             with self._db.read() as db:
                 repository.get_job(db, job_id)
             tops = [("", FileEntry(name, FileKind.FOLDER)) for name in (CHECKPOINTS, OUTPUTS) if name > after]
-            return Listing(tops, more=False, of_file=False, hosts=(), away=())
+            return JobFolderListing(tops, more=False, of_file=False, hosts=(), away=())
         with ExitStack() as stack:
             places, away = self._places(stack, job_id, parts, host)
             if places[0].entry.kind is not FileKind.FOLDER:
                 first = places[0]
-                return Listing([(first.host, first.entry)], more=False, of_file=True, hosts=[first.host], away=away)
+                return JobFolderListing(
+                    [(first.host, first.entry)], more=False, of_file=True, hosts=[first.host], away=away
+                )
             folders = [place for place in places if place.entry.kind is FileKind.FOLDER]
             found: dict[str, tuple[str, FileEntry]] = {}
             for place in folders if limit else ():
@@ -105,7 +107,7 @@ class JobFiles:
                     found.setdefault(entry.name, (place.host, entry))
         entries = [found[name] for name in sorted(found)]
         hosts = [place.host for place in folders]
-        return Listing(entries[:limit], more=len(entries) > limit, of_file=False, hosts=hosts, away=away)
+        return JobFolderListing(entries[:limit], more=len(entries) > limit, of_file=False, hosts=hosts, away=away)
 
     def open(self, job_id: str, path: str, *, host: str | None) -> OpenFile:
         """Open a file or a folder. Raises the same errors as `listing`.

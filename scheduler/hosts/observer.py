@@ -40,7 +40,7 @@ class HostStatus:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Shown:
     """Part of an observation that concerns the loop; a change wakes the loop."""
 
     tasks: tuple[ObservedTask, ...] = ()
@@ -74,7 +74,7 @@ class HostObserver:
         self._needs = needs
         self._on_change = on_change
         self._on_contact = on_contact
-        self._last: _Seen | None = None
+        self._last: _Shown | None = None
         self._failures = 0
         self._outages: list[Outage] = []
         self._answered_at = 0.0
@@ -133,7 +133,7 @@ class HostObserver:
                 self._host_id, Observation(tasks, self._clock(), maybe, started, asked_at), "", facts
             )
             self._starts.end_observation()
-            seen = _Seen(tuple(tasks), maybe, started)
+            seen = _Shown(tuple(tasks), maybe, started)
             self._failures = 0
         except Exception as fault:
             if not isinstance(fault, SchedulearnError):
@@ -141,7 +141,7 @@ class HostObserver:
             if before.observation is not None:
                 self._silent_from = self._monotonic()
             self._status = HostStatus(self._host_id, None, str(fault), before.facts)
-            seen = _Seen(error=str(fault))
+            seen = _Shown(error=str(fault))
             self._failures += 1
         if seen != self._last:
             self._last = seen

@@ -48,7 +48,7 @@ class Decision(Protocol):
         """Whether only hosts without jobs are powered down."""
 
 
-class Parking:
+class HostParking:
     """Thread that powers hosts down and up, by the `steps` of `core.host_scaling`.
 
     `hook` is a command, called as `HOOK park|wake HOST ADDRESS`, or a URL, which gets {"action", "host", "address"} as

@@ -94,8 +94,8 @@ class HangWatch:
         self.hung = {**same, **news}
 
     def _signs(self, conn: Connection, answering: Collection[str]) -> Iterator[Signs]:
-        tasks: dict[str, list[_RunningTask]] = {}
-        for task in map(_RunningTask._make, conn.execute(_RUNNING)):
+        tasks: dict[str, list[_WatchedTask]] = {}
+        for task in map(_WatchedTask._make, conn.execute(_RUNNING)):
             tasks.setdefault(task.job_id, []).append(task)
         for job_id, mine in tasks.items():
             if any(task.paused_at is not None or task.host_id not in answering for task in mine):
@@ -115,7 +115,7 @@ class HangWatch:
             )
 
 
-class _RunningTask(NamedTuple):
+class _WatchedTask(NamedTuple):
     job_id: str
     attempt: int
     task_id: str

@@ -31,7 +31,7 @@ class Passes(Protocol):
     def iter_time(self) -> float: ...
 
 
-class Place(Protocol):
+class ReportedPlace(Protocol):
     """Progress of a training."""
 
     @property
@@ -62,7 +62,7 @@ def impossible_passes(
     return found
 
 
-def goes_backwards(known: Place, told: Place) -> str | None:
+def goes_backwards(known: ReportedPlace, told: ReportedPlace) -> str | None:
     """Return why `told` can't follow `known` in one attempt, or None. An epoch that starts over has a higher step."""
     if told.steps < known.steps:
         return f"step {told.steps} after step {known.steps}"

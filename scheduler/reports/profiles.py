@@ -27,7 +27,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Profile
 from schedulearn.scheduler.store.people.kin import Kin, owner_of, owners_of
 from schedulearn.scheduler.store.predictions.lengths import (
-    Settled,
+    SettledLength,
     ended_jobs,
     ended_since,
     given_of,
@@ -265,7 +265,7 @@ class Profiles:
         return profile_from(own, relative)
 
 
-def _compare(conn: Connection, family: str, settled: Sequence[Settled], now: float) -> None:
+def _compare(conn: Connection, family: str, settled: Sequence[SettledLength], now: float) -> None:
     """Store the results of predictions, and forget data that no longer represents the family."""
     settle(conn, settled)
     for owner in sorted({each.owner for each in settled}):

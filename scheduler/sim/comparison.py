@@ -17,7 +17,7 @@ from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.sim.arguments import Contender, applications_of
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import COLUMNS, LATE_COLUMN, Summary, summarize
-from schedulearn.scheduler.sim.run import Outcome, Run
+from schedulearn.scheduler.sim.run import JobResult, Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import TraceJob
 
@@ -141,7 +141,7 @@ def _watch(futures: Sequence[Future[Played]], queue: SimpleQueue[tuple[int, int,
             progress(*queue.get())
 
 
-def _outcome(outcome: Outcome) -> dict[str, object]:
+def _outcome(outcome: JobResult) -> dict[str, object]:
     job = outcome.job
     return {
         "id": job.id,

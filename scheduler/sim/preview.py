@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.wanted_types import gpus_for
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
-from schedulearn.scheduler.sim.run import Outcome
+from schedulearn.scheduler.sim.run import JobResult
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Played:
+class PreviewedPolicy:
     """Preview of one policy."""
 
     forecast: Forecast
@@ -78,7 +78,7 @@ def play(
     switching: Switching | None = None,
     always_on: Set[str] = frozenset(),
     quotas: Quotas = NO_QUOTAS,
-) -> Played:
+) -> PreviewedPolicy:
     """Simulate from `snapshot` on. Raises what the policy raises, and PolicyFault for one that makes faulty plans."""
     plan = decide(policy.allocate, snapshot, layers(quotas=quotas))
     changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
@@ -99,7 +99,7 @@ def play(
     never = {job.id for job in snapshot.jobs if _can_never_run(job, snapshot, quotas)}
     outcomes = [outcome for outcome in found.run.outcomes if outcome.job.id not in never]
     totals = _totals(found, outcomes, until, len(changes)) if far and outcomes else None
-    return Played(found, changes, len(snapshot.jobs) - len(changes), until, totals, len(never))
+    return PreviewedPolicy(found, changes, len(snapshot.jobs) - len(changes), until, totals, len(never))
 
 
 def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
@@ -110,7 +110,7 @@ def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
     return needed > gpus_for(job, snapshot.hosts) or exceeds_quota(job, quotas)
 
 
-def _totals(found: Forecast, outcomes: Sequence[Outcome], until: float, changes: int) -> Totals:
+def _totals(found: Forecast, outcomes: Sequence[JobResult], until: float, changes: int) -> Totals:
     waits = sorted(min(o.started_at, until) - o.job.submitted_at for o in outcomes)
     times = [min(o.ended_at, until) - o.job.submitted_at for o in outcomes]
     held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]

@@ -20,7 +20,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobResult:
     """Result of one job. Times are seconds of the trace; `ended_at` is infinite for a job that could never run."""
 
     job: TraceJob
@@ -33,9 +33,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """Results of a simulation: one `Outcome` per job, held GPUs, and decision times."""
+    """Results of a simulation: one `JobResult` per job, held GPUs, and decision times."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobResult, ...]
     held: tuple[Held, ...]
     hosts: tuple[HostView, ...]
     decision_seconds: tuple[float, ...]

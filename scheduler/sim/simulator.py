@@ -22,7 +22,7 @@ from schedulearn.scheduler.sim.jobs.memory import Memory
 from schedulearn.scheduler.sim.jobs.sharing import paces
 from schedulearn.scheduler.sim.jobs.training import NO_TYPE, EventKind, JobEvent, Training
 from schedulearn.scheduler.sim.lengths import length_errors, remaining
-from schedulearn.scheduler.sim.run import Held, Outcome, Run
+from schedulearn.scheduler.sim.run import Held, JobResult, Run
 from schedulearn.scheduler.sim.switching import HostSwitch
 from schedulearn.scheduler.sim.workload import TraceJob
 
@@ -90,7 +90,7 @@ class Simulation:
         self._layers = layers(quotas=quotas, rule=self.switch.rule if self.switch is not None else None)
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[JobResult] = []
         self.held: list[Held] = []
         self.decision_seconds: list[float] = []
         self.desired: list[tuple[float, int]] = []
@@ -138,7 +138,7 @@ class Simulation:
             self._release(training)
             self._record(training, math.inf)
         self.active.clear()
-        self.outcomes += [Outcome(job, math.inf, math.inf, 0.0, 0, 0.0) for job in self._arrivals]
+        self.outcomes += [JobResult(job, math.inf, math.inf, 0.0, 0, 0.0) for job in self._arrivals]
         self._arrivals.clear()
         self.outcomes.sort(key=lambda outcome: (outcome.job.submitted_at, outcome.job.id))
         on = None
@@ -267,7 +267,7 @@ class Simulation:
     def _record(self, training: Training, ended: float) -> None:
         started = training.started_at if training.started_at is not None else math.inf
         times = self._time(started), self._time(ended)
-        self.outcomes.append(Outcome(training.job, *times, training.attained, training.restarts, training.stalls))
+        self.outcomes.append(JobResult(training.job, *times, training.attained, training.restarts, training.stalls))
         self.progress(len(self.outcomes), self._total)
 
     def _release(self, training: Training) -> None:

@@ -408,5 +408,5 @@ class Metric(SQLModel, table=True):
     highest: float | None = None
 
 
-METADATA = tables.Account.metadata
+METADATA = tables.AccountTable.metadata
 """Metadata of the tables above, and of those in other imported modules."""

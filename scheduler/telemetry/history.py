@@ -26,7 +26,7 @@ METRICS = ("utilization", "memory_bytes", "temperature", "power_w")
 
 
 @dataclass(frozen=True)
-class Point:
+class TelemetryPoint:
     """One reading. `values` are in the order of METRICS, None if the GPU does not report one."""
 
     at: float
@@ -56,12 +56,12 @@ class Telemetry:
         ring = self._rings.get(uuid)
         return ring.latest if ring is not None and now - ring.at <= STALE_S else None
 
-    def points(self, uuid: str, since: float, until: float) -> list[Point]:
+    def points(self, uuid: str, since: float, until: float) -> list[TelemetryPoint]:
         """Return the readings in memory from this time span, oldest first."""
         with self._lock:
             ring = self._rings.get(uuid)
             rows = ring.rows(since, until) if ring is not None else []
-        return [Point(row[0], tuple(shown(value) for value in row[1:-1])) for row in rows]
+        return [TelemetryPoint(row[0], tuple(shown(value) for value in row[1:-1])) for row in rows]
 
     def minute(self, minute: int) -> list[MinuteAverages]:
         """Return the averages of each GPU in this minute, counted since the epoch."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from services import IMAGE, Service
 
-from schedulearn.api.client.code import Listing, is_brought, list_files, mark_brought
+from schedulearn.api.client.code import CodeListing, is_brought, list_files, mark_brought
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -24,7 +24,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def paths(found: Listing) -> set[str]:
+def paths(found: CodeListing) -> set[str]:
     return {entry.path for entry in found.entries}
 
 

@@ -14,19 +14,19 @@ from schedulearn.scheduler.core.job_image import layer_of, layered
 from schedulearn.scheduler.core.needs import Image
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import ConflictError
-from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, surplus
+from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, StoredItem, surplus
 from schedulearn.scheduler.runtimes.contract import FetchProgress
 from schedulearn.scheduler.settings import ClusterSettings
 
 items = st.lists(
-    st.builds(Item, st.text(min_size=1, max_size=3), st.integers(0, 100), st.none() | st.floats(0, 1e9)),
+    st.builds(StoredItem, st.text(min_size=1, max_size=3), st.integers(0, 100), st.none() | st.floats(0, 1e9)),
     unique_by=lambda item: item.name,
     max_size=10,
 )
 
 
 @given(items=items, room=st.integers(0, 400))
-def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[Item], room: int) -> None:
+def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[StoredItem], room: int) -> None:
     total = sum(item.bytes for item in items)
     by_name = {item.name: item for item in items}
     gone = surplus(items, total, room)

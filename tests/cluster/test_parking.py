@@ -13,7 +13,7 @@ from clusters import FakeCluster, spec, wait_for
 from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
-from schedulearn.scheduler.hosts.parking import Parking
+from schedulearn.scheduler.hosts.parking import HostParking
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.settings import ClusterSettings
 
@@ -60,8 +60,8 @@ class Decision:
     parks_idle_only: bool = False
 
 
-def parking(c: FakeCluster, command: str, decision: Decision) -> Parking:
-    return Parking(c.cluster.db, command, decision, lambda: set(c.cluster.agents), c.cluster.loop.wake, settle_s=0)
+def parking(c: FakeCluster, command: str, decision: Decision) -> HostParking:
+    return HostParking(c.cluster.db, command, decision, lambda: set(c.cluster.agents), c.cluster.loop.wake, settle_s=0)
 
 
 def state(c: FakeCluster, host_id: str) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def test_a_hook_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> None
     with FakeCluster(tmp_path, gpus=0, others={"h1": FakeRuntime("h1"), "h2": FakeRuntime("h2")}) as c:
         c.add("h1", "h2")
         now = [1000.0]
-        p = Parking(
+        p = HostParking(
             c.cluster.db, command, Decision(1), lambda: set(c.cluster.agents), c.cluster.loop.wake,
             settle_s=0, clock=lambda: now[0],
         )  # fmt: skip

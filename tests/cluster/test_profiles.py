@@ -10,7 +10,7 @@ from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.predictions.lengths import Ended
+from schedulearn.scheduler.core.predictions.lengths import EndedJob
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.reports import profiles as profiles_module
 from schedulearn.scheduler.reports.fitting import blended, make_profile
@@ -150,11 +150,11 @@ def test_an_error_while_a_family_is_looked_up_does_not_end_the_profiling(
 ) -> None:
     asked: list[Kin] = []
 
-    def ended(conn: object, kin: Kin, *, hints: bool) -> list[Ended]:
+    def ended(conn: object, kin: Kin, *, hints: bool) -> list[EndedJob]:
         asked.append(kin)
         if len(asked) == 1:
             raise OSError("the disk is away for a moment")
-        return [Ended({}, 7.0)]
+        return [EndedJob({}, 7.0)]
 
     monkeypatch.setattr(profiles_module, "ended_jobs", ended)
     with FakeCluster(tmp_path) as c:

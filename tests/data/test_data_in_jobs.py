@@ -16,7 +16,7 @@ from fakes.runtime import FakeRuntime
 from schedulearn.scheduler.code.archive import Kind
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.core.people import Actor, Role
-from schedulearn.scheduler.data.manifest import Item, manifest_of
+from schedulearn.scheduler.data.manifest import ManifestEntry, manifest_of
 from schedulearn.scheduler.data.store import DataStore, blob_of
 from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFault
 from schedulearn.scheduler.hosts.data.data_sets import Offer
@@ -27,13 +27,13 @@ from schedulearn.scheduler.store.data.versions import Version
 ANN = Actor("ann", Role.USER)
 
 
-def store_content(store: DataStore, content: bytes, path: str) -> Item:
+def store_content(store: DataStore, content: bytes, path: str) -> ManifestEntry:
     pieces = iter([content, b""])
     name = blob_of(lambda _: next(pieces))
     with store.append(name, len(content), 0) as upload:
         upload.write(content)
         upload.finish()
-    return Item(path, Kind.FILE, len(content), blob=name)
+    return ManifestEntry(path, Kind.FILE, len(content), blob=name)
 
 
 def push(c: FakeCluster, name: str, **files: bytes) -> Version:

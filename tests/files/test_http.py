@@ -14,7 +14,7 @@ from apis import Api, serve_api
 from clusters import wait_for
 from fakes.stores import FakeView
 
-from schedulearn.api.files.ranges import NoSuchPart, Part, asked_part
+from schedulearn.api.files.ranges import NoSuchPart, RangePart, asked_part
 from schedulearn.scheduler.errors import RuntimeFault
 
 MODEL = bytes(range(256)) * 20_000
@@ -199,13 +199,14 @@ def test_who_stops_listening_leaves_nothing_open(served: Api, job: str, monkeypa
 @pytest.mark.parametrize(
     ("header", "part"),
     [
-        (None, None), ("", None), ("bytes=0-", Part(0, 10)), ("bytes=3-5", Part(3, 3)), ("bytes=3-99", Part(3, 7)),
-        ("bytes=-3", Part(7, 3)), ("bytes=-99", Part(0, 10)), ("bytes=5-3", None), ("bytes=0-1,3-4", None),
+        (None, None), ("", None), ("bytes=0-", RangePart(0, 10)), ("bytes=3-5", RangePart(3, 3)),
+        ("bytes=3-99", RangePart(3, 7)),
+        ("bytes=-3", RangePart(7, 3)), ("bytes=-99", RangePart(0, 10)), ("bytes=5-3", None), ("bytes=0-1,3-4", None),
         ("bytes=-", None), ("lines=1-2", None), ("bytes=a-b", None), ("bytes=\u0661-", None),
         ("bytes=" + "9" * 99, None),
     ],
 )  # fmt: skip
-def test_ranges(header: str | None, part: Part | None) -> None:
+def test_ranges(header: str | None, part: RangePart | None) -> None:
     assert asked_part(header, 10) == part
 
 

@@ -12,8 +12,8 @@ import click
 
 from schedulearn.api.cli.common import (
     Cell,
+    CliSession,
     Group,
-    Session,
     clean,
     console,
     pass_session,
@@ -42,7 +42,7 @@ def data() -> None:
 @click.argument("name")
 @click.argument("folder", type=click.Path(exists=True, path_type=Path))
 @pass_session
-def push(session: Session, name: str, folder: Path) -> None:
+def push(session: CliSession, name: str, folder: Path) -> None:
     """Upload a folder or file as a new version of a data set.
 
     Only files that the service lacks are sent. If a push is interrupted, run the same command again to resume it. An
@@ -69,7 +69,7 @@ def push(session: Session, name: str, folder: Path) -> None:
 @data.command("ls")
 @click.argument("name", required=False)
 @pass_session
-def ls(session: Session, name: str | None) -> None:
+def ls(session: CliSession, name: str | None) -> None:
     """List data sets and models, or the versions of one.
 
     \b
@@ -92,7 +92,7 @@ def ls(session: Session, name: str | None) -> None:
 @click.argument("name", metavar="NAME[@VERSION]")
 @click.argument("to", required=False, type=click.Path(path_type=Path))
 @pass_session
-def get(session: Session, name: str, to: Path | None) -> None:
+def get(session: CliSession, name: str, to: Path | None) -> None:
     """Download a data set or model into the new folder TO.
 
     [default: ./NAME]
@@ -117,7 +117,7 @@ def get(session: Session, name: str, to: Path | None) -> None:
 @click.argument("name", metavar="NAME[@VERSION]")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation on a terminal.")
 @pass_session
-def rm(session: Session, name: str, yes: bool) -> None:
+def rm(session: CliSession, name: str, yes: bool) -> None:
     """Delete a data set or model, or one version of it.
 
     This can't be undone. It is refused while an unfinished job needs the data.
@@ -154,7 +154,7 @@ def _content(version: Json) -> str:
 
 
 @contextmanager
-def _progress(session: Session, name: str) -> Iterator[Progress]:
+def _progress(session: CliSession, name: str) -> Iterator[Progress]:
     """A bar on a terminal; nothing in a pipe."""
     if session.as_json or not sys.stderr.isatty():
         yield lambda what, done, total: None

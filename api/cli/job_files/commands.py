@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.common import SHARED, Session, clean, key_and_value, pass_session
+from schedulearn.api.cli.common import SHARED, CliSession, clean, key_and_value, pass_session
 from schedulearn.api.cli.job_files.template import commented
 from schedulearn.api.cli.submit import (
     NO_KEYS,
@@ -28,7 +28,7 @@ class _Init(SubmitCommand):
 @click.pass_context
 @pass_session
 def _init(
-    session: Session,
+    session: CliSession,
     context: click.Context,
     /,
     target: str,

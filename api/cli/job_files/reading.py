@@ -59,7 +59,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class YamlLoader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 problem = "aliases (*name) are not supported: write the value out"
@@ -77,7 +77,7 @@ def _loader() -> type[yaml.SafeLoader]:
                 key.tag = "tag:yaml.org,2002:str"
             return super().construct_mapping(node, deep)
 
-    Loader.yaml_implicit_resolvers = {}
+    YamlLoader.yaml_implicit_resolvers = {}
     for kind, (pattern, first) in _CORE_TYPES.items():
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), first)
-    return Loader
+        YamlLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), first)
+    return YamlLoader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, clean, pass_session
+from schedulearn.api.cli.common import CliSession, Command, clean, pass_session
 from schedulearn.api.cli.jobs import UNFINISHED
 from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, labelled_jobs
 
@@ -17,7 +17,7 @@ from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, la
 @click.option("--user", help="With --label: owner of the jobs.  [default: you]")
 @click.option("-y", "--yes", is_flag=True, help="With --label: don't ask for confirmation on a terminal.")
 @pass_session
-def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
+def cancel(session: CliSession, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
     """Cancel jobs.
 
     Waiting jobs end at once. Running jobs get SIGTERM, then SIGKILL after their grace period. --label cancels your own

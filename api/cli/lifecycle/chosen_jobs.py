@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from schedulearn.api.cli.common import Session, clean, key_and_value, print_json
+from schedulearn.api.cli.common import CliSession, clean, key_and_value, print_json
 from schedulearn.api.client.client import ClientError, Json
 
 
 def labelled_jobs(
-    session: Session, labels: tuple[str, ...], user: str | None, states: list[str], kind: str
+    session: CliSession, labels: tuple[str, ...], user: str | None, states: list[str], kind: str
 ) -> list[Json]:
     """Return the jobs of `user` in these states with all these labels. Raises ClientError if there is none.
 
@@ -33,7 +33,7 @@ def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | Non
         raise click.UsageError("--user needs --label")
 
 
-def for_each(session: Session, jobs: Iterable[str], do: Callable[[str], Json], told: Callable[[Json], str]) -> int:
+def for_each(session: CliSession, jobs: Iterable[str], do: Callable[[str], Json], told: Callable[[Json], str]) -> int:
     """Call `do` for each job and print its result or error. Return 1 after any error, else 0."""
     done: list[Json] = []
     failed = 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.common import SHARED, Session, key_and_value, pass_session, whoami
+from schedulearn.api.cli.common import SHARED, CliSession, key_and_value, pass_session, whoami
 from schedulearn.api.cli.submit import NO_KEYS, SubmitCommand, code_of, given_keys, given_pairs, submit, submitted
 
 
@@ -18,7 +18,7 @@ class _Resubmit(SubmitCommand):
 @click.pass_context
 @pass_session
 def _resubmit(
-    session: Session,
+    session: CliSession,
     context: click.Context,
     /,
     source: str,

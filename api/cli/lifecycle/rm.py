@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, clean, pass_session
+from schedulearn.api.cli.common import CliSession, Command, clean, pass_session
 from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, labelled_jobs
 from schedulearn.scheduler.core.states import TERMINAL
 
@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.states import TERMINAL
 @click.option("--user", help="With --label: owner of the jobs.  [default: you]")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation on a terminal.")
 @pass_session
-def rm(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
+def rm(session: CliSession, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
     """Delete finished jobs with logs, checkpoints and measurements.
 
     This can't be undone. `schedulearn usage` and `schedulearn events` still include these jobs. Unfinished jobs are

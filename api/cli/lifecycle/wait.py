@@ -9,8 +9,8 @@ import click
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     TIMED_OUT,
+    CliSession,
     Command,
-    Session,
     clean,
     exit_code,
     pass_session,
@@ -26,7 +26,7 @@ from schedulearn.api.client.client import Job
     "--timeout", type=Parsed(parse_seconds), metavar="TIME", help="Maximum time to wait: seconds, 30m, 2h, 1d."
 )
 @pass_session
-def wait(session: Session, jobs: tuple[str, ...], timeout: float | None) -> int:
+def wait(session: CliSession, jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended, and print their outcome.
 
     The exit code is 0 if all jobs succeeded. Otherwise it is that of the first unsuccessful job in the given order: its

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from schedulearn.api.cli.common import Session, pass_session
+from schedulearn.api.cli.common import CliSession, pass_session
 
 
 @click.command()
@@ -63,7 +63,7 @@ from schedulearn.api.cli.common import Session, pass_session
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @pass_session
-def serve(session: Session, /, config: Path | None, verbose: bool, **flags: object) -> int:
+def serve(session: CliSession, /, config: Path | None, verbose: bool, **flags: object) -> int:
     """Run the service: API, scheduler and web page.
 
     Stopping the service stops no jobs: it finds them again at its next start. Each setting is also a key of the YAML

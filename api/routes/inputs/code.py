@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of
@@ -67,7 +67,7 @@ def limits(request: Request) -> CodeLimits:
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _TAR}},
 )
-@needs(Need.USER)
+@needs(Access.USER)
 async def upload(request: Request, digest: Digest = None) -> StoredCodeOut:
     """Store code from a tar file, optionally compressed by gzip.
 

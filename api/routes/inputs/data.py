@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.data import (
     ContentReceived,
     DataLimits,
@@ -31,7 +31,7 @@ from schedulearn.api.large_bodies import body_as, check_keys, request_of
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.code.archive import Kind
 from schedulearn.scheduler.code.store import check_room
-from schedulearn.scheduler.data.manifest import BLOB, Item, manifest_of
+from schedulearn.scheduler.data.manifest import BLOB, ManifestEntry, manifest_of
 from schedulearn.scheduler.data.store import BATCH_BYTES, BATCH_FILES, DataStore
 from schedulearn.scheduler.errors import InvalidError, TooLargeError
 from schedulearn.scheduler.hosts.data.data_sets import Offer
@@ -118,7 +118,7 @@ def show_data(request: Request, name: Name) -> DataVersions:
     max_body_size=_MANIFEST.size,
     openapi_extra=request_of(ManifestIn),
 )
-@needs(Need.USER)
+@needs(Access.USER)
 def push_data(
     request: Request, name: Name, body: Annotated[ManifestIn, body_as(ManifestIn, _MANIFEST, _check_manifest)]
 ) -> Response:
@@ -127,9 +127,9 @@ def push_data(
     If content is missing, nothing is stored. Send it to `/content`, then repeat the request. Unchanged content creates
     no new version."""
     data = cluster_of(request).data
-    items = [Item(f.path, Kind.FILE, f.size, f.executable, blob=f.sha256) for f in body.files]
-    items += [Item(path, Kind.FOLDER) for path in body.folders]
-    items += [Item(path, Kind.LINK, target=target) for path, target in body.links.items()]
+    items = [ManifestEntry(f.path, Kind.FILE, f.size, f.executable, blob=f.sha256) for f in body.files]
+    items += [ManifestEntry(path, Kind.FOLDER) for path in body.folders]
+    items += [ManifestEntry(path, Kind.LINK, target=target) for path, target in body.links.items()]
     if len({item.path for item in items}) < len(items):
         raise InvalidError("a path is in the list twice", field="files")
     manifest = manifest_of(items, data.store.max_bytes, data.store.max_files)
@@ -137,7 +137,7 @@ def push_data(
 
 
 @router.delete("/data/{name}", response_model=DataVersions, responses=problems(403, 404, 409))
-@needs(Need.USER)
+@needs(Access.USER)
 def remove_data(request: Request, name: Name, version: Annotated[int | None, Query(ge=1, le=10**9)] = None) -> Response:
     """Delete one version of a data set or model, or all versions.
 
@@ -170,7 +170,7 @@ def data_archive(request: Request, name: Name, version: Number) -> Response:
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
 )
-@needs(Need.USER)
+@needs(Access.USER)
 async def send_content(
     request: Request,
     sha256: Annotated[str, Path(pattern=f"^{BLOB}$")],
@@ -194,7 +194,7 @@ async def send_content(
     max_body_size=_UNBOUNDED,
     openapi_extra={"requestBody": {"required": True, "content": _TAR}},
 )
-@needs(Need.USER)
+@needs(Access.USER)
 async def send_many(request: Request) -> ContentReceived:
     """Store the content of many small files, sent as a tar file.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.features.accounts.commands.quota import BOUNDS, COLUMNS, bound_options, given, shown, tell_bounds, use
 
 
@@ -17,7 +17,7 @@ def groups() -> None:
 
 @groups.command("ls")
 @pass_session
-def list_groups(session: Session) -> None:
+def list_groups(session: CliSession) -> None:
     """List groups with their quotas and current use.
 
     \b
@@ -39,7 +39,7 @@ def list_groups(session: Session) -> None:
 @click.argument("group")
 @bound_options
 @pass_session
-def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
+def set_group(session: CliSession, /, group: str, **bounds: float | None) -> None:
     """Create a group, or change its quota.
 
     Options that you leave out mean no limit.
@@ -55,7 +55,7 @@ def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
 @click.argument("group")
 @click.argument("users", nargs=-1, required=True)
 @pass_session
-def add(session: Session, group: str, users: tuple[str, ...]) -> None:
+def add(session: CliSession, group: str, users: tuple[str, ...]) -> None:
     """Add users to a group. They leave their previous group.
 
     \b
@@ -74,7 +74,7 @@ def add(session: Session, group: str, users: tuple[str, ...]) -> None:
 @click.argument("group")
 @click.argument("users", nargs=-1, required=True)
 @pass_session
-def drop(session: Session, group: str, users: tuple[str, ...]) -> None:
+def drop(session: CliSession, group: str, users: tuple[str, ...]) -> None:
     """Remove users from a group.
 
     \b
@@ -90,7 +90,7 @@ def drop(session: Session, group: str, users: tuple[str, ...]) -> None:
 @groups.command("rm")
 @click.argument("group")
 @pass_session
-def remove(session: Session, group: str) -> None:
+def remove(session: CliSession, group: str) -> None:
     """Delete a group. Its users are then in no group.
 
     \b

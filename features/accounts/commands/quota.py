@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import click
 
-from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 
 BOUNDS = {
@@ -47,7 +47,7 @@ def quota() -> None:
 
 @quota.command("ls")
 @pass_session
-def list_quotas(session: Session) -> None:
+def list_quotas(session: CliSession) -> None:
     """List quotas with the current use of each user.
 
     `*` is the default for users without their own quota.
@@ -72,7 +72,7 @@ def list_quotas(session: Session) -> None:
 @bound_options
 @click.option("--weight", type=click.FloatRange(0.001, 1000), help="Share against others, with the setting fair_share.")
 @pass_session
-def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
+def set_quota(session: CliSession, /, user: str, **bounds: float | None) -> None:
     """Set the quota of a user.
 
     '*' sets the default for users without their own quota. Options that you leave out mean no limit.
@@ -88,7 +88,7 @@ def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
 @quota.command("rm")
 @click.argument("user")
 @pass_session
-def remove(session: Session, user: str) -> None:
+def remove(session: CliSession, user: str) -> None:
     """Remove a user's quota; the default quota '*' then applies.
 
     \b
@@ -110,7 +110,7 @@ def given(bounds: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in bounds.items() if value is not None}
 
 
-def tell_bounds(session: Session, whose: str, made: Json, bounds: Mapping[str, float | None]) -> None:
+def tell_bounds(session: CliSession, whose: str, made: Json, bounds: Mapping[str, float | None]) -> None:
     """Print the result of a change: `made` as JSON, or the given bounds in one line."""
     if session.as_json:
         print_json(made)

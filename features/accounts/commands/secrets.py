@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
 
 
@@ -21,7 +21,7 @@ def secrets() -> None:
 @click.argument("name")
 @click.option("--shared", is_flag=True, help="For the jobs of all users. Only for admins.")
 @pass_session
-def set_secret(session: Session, /, name: str, shared: bool) -> None:
+def set_secret(session: CliSession, /, name: str, shared: bool) -> None:
     """Create or change a secret.
 
     It asks for the value. In a pipe, it reads the value from stdin, without the last line end.
@@ -45,7 +45,7 @@ def set_secret(session: Session, /, name: str, shared: bool) -> None:
 
 @secrets.command("ls")
 @pass_session
-def list_secrets(session: Session) -> None:
+def list_secrets(session: CliSession) -> None:
     """List the names of the secrets that your jobs may use.
 
     Admins see all names.
@@ -66,7 +66,7 @@ def list_secrets(session: Session) -> None:
 @click.argument("name")
 @click.option("--shared", is_flag=True, help="Delete the secret that is shared by all users.")
 @pass_session
-def remove(session: Session, name: str, shared: bool) -> None:
+def remove(session: CliSession, name: str, shared: bool) -> None:
     """Delete a secret. Jobs that start later don't get it.
 
     \b

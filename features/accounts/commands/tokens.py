@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
 from schedulearn.scheduler.core.people import Role
 
@@ -20,7 +20,7 @@ def tokens() -> None:
 
 @tokens.command("ls")
 @pass_session
-def list_tokens(session: Session) -> None:
+def list_tokens(session: CliSession) -> None:
     """List your tokens with their last use; admins see all.
 
     The tokens themselves are not stored.
@@ -61,7 +61,7 @@ def list_tokens(session: Session) -> None:
 )
 @click.option("--no-expiry", is_flag=True, help="The token never expires.")
 @pass_session
-def add(session: Session, /, name: str, user: str | None, role: str | None, days: float, no_expiry: bool) -> None:
+def add(session: CliSession, /, name: str, user: str | None, role: str | None, days: float, no_expiry: bool) -> None:
     """Create a token and print it.
 
     It is never shown again. It never has more rights than you. It is revoked together with the token that you use now.
@@ -84,7 +84,7 @@ def add(session: Session, /, name: str, user: str | None, role: str | None, days
 @tokens.command("rm")
 @click.argument("token", type=int)
 @pass_session
-def remove(session: Session, token: int) -> None:
+def remove(session: CliSession, token: int) -> None:
     """Revoke a token by its ID, and all tokens made with it.
 
     `ls` shows the IDs. Open streams of the tokens end.

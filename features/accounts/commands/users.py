@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import CliSession, Command, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
 from schedulearn.features.accounts.commands.quota import used_lines
 from schedulearn.features.accounts.commands.tokens import ROLES
@@ -22,7 +22,7 @@ GROUPS = click.option(
 
 @click.command(cls=Command)
 @pass_session
-def whoami(session: Session) -> None:
+def whoami(session: CliSession) -> None:
     """Show your user name and role at the service.
 
     \b
@@ -53,7 +53,7 @@ def users() -> None:
 
 @users.command("ls")
 @pass_session
-def list_users(session: Session) -> None:
+def list_users(session: CliSession) -> None:
     """List users.
 
     The account that runs the service is an admin, and is not listed.
@@ -79,7 +79,7 @@ def list_users(session: Session) -> None:
 @GID
 @GROUPS
 @pass_session
-def add(session: Session, name: str, role: str, uid: int | None, gid: int | None, groups: Sequence[int]) -> None:
+def add(session: CliSession, name: str, role: str, uid: int | None, gid: int | None, groups: Sequence[int]) -> None:
     """Add a user.
 
     Then create a token: `schedulearn tokens add "ada's laptop" --user ada`.
@@ -102,7 +102,7 @@ def add(session: Session, name: str, role: str, uid: int | None, gid: int | None
 @click.argument("name")
 @click.argument("role", type=ROLES)
 @pass_session
-def set_role(session: Session, name: str, role: str) -> None:
+def set_role(session: CliSession, name: str, role: str) -> None:
     """Change the role of a user.
 
     The change takes effect at once for all of the user's tokens.
@@ -125,7 +125,9 @@ def set_role(session: Session, name: str, role: str) -> None:
 @GROUPS
 @click.option("--none", is_flag=True, help="The user's jobs write no folders of hosts.")
 @pass_session
-def set_ids(session: Session, name: str, uid: int | None, gid: int | None, groups: Sequence[int], none: bool) -> None:
+def set_ids(
+    session: CliSession, name: str, uid: int | None, gid: int | None, groups: Sequence[int], none: bool
+) -> None:
     """Set the uid and gids with which a user's jobs write on hosts.
 
     `id ada` on a host shows the numbers.
@@ -160,7 +162,7 @@ def _ids_of(user: Mapping[str, Any]) -> str:
 )
 @click.option("--data", type=click.Choice(["remove", "keep"]), help="Treatment of data sets and models.")
 @pass_session
-def remove(session: Session, name: str, jobs: str | None, secrets: str | None, data: str | None) -> None:
+def remove(session: CliSession, name: str, jobs: str | None, secrets: str | None, data: str | None) -> None:
     """Remove a user with all tokens and sessions.
 
     A new user of the same name gets none of the old user's objects.

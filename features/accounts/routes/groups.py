@@ -12,12 +12,12 @@ from pydantic import Field
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
 from schedulearn.features.accounts.routes.quotas import BoundsIn, QuotaUse, uses_of
-from schedulearn.scheduler.core.planning.quotas import Bounds, Holder
+from schedulearn.scheduler.core.planning.quotas import Bounds, QuotaHolder
 from schedulearn.scheduler.store.people import groups as store
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
@@ -45,7 +45,7 @@ class GroupList(AnswerModel):
 
 
 @router.get("/groups")
-@needs(Need.ADMIN)
+@needs(Access.ADMIN)
 def list_groups(request: Request) -> GroupList:
     """Return all groups with quotas and current use."""
     return GroupList(items=groups_shown(request))
@@ -109,8 +109,8 @@ def groups_shown(request: Request, names: Sequence[str] | None = None) -> list[G
     with cluster_of(request).db.read() as db:
         groups = store.load_groups(db)
     shown = [name for name in groups.bounds if names is None or name in names]
-    uses = uses_of(request, [Holder(name, is_group=True) for name in shown])
-    return [_group(groups, name, uses.get(Holder(name, is_group=True))) for name in shown]
+    uses = uses_of(request, [QuotaHolder(name, is_group=True) for name in shown])
+    return [_group(groups, name, uses.get(QuotaHolder(name, is_group=True))) for name in shown]
 
 
 def _group(groups: store.Groups, name: str, used: QuotaUse | None) -> GroupOut:

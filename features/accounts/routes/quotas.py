@@ -11,11 +11,11 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota, QuotaHolder
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store import repository
@@ -88,7 +88,7 @@ class QuotaList(AnswerModel):
 
 
 @router.get("/quotas")
-@needs(Need.ADMIN)
+@needs(Access.ADMIN)
 def list_quotas(request: Request) -> QuotaList:
     """Return all quotas with the current use of each user."""
     with cluster_of(request).db.read() as db:
@@ -120,11 +120,11 @@ def remove_quota(request: Request, name: UserName) -> Response:
 def quotas_shown(request: Request, users: Sequence[str]) -> list[QuotaOut]:
     """Return the quotas of these users, with their current use."""
     book = quotas_of(request)
-    uses = uses_of(request, [Holder(user) for user in users if user != EVERYBODY])
-    return [QuotaOut(user=user, used=uses.get(Holder(user)), **asdict(book.of(user))) for user in users]
+    uses = uses_of(request, [QuotaHolder(user) for user in users if user != EVERYBODY])
+    return [QuotaOut(user=user, used=uses.get(QuotaHolder(user)), **asdict(book.of(user))) for user in users]
 
 
-def uses_of(request: Request, holders: Sequence[Holder]) -> dict[Holder, QuotaUse]:
+def uses_of(request: Request, holders: Sequence[QuotaHolder]) -> dict[QuotaHolder, QuotaUse]:
     """Return what each holder currently uses of the bounded resources."""
     with seeing_all(), cluster_of(request).db.read() as db:
         quotas = replace(quotas_of(request).in_force, used_hours=used_hours(db, time.time()))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of
@@ -49,7 +49,7 @@ class SecretList(AnswerModel):
 
 
 @router.get("/secrets")
-@needs(Need.USER)
+@needs(Access.USER)
 def list_secrets(request: Request) -> SecretList:
     """Return the names of secrets that your jobs may use.
 
@@ -60,7 +60,7 @@ def list_secrets(request: Request) -> SecretList:
 
 
 @router.put("/secrets/{name}", response_model=SecretSet, responses=problems(403, 422))
-@needs(Need.USER)
+@needs(Access.USER)
 def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Shared = False) -> Response:
     """Create or change a secret. Jobs that start later get its value."""
     owner = _owner(actor_of(request), shared)
@@ -70,7 +70,7 @@ def set_secret(request: Request, name: SecretName, body: SecretIn, shared: Share
 
 
 @router.delete("/secrets/{name}", status_code=204, responses=problems(403, 404))
-@needs(Need.USER)
+@needs(Access.USER)
 def remove_secret(request: Request, name: SecretName, shared: Shared = False) -> Response:
     """Delete a secret. Jobs that start later don't get it."""
     cluster_of(request).secrets.remove(_owner(actor_of(request), shared), name, time.time())

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
@@ -74,7 +74,7 @@ class TokenList(AnswerModel):
 
 
 @router.get("/tokens")
-@needs(Need.USER)
+@needs(Access.USER)
 def list_tokens(request: Request) -> TokenList:
     """Return named tokens, without their values: only hashes are stored."""
     actor, own = actor_of(request), credentials_of(request).own
@@ -85,7 +85,7 @@ def list_tokens(request: Request) -> TokenList:
 
 
 @router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(403, 404, 409, 422))
-@needs(Need.USER)
+@needs(Access.USER)
 def create_token(request: Request, body: TokenIn) -> Response:
     """Create a token for yourself, or as an admin for another user.
 
@@ -107,7 +107,7 @@ def create_token(request: Request, body: TokenIn) -> Response:
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(403, 404))
-@needs(Need.USER)
+@needs(Access.USER)
 def revoke_token(request: Request, token_id: RowId) -> Response:
     """Revoke a token and all tokens made with it.
 

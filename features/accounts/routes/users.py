@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, Permission, needs, refused_to
+from schedulearn.api.access.permissions import Access, Permission, needs, refused_to
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
@@ -133,7 +133,7 @@ def who_am_i(request: Request) -> WhoAmI:
 
 
 @router.get("/users")
-@needs(Need.ADMIN)
+@needs(Access.ADMIN)
 def list_users(request: Request) -> UserList:
     """Return all users.
 

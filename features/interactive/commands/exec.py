@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import INTERRUPTED, Command, Session, pass_session
+from schedulearn.api.cli.common import INTERRUPTED, CliSession, Command, pass_session
 from schedulearn.features.interactive.commands.attached import attach, is_terminal, own_size
 from schedulearn.features.interactive.commands.remote import RemoteCommand
 
@@ -17,7 +17,7 @@ from schedulearn.features.interactive.commands.remote import RemoteCommand
     "--terminal/--pipes", default=None, help="Whether it gets a terminal.  [default: if this command has one]"
 )
 @pass_session
-def exec_(session: Session, job: str, command: tuple[str, ...], rank: int | None, terminal: bool | None) -> int:
+def exec_(session: CliSession, job: str, command: tuple[str, ...], rank: int | None, terminal: bool | None) -> int:
     """Run a command in a running job; without one, a shell.
 
     It has the job's files, variables and GPUs. On a terminal it receives every key, including Ctrl-C. It can also be
@@ -34,7 +34,7 @@ def exec_(session: Session, job: str, command: tuple[str, ...], rank: int | None
     return run_in_job(session, session.job_id(job), command, rank, is_terminal() if terminal is None else terminal)
 
 
-def run_in_job(session: Session, job_id: str, command: tuple[str, ...], rank: int | None, terminal: bool) -> int:
+def run_in_job(session: CliSession, job_id: str, command: tuple[str, ...], rank: int | None, terminal: bool) -> int:
     """Its exit code."""
     size = own_size() if terminal else None
     try:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from schedulearn.api.cli.common import INTERRUPTED, Command, Session, clean, pass_session
+from schedulearn.api.cli.common import INTERRUPTED, CliSession, Command, clean, pass_session
 from schedulearn.api.client.client import ClientError
 from schedulearn.api.client.transport import base_url, connection
 from schedulearn.features.interactive.commands.remote import OUT, RemoteCommand
@@ -24,7 +24,7 @@ _READ = 32 << 10
 @click.argument("port", metavar="[LOCAL:]PORT")
 @click.option("--rank", type=click.IntRange(0), help="Container of a job that has several.  [default: the first]")
 @pass_session
-def forward(session: Session, job: str, port: str, rank: int | None) -> int:
+def forward(session: CliSession, job: str, port: str, rank: int | None) -> int:
     """Forward a local port to a port of a running job.
 
     It runs until Ctrl-C. Use it for TensorBoard, a notebook, or anything else that speaks TCP, including WebSockets.
@@ -51,7 +51,7 @@ def forward(session: Session, job: str, port: str, rank: int | None) -> int:
 
 @contextlib.contextmanager
 def forwarded(
-    session: Session, job_id: str, port: int, *, local: int | None = None, rank: int | None = None
+    session: CliSession, job_id: str, port: int, *, local: int | None = None, rank: int | None = None
 ) -> Iterator[str]:
     """The address here of a port of a job, as long as the context lasts. `local`: None: the same port, or any free one
     where that is taken. Raises ClientError where there is no such job, or it does not run."""
@@ -151,7 +151,7 @@ def _listen(port: int, *, any_other: bool) -> socket.socket:
     return listener
 
 
-def _name_here(session: Session) -> str:
+def _name_here(session: CliSession) -> str:
     """A name of this machine that is not the service's own, so that no browser sends the service's cookie there."""
     host = urlsplit(base_url(connection(session.url, None, 1.0, session.ca)[0])).hostname
     return "127.0.0.1" if host == "localhost" else "localhost"

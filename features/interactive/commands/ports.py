@@ -7,7 +7,7 @@ import time
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, clean, pass_session, print_json
+from schedulearn.api.cli.common import CliSession, Command, clean, pass_session, print_json
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds, show_seconds
 from schedulearn.api.client.client import ClientError, Job, Json
@@ -31,7 +31,7 @@ _TENSORBOARD = 'exec tensorboard --port={port} --logdir "$(env | sed -n "s/^SCHE
 @click.argument("job", metavar="JOB")
 @click.argument("port", metavar="[PORT]", required=False)
 @pass_session
-def open_(session: Session, job: str, port: str | None) -> int:
+def open_(session: CliSession, job: str, port: str | None) -> int:
     """Print a link that opens a port of a job in the browser.
 
     The link points to an address of the service, and logs you in there. It works once, within two minutes. PORT is a
@@ -69,7 +69,7 @@ def open_(session: Session, job: str, port: str | None) -> int:
 @click.option("-d", "--detach", is_flag=True, help="Don't wait for the start: print the ID and exit.")
 @pass_session
 def notebook(
-    session: Session,
+    session: CliSession,
     gpus: int,
     image: str | None,
     code: str | None,
@@ -110,7 +110,7 @@ def notebook(
 )
 @click.option("-d", "--detach", is_flag=True, help="Don't wait for the start: print the ID and exit.")
 @pass_session
-def tensorboard(session: Session, job: str, image: str | None, idle: float | None, detach: bool) -> int:
+def tensorboard(session: CliSession, job: str, image: str | None, idle: float | None, detach: bool) -> int:
     """Start TensorBoard on the outputs of a finished job.
 
     It is a job without GPUs that opens in the browser. If JOB is still running, it waits for its end.
@@ -127,7 +127,7 @@ def tensorboard(session: Session, job: str, image: str | None, idle: float | Non
     return _submit(session, spec, "tensorboard", detach)
 
 
-def _spec(session: Session, name: str, kind: str, command: str, package: str, idle: float | None) -> Json:
+def _spec(session: CliSession, name: str, kind: str, command: str, package: str, idle: float | None) -> Json:
     port = secrets.choice(_PORTS)
     return {
         "name": name,
@@ -141,7 +141,7 @@ def _spec(session: Session, name: str, kind: str, command: str, package: str, id
     }
 
 
-def _submit(session: Session, spec: Json, port: str, detach: bool) -> int:
+def _submit(session: CliSession, spec: Json, port: str, detach: bool) -> int:
     job = session.client.submit(complete(spec, {}, {}, {}))
     if detach:
         print_json(job) if session.as_json else click.echo(job.id)
@@ -155,7 +155,7 @@ def _submit(session: Session, spec: Json, port: str, detach: bool) -> int:
     return 0
 
 
-def _tell_link(session: Session, job: Job, port: str) -> None:
+def _tell_link(session: CliSession, job: Job, port: str) -> None:
     link = session.client.port_link(job.id, port)
     if session.as_json:
         print_json(link)
@@ -166,7 +166,7 @@ def _tell_link(session: Session, job: Job, port: str) -> None:
         say(f"job {job.id} ends after {show_seconds(job['idle_timeout'])} without connections")
 
 
-def await_start(session: Session, job_id: str) -> Job:
+def await_start(session: CliSession, job_id: str) -> Job:
     """Says what it waits for. Raises ClientError if it ends instead."""
     told = ""
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, pass_session
+from schedulearn.api.cli.common import CliSession, Command, pass_session
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds
 from schedulearn.api.client.client import ClientError, Json
@@ -35,7 +35,12 @@ SHELL = (
 @click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Maximum run time: 30m, 2h.")
 @pass_session
 def shell(
-    session: Session, gpus: int, image: str | None, code: str | None, priority: int | None, max_duration: float | None
+    session: CliSession,
+    gpus: int,
+    image: str | None,
+    code: str | None,
+    priority: int | None,
+    max_duration: float | None,
 ) -> int:
     """Start a shell on GPUs of the cluster.
 
@@ -68,7 +73,7 @@ def shell(
         raise
 
 
-def _cancel(session: Session, job_id: str) -> None:
+def _cancel(session: CliSession, job_id: str) -> None:
     try:
         session.client.cancel(job_id)
     except ClientError:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of, grant_of, settings_of
@@ -51,7 +51,7 @@ async def make_link(request: Request, job_id: str, name: Name) -> Response:
     "/jobs/{job_id}/ports/{name}", status_code=303, response_class=RedirectResponse,
     responses=problems(403, 404, 409, 422),
 )  # fmt: skip
-@needs(Need.OWN)
+@needs(Access.OWN)
 async def open_port(request: Request, job_id: str, name: Name) -> Response:
     """Redirect a browser to a port of a job.
 

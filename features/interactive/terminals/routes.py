@@ -47,7 +47,7 @@ class _Idle(SchedulearnError):
     http_status = 408
 
 
-class _Ended(Exception):
+class _TerminalEnded(Exception):
     """The client is done with its terminal."""
 
 
@@ -70,7 +70,7 @@ async def exec_socket(socket: WebSocket, job_id: str) -> None:
         await _Session(socket, shell, settings.terminal_idle).run()
     except WebSocketDisconnect as gone:
         stays = gone.code != _REVOKED
-    except _Ended:
+    except _TerminalEnded:
         pass
     except _Taken as taken:
         shell = None  # the socket that has it now ends it
@@ -194,7 +194,7 @@ class _Session:
                 if control.resize is not None:
                     await loop.run_in_executor(self._threads, self._terminal.resize, control.resize.size)
                 if control.end:
-                    raise _Ended
+                    raise _TerminalEnded
                 if control.end_input:
                     await loop.run_in_executor(self._threads, self._terminal.end_input)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from schedulearn.api.answers.model import AnswerModel
 from schedulearn.features.sweeps.answers.sweep import RunOut, SweepOut
 from schedulearn.features.sweeps.experiment_spec import factors_of
-from schedulearn.features.sweeps.models.configurations import Outcome, best_of, curve, knee
+from schedulearn.features.sweeps.models.configurations import TrialOutcome, best_of, curve, knee
 from schedulearn.features.sweeps.searcher import outcome_of
 from schedulearn.features.sweeps.spec import parameters_of
 from schedulearn.features.sweeps.steps import SweepProgress
@@ -165,13 +165,13 @@ def _configuration(params: Mapping[str, Any]) -> ConfigurationOut:
     )
 
 
-def _tried(params: Mapping[str, Any], outcome: Outcome) -> TriedOut:
+def _tried(params: Mapping[str, Any], outcome: TrialOutcome) -> TriedOut:
     return TriedOut(
         **_configuration(params).model_dump(), run_time=outcome.seconds, cost=outcome.seconds * outcome.price
     )
 
 
-def _search_trial(run: Row[Any], outcome: Outcome | None, design: Mapping[str, Any]) -> SearchTrialOut:
+def _search_trial(run: Row[Any], outcome: TrialOutcome | None, design: Mapping[str, Any]) -> SearchTrialOut:
     gains = design.get("gains", [])  # searches of earlier versions have none
     return SearchTrialOut(
         **_configuration(run.params).model_dump(),

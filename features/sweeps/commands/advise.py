@@ -8,7 +8,7 @@ from typing import IO
 
 import click
 
-from schedulearn.api.cli.common import Cell, Command, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Command, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 from schedulearn.features.sweeps.commands.common import complete, read_file
 
@@ -55,7 +55,7 @@ class _Deadline(click.ParamType[str]):
 @click.option("--all", "shows_all", is_flag=True, help="Show every configuration.")
 @pass_session
 def advise(
-    session: Session,
+    session: CliSession,
     file: IO[str],
     deadline: str | None,
     within: float | None,
@@ -93,7 +93,7 @@ def advise(
     return 0 if found["meets"] else 1
 
 
-def _print(session: Session, found: Json, metric: str, most: int | None) -> None:
+def _print(session: CliSession, found: Json, metric: str, most: int | None) -> None:
     chosen = found["chosen"]
     batch = f"batch_size {chosen['batch_size']}, " if chosen["batch_size"] else ""
     click.echo(f"{batch}required_gpus {chosen['required_gpus']} ({clean(chosen['gpu_type'])}). {found['why']}")

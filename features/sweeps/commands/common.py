@@ -9,7 +9,7 @@ from typing import IO
 
 import click
 
-from schedulearn.api.cli.common import INTERRUPTED, Group, Session, clean, print_json, whoami
+from schedulearn.api.cli.common import INTERRUPTED, CliSession, Group, clean, print_json, whoami
 from schedulearn.api.cli.job_files.reading import LARGEST, read_values
 from schedulearn.api.client.client import ClientError, Json
 
@@ -61,7 +61,7 @@ def complete(found: Json) -> Json:
     return {**found, "job": job}
 
 
-def wait_for_end(session: Session, found: Json, goes_on: str) -> int:
+def wait_for_end(session: CliSession, found: Json, goes_on: str) -> int:
     """Wait for the end, and return the exit code of the command.
 
     `goes_on`: message after Ctrl-C."""
@@ -88,14 +88,14 @@ def until_ended(found: Json, look: Callable[[str], Json], goes_on: str) -> Json 
     return found
 
 
-def tell(session: Session, found: Json) -> None:
+def tell(session: CliSession, found: Json) -> None:
     if session.as_json:
         print_json(found)
     else:
         click.echo(f"{found['id']} {found['state']}: {clean(found['message'])}")
 
 
-def id_of(session: Session, given: str, kind: str, newest_of: Callable[[str], Json]) -> str:
+def id_of(session: CliSession, given: str, kind: str, newest_of: Callable[[str], Json]) -> str:
     """Return the id; `last` means the user's newest one.
 
     `newest_of`: returns the newest ones of a user. Raises ClientError."""

@@ -11,7 +11,7 @@ import click
 
 from schedulearn.api.cli.common import (
     Cell,
-    Session,
+    CliSession,
     clean,
     pass_session,
     print_json,
@@ -62,7 +62,7 @@ def experiment() -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end; exit code 1 if a run failed.")
 @pass_session
-def start(session: Session, file: IO[str], waits: bool) -> int:
+def start(session: CliSession, file: IO[str], waits: bool) -> int:
     """Start an experiment. `-` is stdin.
 
     Write `./ls` for a file with the name of a command.
@@ -83,7 +83,7 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
 @click.option("--user", help="Only experiments of this user.")
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number.")
 @pass_session
-def list_experiments(session: Session, user: str | None, limit: int) -> None:
+def list_experiments(session: CliSession, user: str | None, limit: int) -> None:
     """List experiments, newest first.
 
     \b
@@ -106,7 +106,7 @@ def list_experiments(session: Session, user: str | None, limit: int) -> None:
 @experiment.command("show")
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
-def show(session: Session, experiment_id: str) -> None:
+def show(session: CliSession, experiment_id: str) -> None:
     """Show the runs of an experiment with levels and results.
 
     The ID of a sweep works too.
@@ -141,7 +141,7 @@ def _row(run: Json, parameters: list[str], responses: list[str]) -> list[Cell]:
 @experiment.command("csv")
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
-def as_csv(session: Session, experiment_id: str) -> None:
+def as_csv(session: CliSession, experiment_id: str) -> None:
     """Print the runs as CSV: levels, job, state, measurements.
 
     \b
@@ -169,7 +169,7 @@ def as_csv(session: Session, experiment_id: str) -> None:
     help="Confidence of the intervals.",
 )
 @pass_session
-def analyze(session: Session, experiment_id: str, response: str, confidence: float) -> None:
+def analyze(session: CliSession, experiment_id: str, response: str, confidence: float) -> None:
     """Show which factors change a response.
 
     It prints the mean of each point with its interval, and an analysis of variance.
@@ -233,7 +233,7 @@ def _span(found: Json) -> str:
     "--format", "kind", type=click.Choice(["svg", "png"]), default="svg", show_default=True, help="File format."
 )
 @pass_session
-def plot(session: Session, experiment_id: str, response: str, output: Path, kind: str) -> None:
+def plot(session: CliSession, experiment_id: str, response: str, output: Path, kind: str) -> None:
     """Draw plots of main effects, interactions and levels.
 
     The plots are files in a folder. This needs `pip install 'schedulearn[plots]'`.
@@ -264,7 +264,7 @@ def plot(session: Session, experiment_id: str, response: str, output: Path, kind
 @experiment.command("cancel")
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
-def cancel(session: Session, experiment_id: str) -> None:
+def cancel(session: CliSession, experiment_id: str) -> None:
     """Cancel an experiment: no more runs start, its jobs are cancelled.
 
     \b
@@ -277,7 +277,7 @@ def cancel(session: Session, experiment_id: str) -> None:
 @experiment.command("wait")
 @click.argument("experiment_id", metavar="EXPERIMENT")
 @pass_session
-def wait(session: Session, experiment_id: str) -> int:
+def wait(session: CliSession, experiment_id: str) -> int:
     """Wait until an experiment has ended.
 
     The exit code is 1 if a run failed, 130 if it was cancelled. Ctrl-C leaves it running.
@@ -289,9 +289,9 @@ def wait(session: Session, experiment_id: str) -> int:
     return _wait(session, session.client.sweep(_id(session, experiment_id)))
 
 
-def _wait(session: Session, found: Json) -> int:
+def _wait(session: CliSession, found: Json) -> int:
     return wait_for_end(session, found, f"It goes on. To end it: schedulearn experiment cancel {found['id']}")
 
 
-def _id(session: Session, given: str) -> str:
+def _id(session: CliSession, given: str) -> str:
     return id_of(session, given, "experiment", lambda user: session.client.experiments(user=user, limit=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 
 
@@ -18,7 +18,9 @@ from schedulearn.api.client.client import Json
 )
 @pass_session
 @click.pass_context
-def predictions(context: click.Context, session: Session, family: str | None, limit: int, window: int | None) -> None:
+def predictions(
+    context: click.Context, session: CliSession, family: str | None, limit: int, window: int | None
+) -> None:
     """Compare predicted with actual run times and metrics.
 
     It also shows how often the prediction intervals held.
@@ -56,7 +58,7 @@ def predictions(context: click.Context, session: Session, family: str | None, li
     help="Number of newest predictions per family.",
 )
 @pass_session
-def families(session: Session, window: int) -> None:
+def families(session: CliSession, window: int) -> None:
     """Show the recent prediction errors of each family.
 
     \b
@@ -78,7 +80,7 @@ def families(session: Session, window: int) -> None:
 @predictions.command()
 @click.argument("family")
 @pass_session
-def versions(session: Session, family: str) -> None:
+def versions(session: CliSession, family: str) -> None:
     """Show the versions of a family's models.
 
     Each version lists the jobs that its predictions and advice are based on.
@@ -94,7 +96,7 @@ def versions(session: Session, family: str) -> None:
 @click.argument("family")
 @click.argument("version", type=click.IntRange(1))
 @pass_session
-def pin(session: Session, family: str, version: int) -> None:
+def pin(session: CliSession, family: str, version: int) -> None:
     """Pin a version of a family's models.
 
     No new version is made until `unpin`.
@@ -109,7 +111,7 @@ def pin(session: Session, family: str, version: int) -> None:
 @predictions.command()
 @click.argument("family")
 @pass_session
-def unpin(session: Session, family: str) -> None:
+def unpin(session: CliSession, family: str) -> None:
     """Use the newest version of a family's models again.
 
     \b
@@ -119,7 +121,7 @@ def unpin(session: Session, family: str) -> None:
     _show_versions(session, session.client.use_model_version(family, None))
 
 
-def _show_versions(session: Session, found: Json) -> None:
+def _show_versions(session: CliSession, found: Json) -> None:
     if session.as_json:
         print_json(found)
         return

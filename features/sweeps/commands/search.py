@@ -6,7 +6,7 @@ from typing import IO
 
 import click
 
-from schedulearn.api.cli.common import INTERRUPTED, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.common import INTERRUPTED, CliSession, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 from schedulearn.features.sweeps.commands.common import START, StartedByFile, complete, id_of, read_file, until_ended
 
@@ -41,7 +41,7 @@ def search() -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end, and show the result.")
 @pass_session
-def start(session: Session, file: IO[str], waits: bool) -> int:
+def start(session: CliSession, file: IO[str], waits: bool) -> int:
     """Start a search. `-` is stdin.
 
     `schedulearn sweep cancel ID` ends it.
@@ -65,7 +65,7 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
 @search.command("show")
 @click.argument("search_id", metavar="SEARCH")
 @pass_session
-def show(session: Session, search_id: str) -> None:
+def show(session: CliSession, search_id: str) -> None:
     """Show the progress and result of a search.
 
     It includes the curve of time and cost.
@@ -77,12 +77,12 @@ def show(session: Session, search_id: str) -> None:
     _show(session, session.client.search(id_of(session, search_id, "search", lambda user: _newest(session, user))))
 
 
-def _newest(session: Session, user: str) -> Json:
+def _newest(session: CliSession, user: str) -> Json:
     page = session.client.experiments(user=user, limit=100)
     return {"items": [each for each in page["items"] if each["design"] == "search"]}
 
 
-def _show(session: Session, found: Json) -> None:
+def _show(session: CliSession, found: Json) -> None:
     if session.as_json:
         print_json(found)
         return

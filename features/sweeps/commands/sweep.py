@@ -8,7 +8,7 @@ import click
 
 from schedulearn.api.cli.common import (
     Cell,
-    Session,
+    CliSession,
     clean,
     pass_session,
     print_json,
@@ -59,7 +59,7 @@ def sweep() -> None:
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait for the end; exit code 1 if a run failed.")
 @click.option("--code", metavar="WHERE", help="Code of the runs, as for `run`: a folder, a digest, or https://...")
 @pass_session
-def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int:
+def start(session: CliSession, file: IO[str], waits: bool, code: str | None) -> int:
     """Start a sweep. `-` is stdin.
 
     Write `./ls` for a file with the name of a command. With --code, a job without an image uses the service's default
@@ -86,7 +86,7 @@ def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int
 @click.option("--user", help="Only sweeps of this user.")
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number.")
 @pass_session
-def list_sweeps(session: Session, user: str | None, limit: int) -> None:
+def list_sweeps(session: CliSession, user: str | None, limit: int) -> None:
     """List sweeps, newest first.
 
     \b
@@ -117,7 +117,7 @@ def _state(found: Json) -> Cell:
 @click.option("--goal", type=click.Choice(["min", "max"]), help="Whether a lower or higher value is better.")
 @click.option("--by-metric", is_flag=True, help="Sort runs by the metric, best first.")
 @pass_session
-def show(session: Session, sweep_id: str, metric: str | None, goal: str | None, by_metric: bool) -> None:
+def show(session: CliSession, sweep_id: str, metric: str | None, goal: str | None, by_metric: bool) -> None:
     """Show the runs of a sweep: parameters, state and metric.
 
     `*` marks the best run.
@@ -158,7 +158,7 @@ def _best_first(table: list[Json], goal: str) -> list[Json]:
 @sweep.command("cancel")
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
-def cancel(session: Session, sweep_id: str) -> None:
+def cancel(session: CliSession, sweep_id: str) -> None:
     """Cancel a sweep: no more runs start, its jobs are cancelled.
 
     \b
@@ -171,7 +171,7 @@ def cancel(session: Session, sweep_id: str) -> None:
 @sweep.command("retry")
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
-def retry(session: Session, sweep_id: str) -> None:
+def retry(session: CliSession, sweep_id: str) -> None:
     """Start unsuccessful runs again, with new jobs.
 
     These are runs that failed, reached their time limit, were cancelled or never started.
@@ -186,7 +186,7 @@ def retry(session: Session, sweep_id: str) -> None:
 @sweep.command("wait")
 @click.argument("sweep_id", metavar="SWEEP")
 @pass_session
-def wait(session: Session, sweep_id: str) -> int:
+def wait(session: CliSession, sweep_id: str) -> int:
     """Wait until a sweep has ended.
 
     The exit code is 1 if a run failed, 130 if the sweep was cancelled. Ctrl-C leaves it running.
@@ -199,10 +199,10 @@ def wait(session: Session, sweep_id: str) -> int:
     return _wait(session, found)
 
 
-def _wait(session: Session, found: Json) -> int:
+def _wait(session: CliSession, found: Json) -> int:
     id_ = found["id"]
     return wait_for_end(session, found, f"Sweep {id_} goes on. To end it: schedulearn sweep cancel {id_}")
 
 
-def _sweep_id(session: Session, given: str) -> str:
+def _sweep_id(session: CliSession, given: str) -> str:
     return id_of(session, given, "sweep", lambda user: session.client.sweeps(user=user, limit=1))

@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Objective(NamedTuple):
+class AdviceGoal(NamedTuple):
     longest: float | None
     """Maximum seconds from now to the end; None: no limit."""
     target: float | None
@@ -43,7 +43,7 @@ class Option(NamedTuple):
         return Estimate(*(self.wait + seconds for seconds in self.run_time))
 
 
-class Choice(NamedTuple):
+class Recommendation(NamedTuple):
     chosen: Option
     options: list[Option]
     """The best first."""
@@ -56,7 +56,7 @@ def option_of(
     run_time: Estimate,
     metric: Estimate | None,
     price: float | None,
-    objective: Objective,
+    objective: AdviceGoal,
 ) -> Option:
     cost = None if price is None else price * configuration.gpus * run_time.value / 3600
     in_time = objective.longest is None or wait + run_time.high <= objective.longest
@@ -64,12 +64,12 @@ def option_of(
     return Option(configuration, wait, run_time, metric, cost, in_time and good)
 
 
-def _reaches(metric: Estimate, objective: Objective) -> bool:
+def _reaches(metric: Estimate, objective: AdviceGoal) -> bool:
     assert objective.target is not None
     return metric.value >= objective.target if objective.highest else metric.value <= objective.target
 
 
-def choose(options: Sequence[Option], objective: Objective) -> Choice:
+def choose(options: Sequence[Option], objective: AdviceGoal) -> Recommendation:
     """Choose by the best metric, then the lowest cost, then the shortest time, among those that meet the objective.
 
     If none does, choose by the shortest time.
@@ -86,7 +86,7 @@ def choose(options: Sequence[Option], objective: Objective) -> Choice:
         why = f"{len(meeting)} of {len(options)} configurations meet the objective; this one has {best} of them."
     else:
         why = f"None of {len(options)} configurations is expected to meet the objective; this one is the fastest."
-    return Choice(ordered[0], ordered, why)
+    return Recommendation(ordered[0], ordered, why)
 
 
 def _best_at(option: Option) -> str:
@@ -95,7 +95,7 @@ def _best_at(option: Option) -> str:
     return "the lowest GPU time" if option.cost is None else "the lowest cost"
 
 
-def _worth(option: Option, objective: Objective) -> tuple[float, float, float, int]:
+def _worth(option: Option, objective: AdviceGoal) -> tuple[float, float, float, int]:
     metric = 0.0 if option.metric is None else option.metric.value
     cost = float(option.configuration.gpus) * option.run_time.value if option.cost is None else option.cost
     return (-metric if objective.highest else metric, cost, option.response_time.value, option.configuration.gpus)

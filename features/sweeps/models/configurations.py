@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 Goal = Literal["time", "cost", "both"]
 
 
-class Point(NamedTuple):
+class CandidatePoint(NamedTuple):
     """A configuration that may be tried."""
 
     gpu_type: str
@@ -17,7 +17,7 @@ class Point(NamedTuple):
     batch_size: int
 
 
-class Outcome(NamedTuple):
+class TrialOutcome(NamedTuple):
     """Result of a trial."""
 
     seconds: float
@@ -30,13 +30,13 @@ class Outcome(NamedTuple):
         return {"time": self.seconds, "cost": cost, "both": math.sqrt(self.seconds * cost)}[goal]
 
 
-def best_of(tried: Mapping[int, Outcome | None], goal: Goal) -> int | None:
+def best_of(tried: Mapping[int, TrialOutcome | None], goal: Goal) -> int | None:
     """The index of the best trial; None: none succeeded."""
     able = {index: found.value(goal) for index, found in tried.items() if found is not None}
     return min(able, key=lambda index: (able[index], index), default=None)
 
 
-def curve(tried: Mapping[int, Outcome | None]) -> list[int]:
+def curve(tried: Mapping[int, TrialOutcome | None]) -> list[int]:
     """Return the indices of the trials that no other one beats in both time and cost, the fastest first."""
     able = {index: found for index, found in tried.items() if found is not None}
     found: list[int] = []
@@ -49,7 +49,7 @@ def curve(tried: Mapping[int, Outcome | None]) -> list[int]:
     return found
 
 
-def knee(tried: Mapping[int, Outcome | None]) -> int | None:
+def knee(tried: Mapping[int, TrialOutcome | None]) -> int | None:
     """Return the knee of the curve: the trial farthest below the line between its ends; None if there is none.
 
     Both axes run from 0 to 1. With fewer than three trials on the curve there is no knee.

@@ -165,7 +165,7 @@ def _service_columns(configurations: Sequence[Configuration]) -> Array:
     return np.array([[1.0, amount / each.gpus] for each, amount in zip(configurations, work, strict=True)])
 
 
-class StepTime:
+class GoodputStepTime:
     """Step-time model of goodput, without overlap.
 
     Its terms are the start-up and, for each step, the computation of the local batch and the synchronisation of several
@@ -224,7 +224,7 @@ TIME_MODELS: Mapping[str, Callable[[], Regressor]] = {
     "boosting": lambda: Learned(_boosting, logs=True),
     "linear": lambda: Learned(_line),
     "queueing": Queueing,
-    "goodput": StepTime,
+    "goodput": GoodputStepTime,
     "gaussian process": lambda: Smooth(logs=True),
 }
 METRIC_MODELS: Mapping[str, Callable[[], Regressor]] = {

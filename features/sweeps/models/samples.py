@@ -34,7 +34,7 @@ class Configuration(NamedTuple):
         return self.gpus * (1 + self.beside)
 
 
-class Sample(NamedTuple):
+class MeasuredRun(NamedTuple):
     configuration: Configuration
     run_time: float
     """Seconds."""

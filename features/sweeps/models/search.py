@@ -21,7 +21,7 @@ from scipy import special
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, Matern
 
-from schedulearn.features.sweeps.models.configurations import Goal, Outcome, Point
+from schedulearn.features.sweeps.models.configurations import CandidatePoint, Goal, TrialOutcome
 
 Array = NDArray[np.float64]
 
@@ -51,9 +51,9 @@ class Next(NamedTuple):
 
 
 def next_trial(
-    points: Sequence[Point],
+    points: Sequence[CandidatePoint],
     prices: Sequence[float],
-    tried: Mapping[int, Outcome | None],
+    tried: Mapping[int, TrialOutcome | None],
     goal: Goal,
     most: int,
     seed: int = 0,
@@ -82,7 +82,7 @@ def next_trial(
     return Next(left[best], gain, f"Expected gain: {gain:.1%}.")
 
 
-def _features(points: Sequence[Point]) -> Array:
+def _features(points: Sequence[CandidatePoint]) -> Array:
     """Return the features, (points, features), each from -0.5 to 0.5.
 
     Counts and sizes are logarithms, and each type is a column.
@@ -98,7 +98,7 @@ def _features(points: Sequence[Point]) -> Array:
     return np.asarray((found - low) / np.where(high > low, high - low, 1.0) - 0.5)
 
 
-def _corners(points: Sequence[Point]) -> list[int]:
+def _corners(points: Sequence[CandidatePoint]) -> list[int]:
     """Return, for each type, the fewest and the most GPUs, with the smallest and the largest batch of each.
 
     If time and cost only rise, or only fall, with the number of GPUs and the batch, the best point is one of these.
@@ -121,7 +121,9 @@ def _far(features: Array, tried: Sequence[int], among: Sequence[int], seed: int)
     return among[int(apart.argmax())]
 
 
-def _expected_gains(features: Array, known: Array, tried: Mapping[int, Outcome | None], left: Sequence[int]) -> Array:
+def _expected_gains(
+    features: Array, known: Array, tried: Mapping[int, TrialOutcome | None], left: Sequence[int]
+) -> Array:
     """Return the expected improvement by each point, (left,), as a share of the best value.
 
     `known`: what each point's price adds to the logarithm of its time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.api.turns import COMPUTING
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
 @router.post("/advise", responses=problems(409, 422), dependencies=COMPUTING)
-@needs(Need.USER)
+@needs(Access.USER)
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
     """Return the batch size and number of GPUs that meet an objective.
 

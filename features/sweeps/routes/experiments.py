@@ -10,7 +10,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.large_bodies import body_as
 from schedulearn.api.state import cluster_of
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
 
 @router.post("/experiments", **starts(ExperimentSpec, ExperimentOut))
-@needs(Need.USER)
+@needs(Access.USER)
 def start_experiment(request: Request, body: Annotated[ExperimentSpec, body_as(ExperimentSpec)]) -> Response:
     """Start an experiment, which is stored as a sweep.
 

@@ -9,7 +9,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import WITH_KEY
 from schedulearn.api.state import actor_of, cluster_of
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 @router.post(
     "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=WITH_KEY
 )
-@needs(Need.USER)
+@needs(Access.USER)
 def start_search(request: Request, body: SearchSpec) -> Response:
     """Start a search for the best GPU type, GPUs and batch size.
 

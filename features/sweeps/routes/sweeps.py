@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.access.permissions import Need, needs
+from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.large_bodies import MANY, body_as, request_of
@@ -44,7 +44,7 @@ def starts(spec: type[BaseModel], answer: type[AnswerModel]) -> dict[str, Any]:
 
 
 @router.post("/sweeps", **starts(SweepSpec, SweepOut))
-@needs(Need.USER)
+@needs(Access.USER)
 def start_sweep(request: Request, body: Annotated[SweepSpec, body_as(SweepSpec)]) -> Response:
     """Start a sweep.
 

@@ -100,7 +100,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Fault:
+class GpuFault:
     text: str
     kind: FaultKind
 
@@ -109,7 +109,7 @@ class Fault:
 class Verdict:
     """Changes to be stored; None means no change."""
 
-    fault: Fault | None = None
+    fault: GpuFault | None = None
     occupied: str | None = None
     xids: tuple[Xid, ...] = ()
     """New Xid events."""
@@ -130,7 +130,9 @@ def judge(known: Known, reading: GpuReading, is_ours: IsOurs | None, now: float,
     if reading.health is not None:
         _take_health(known, reading, reading.health, now)
     hindering = _hindering(known, reading, now)
-    fault = _event_fault(known, reading, xids) or (Fault("; ".join(hindering), FaultKind.STATE) if hindering else None)
+    fault = _event_fault(known, reading, xids) or (
+        GpuFault("; ".join(hindering), FaultKind.STATE) if hindering else None
+    )
     returned = None
     if fault is not None and _outweighs(fault, known):
         known.fault, known.fault_kind = fault.text, fault.kind
@@ -176,22 +178,22 @@ def _new_xids(known: Known, reading: GpuReading) -> tuple[Xid, ...]:
     return tuple(found)
 
 
-def _event_fault(known: Known, reading: GpuReading, xids: Sequence[Xid]) -> Fault | None:
+def _event_fault(known: Known, reading: GpuReading, xids: Sequence[Xid]) -> GpuFault | None:
     if why := fault_by(xids):
-        return Fault(why, FaultKind.LEAVE if worst(xids) is XidVerdict.LEAVE else FaultKind.RESET)
+        return GpuFault(why, FaultKind.LEAVE if worst(xids) is XidVerdict.LEAVE else FaultKind.RESET)
     if reading.lost:
-        return Fault("it has fallen off the bus", FaultKind.LEAVE)
+        return GpuFault("it has fallen off the bus", FaultKind.LEAVE)
     if reading.ecc_errors is not None:
         known.ecc_accepted = min(known.ecc_accepted, reading.ecc_errors)  # a new driver counts from 0 again
         if reading.ecc_errors != known.ecc_seen:
             known.ecc_seen, known.well_since = reading.ecc_errors, None
         if reading.ecc_errors > known.ecc_accepted:
             errors = reading.ecc_errors - known.ecc_accepted
-            return Fault(f"{errors} uncorrected memory errors (ECC)", FaultKind.LEAVE)
+            return GpuFault(f"{errors} uncorrected memory errors (ECC)", FaultKind.LEAVE)
     return None
 
 
-def _outweighs(fault: Fault, known: Known) -> bool:
+def _outweighs(fault: GpuFault, known: Known) -> bool:
     before = weight(known.fault, known.fault_kind)
     same_state = fault.kind is FaultKind.STATE and known.fault_kind == FaultKind.STATE
     return weight(fault.text, fault.kind) > before or (same_state and fault.text != known.fault)

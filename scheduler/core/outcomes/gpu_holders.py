@@ -24,14 +24,14 @@ ASK_S = 5.0
 
 
 @dataclass(frozen=True)
-class Holder:
+class GpuHolder:
     who: str = ""
     """Description of the holder; empty if there is none."""
     hidden: bool = False
     """Whether only the holder's memory is visible, and no process."""
 
 
-NOBODY = Holder()
+NOBODY = GpuHolder()
 
 
 def is_free(reading: GpuReading, total: int) -> bool:
@@ -39,16 +39,16 @@ def is_free(reading: GpuReading, total: int) -> bool:
     return reading.memory_bytes is None or reading.memory_bytes <= max(LEAST_BYTES, SHARE * total)
 
 
-def holder(reading: GpuReading, total: int, is_ours: IsOurs, *, held: bool) -> Holder | None:
+def holder(reading: GpuReading, total: int, is_ours: IsOurs, *, held: bool) -> GpuHolder | None:
     """Return the foreign holder of a GPU with `total` bytes, or None if that is unknown.
 
     `held` says that a job of this service has the GPU. Without process names, its memory and others' look the same.
     """
     named = [process for process in reading.processes or () if process.name and not is_ours(process)]
     if named:
-        return Holder(_described(named))
+        return GpuHolder(_described(named))
     if not held and not is_free(reading, total):
-        return Holder(_unseen(reading), hidden=True)
+        return GpuHolder(_unseen(reading), hidden=True)
     return None if reading.processes is None else NOBODY
 
 

@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.cluster_state import ClusterState, Job
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
 from schedulearn.scheduler.core.planning.limits import Asked, usual_memory
-from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, Holder, Quotas
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, QuotaHolder, Quotas
 from schedulearn.scheduler.core.states import WAITS, Reason
 from schedulearn.scheduler.core.task import GIB
 
@@ -149,7 +149,7 @@ class CpuOnly:
 
         Its user would use more than what is left for all others. This leaves some room for the next user. If the user
         has a quota of such jobs, that counts instead."""
-        held = rooms.held.get(Holder(job.user), _NOTHING)
+        held = rooms.held.get(QuotaHolder(job.user), _NOTHING)
         if not self.several_users or not held.jobs or self.quotas.of(job.user).cpu_jobs is not None:
             return None
         if held.plus(need).share_of(rooms.all) <= 1 - rooms.used.share_of(rooms.all) + 1e-9:
@@ -197,7 +197,7 @@ class _Rooms:
         self.all = reduce(CpuUse.plus, whole.values(), _NOTHING)
         self.used = _NOTHING
         """Used part of `all`."""
-        self.held: dict[Holder, CpuUse] = {}
+        self.held: dict[QuotaHolder, CpuUse] = {}
         """Resources held by users and groups, on all hosts."""
         self.kept = ""
         """Host that is kept for a job that fits nowhere."""
@@ -205,7 +205,7 @@ class _Rooms:
         """Requests that fit on no host now."""
         self._too_large: set[CpuUse] = set()
 
-    def take(self, host: str, holders: Sequence[Holder], need: CpuUse) -> None:
+    def take(self, host: str, holders: Sequence[QuotaHolder], need: CpuUse) -> None:
         for holder in holders:
             self.held[holder] = self.held.get(holder, _NOTHING).plus(need)
         if host in self.left:
@@ -237,11 +237,11 @@ class _Turns:
 
     A user's own jobs are ordered by priority. Call `started` for each job that starts."""
 
-    def __init__(self, waiting: Sequence[NewJob | Job], held: Mapping[Holder, CpuUse]) -> None:
+    def __init__(self, waiting: Sequence[NewJob | Job], held: Mapping[QuotaHolder, CpuUse]) -> None:
         self._jobs: dict[str, list[NewJob | Job]] = {}
         for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.id), reverse=True):
             self._jobs.setdefault(job.user, []).append(job)  # the last one is next
-        self._running = {user: held.get(Holder(user), _NOTHING).jobs for user in self._jobs}
+        self._running = {user: held.get(QuotaHolder(user), _NOTHING).jobs for user in self._jobs}
         self._next: list[tuple[float, float, str, str]] = []
         for user in self._jobs:
             self._push(user)
@@ -274,7 +274,7 @@ def _most_of(bounds: Bounds) -> CpuUse:
     return CpuUse(most(bounds.cpu_jobs), most(bounds.cpus), most(bounds.memory_gib) * GIB)
 
 
-def _quota_reached(holder: Holder, held: CpuUse, need: CpuUse, bounds: CpuUse) -> Explanation:
+def _quota_reached(holder: QuotaHolder, held: CpuUse, need: CpuUse, bounds: CpuUse) -> Explanation:
     if held.jobs + need.jobs > bounds.jobs:
         what = f"{holder} may run {bounds.jobs:g} such jobs at once, and runs {held.jobs:g}"
     elif held.cpus + need.cpus > bounds.cpus:

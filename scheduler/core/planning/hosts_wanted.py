@@ -62,7 +62,7 @@ def _size(job: JobView, could: int) -> int:
 
 
 @dataclass
-class _Part:
+class _TypePart:
     """GPUs of one type on one machine. `free`: GPUs without a job under the plan."""
 
     machine: str
@@ -72,19 +72,19 @@ class _Part:
     on: bool
 
 
-def _parts(snapshot: Snapshot, plan: Plan) -> list[_Part]:
+def _parts(snapshot: Snapshot, plan: Plan) -> list[_TypePart]:
     """Return the parts that are on, then those that could be powered up."""
     used: dict[str, int] = {}
     for allocation in plan.allocations.values():
         for host_id, gpus in allocation.items():
             used[host_id] = used.get(host_id, 0) + gpus
     on = [
-        _Part(host.machine, host.gpu_type, host.gpus, max(0, host.gpus - used.get(host.id, 0)), True)
+        _TypePart(host.machine, host.gpu_type, host.gpus, max(0, host.gpus - used.get(host.id, 0)), True)
         for host in snapshot.hosts
         if host.open and host.gpus
     ]
     off = [
-        _Part(host.machine, host.gpu_type, host.parked_gpus, host.parked_gpus, False)
+        _TypePart(host.machine, host.gpu_type, host.parked_gpus, host.parked_gpus, False)
         for host in snapshot.hosts
         if host.parked_gpus
     ]
@@ -125,7 +125,7 @@ def _needed(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView]) -> int:
     return len(wanted)
 
 
-def _one(parts: Iterable[_Part], gpus: int, wanted: Collection[str]) -> set[str] | None:
+def _one(parts: Iterable[_TypePart], gpus: int, wanted: Collection[str]) -> set[str] | None:
     """Return the machine that takes a job; those that are wanted or on come first."""
     fitting = [part for part in parts if part.free >= max(1, gpus)]
     if not fitting:
@@ -135,7 +135,7 @@ def _one(parts: Iterable[_Part], gpus: int, wanted: Collection[str]) -> set[str]
     return {best.machine}
 
 
-def _span(parts: Sequence[_Part], gpus: int) -> set[str] | None:
+def _span(parts: Sequence[_TypePart], gpus: int) -> set[str] | None:
     """Return the machines that take a job over several hosts.
 
     These are whole free machines and one more for the rest, of one GPU type if one has enough GPUs. Machines that are
@@ -144,7 +144,7 @@ def _span(parts: Sequence[_Part], gpus: int) -> set[str] | None:
     alike = [[part for part in parts if part.gpu_type == kind] for kind in kinds]
     for some in [each for each in alike if sum(part.size for part in each) >= gpus] or [list(parts)]:
         whole = sorted((part for part in some if part.free == part.size), key=lambda part: (not part.on, -part.size))
-        taken: list[tuple[_Part, int]] = []
+        taken: list[tuple[_TypePart, int]] = []
         left = gpus
         for part in whole:
             if part.size <= left:

@@ -58,7 +58,7 @@ NO_QUOTA = Quota()
 NO_BOUNDS = Bounds()
 
 
-class Holder(NamedTuple):
+class QuotaHolder(NamedTuple):
     """Holder of a quota: a user, or a group with all its users."""
 
     name: str
@@ -84,23 +84,23 @@ class Quotas:
     def of(self, user: str) -> Quota:
         return self.by_user.get(user) or self.by_user.get(EVERYBODY, NO_QUOTA)
 
-    def holders_of(self, user: str) -> tuple[Holder, ...]:
+    def holders_of(self, user: str) -> tuple[QuotaHolder, ...]:
         """Return the holders whose quotas limit this user's jobs."""
         group = self.group_of.get(user)
-        return (Holder(user),) if group is None else (Holder(user), Holder(group, is_group=True))
+        return (QuotaHolder(user),) if group is None else (QuotaHolder(user), QuotaHolder(group, is_group=True))
 
-    def bounds_of(self, holder: Holder) -> Bounds:
+    def bounds_of(self, holder: QuotaHolder) -> Bounds:
         return self.by_group.get(holder.name, NO_BOUNDS) if holder.is_group else self.of(holder.name)
 
-    def by_holder(self, by_user: Mapping[str, int]) -> Counter[Holder]:
+    def by_holder(self, by_user: Mapping[str, int]) -> Counter[QuotaHolder]:
         """Return counts by holder, given counts by user."""
-        found: Counter[Holder] = Counter()
+        found: Counter[QuotaHolder] = Counter()
         for user, count in by_user.items():
             for holder in self.holders_of(user):
                 found[holder] += count
         return found
 
-    def hours_of(self, holder: Holder) -> float:
+    def hours_of(self, holder: QuotaHolder) -> float:
         """Return the GPU-hours within seven days. A group has those of its present users."""
         if not holder.is_group:
             return self.used_hours.get(holder.name, 0.0)
@@ -170,7 +170,7 @@ def _need(job: JobView) -> int:
     return job.min_gpus if job.elastic else job.required_gpus
 
 
-def _refusal(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation | None:
+def _refusal(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> Explanation | None:
     """Return why a waiting job may not start, even if GPUs are free."""
     if job.allocation or not job.required_gpus:
         return None
@@ -182,18 +182,18 @@ def _refusal(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explan
     return _too_many(job, quotas, held) if _left(job, quotas, held) < _need(job) else None
 
 
-def _sentence(holder: Holder) -> str:
+def _sentence(holder: QuotaHolder) -> str:
     name = str(holder)
     return f"{name[0].upper()}{name[1:]} has" if holder.is_group else f"{name} has"
 
 
-def _left(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> float:
+def _left(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> float:
     """Return the GPUs that the quotas of user and group still allow a job."""
     bounds = [(quotas.bounds_of(holder).gpus, holder) for holder in quotas.holders_of(job.user)]
     return min((most - held.get(holder, 0) for most, holder in bounds if most is not None), default=math.inf)
 
 
-def _too_many(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation:
+def _too_many(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> Explanation:
     """Return the reason that names the tightest limit."""
     bounds = [
         (most, holder) for holder in quotas.holders_of(job.user) if (most := quotas.bounds_of(holder).gpus) is not None
@@ -203,7 +203,7 @@ def _too_many(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Expla
     return Explanation(Reason.OVER_QUOTA.value, sentence)
 
 
-def _without(snapshot: Snapshot, kept_back: Set[str], quotas: Quotas, held: Mapping[Holder, int]) -> Snapshot:
+def _without(snapshot: Snapshot, kept_back: Set[str], quotas: Quotas, held: Mapping[QuotaHolder, int]) -> Snapshot:
     """Return the snapshot without these jobs, and with elastic jobs limited to their users' quotas."""
     jobs = []
     for job in snapshot.jobs:
@@ -225,7 +225,7 @@ def _accepted(snapshot: Snapshot, plan: Plan, quotas: Quotas) -> dict[str, int]:
     Empty: the plan exceeds no quota. Running jobs keep their GPUs; the rest goes by priority and submission. Users come
     before groups: GPUs above a user's quota don't count against others in the group."""
     planned = {job.id: sum(plan.allocations.get(job.id, {}).values()) for job in snapshot.jobs}
-    by_holder: dict[Holder, list[JobView]] = {}
+    by_holder: dict[QuotaHolder, list[JobView]] = {}
     for job in snapshot.jobs:
         for holder in quotas.holders_of(job.user):
             by_holder.setdefault(holder, []).append(job)

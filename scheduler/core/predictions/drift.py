@@ -19,7 +19,7 @@ LEAST_FACTOR = 1.25
 LOOKED_AT = RECENT + BEFORE
 
 
-class Compared(NamedTuple):
+class Residual(NamedTuple):
     """Predicted and actual value."""
 
     ended_at: float
@@ -41,7 +41,7 @@ class Drift(NamedTuple):
     """Minimum error factor of half of the recent predictions."""
 
 
-def drift_of(compared: Sequence[Compared]) -> Drift | None:
+def drift_of(compared: Sequence[Residual]) -> Drift | None:
     """Return the drift of one model, or None if its errors did not grow. A single outlier has no effect.
 
     `compared` is in the order in which the jobs ended.

@@ -60,7 +60,7 @@ def _number_or_word(value: str) -> float | str:
     return math.log(number) if 0 < number < math.inf else value
 
 
-class Columns:
+class FeatureColumns:
     """Regression columns that distinguish jobs of one family. The first column is a constant."""
 
     def __init__(self, jobs: Sequence[Features]) -> None:

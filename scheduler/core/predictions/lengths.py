@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.predictions.features import Columns, Features
+from schedulearn.scheduler.core.predictions.features import FeatureColumns, Features
 from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
 
 REMEMBERED = 100
@@ -21,7 +21,7 @@ _LEAST, _ALONE, _MOST = math.log(1.05), math.log(4.0), math.log(30.0)
 """Half-width of an interval in logarithms: minimum, value if only one job is known, and maximum."""
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     features: Features
     gpu_seconds: float
 
@@ -49,12 +49,12 @@ class LengthModel:
     `scores` are those of earlier predictions. They stretch the intervals until nine out of ten earlier errors fit.
     """
 
-    def __init__(self, ended: Sequence[Ended], scores: Sequence[float] = ()) -> None:
+    def __init__(self, ended: Sequence[EndedJob], scores: Sequence[float] = ()) -> None:
         """Raise ValueError if `ended` is empty."""
         if not ended:
             raise ValueError("no job of the family has ended")
         self.jobs = len(ended)
-        columns = Columns([each.features for each in ended])
+        columns = FeatureColumns([each.features for each in ended])
         usual = [0.0] + [float(name == "epochs") for name in columns.numbers] + [0.0] * len(columns.words)
         rows = [columns.row(each.features) for each in ended]
         self._columns = columns

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.predictions.features import Columns, Features
+from schedulearn.scheduler.core.predictions.features import FeatureColumns, Features
 from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
 
 LEAST_REACHED = 3
@@ -46,7 +46,7 @@ class MetricPrediction(NamedTuple):
 class _Candidate:
     """Candidate model. With `logs` it models the logarithm of the values, which must all be above 0."""
 
-    def __init__(self, name: str, jobs: Sequence[Reached], columns: Columns, *, logs: bool) -> None:
+    def __init__(self, name: str, jobs: Sequence[Reached], columns: FeatureColumns, *, logs: bool) -> None:
         self.name = name
         self._columns = columns
         self._logs = logs
@@ -88,9 +88,9 @@ class MetricModel:
             raise ValueError("too few jobs of the family have logged it")
         self._jobs = len(jobs)
         self._stretch = stretch_of(scores)
-        columns = Columns([each.features for each in jobs])
+        columns = FeatureColumns([each.features for each in jobs])
         candidates = [
-            _Candidate("mean", jobs, Columns([]), logs=False),
+            _Candidate("mean", jobs, FeatureColumns([]), logs=False),
             _Candidate("linear", jobs, columns, logs=False),
         ]
         if min(each.value for each in jobs) > 0:

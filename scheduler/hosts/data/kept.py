@@ -20,7 +20,7 @@ from sqlmodel import col
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.archive import Kind, link_stays_inside
 from schedulearn.scheduler.core.states import TERMINAL, JobState
-from schedulearn.scheduler.data.manifest import Item, Manifest, manifest_of
+from schedulearn.scheduler.data.manifest import Manifest, ManifestEntry, manifest_of
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import QuotaError, RuntimeFault, SchedulearnError
 from schedulearn.scheduler.hosts.job_files import OUTPUTS, JobFiles
@@ -38,7 +38,7 @@ _EVERY_S = 2.0
 _AT_ONCE = 20
 
 
-class _Ended(NamedTuple):
+class _EndedJob(NamedTuple):
     id: str
     user: str
     state: JobState
@@ -64,11 +64,13 @@ class KeptOutputs:
 
     def make(self) -> None:
         """Store the pending outputs of ended jobs."""
-        pending = select(*(col(getattr(Job, name)) for name in _Ended._fields)).where(
+        pending = select(*(col(getattr(Job, name)) for name in _EndedJob._fields)).where(
             col(Job.keep_state) == "pending", col(Job.state).in_([*TERMINAL])
         )
         with self._db.read() as conn:
-            found = [_Ended._make(row) for row in conn.execute(pending.order_by(col(Job.finished_at)).limit(_AT_ONCE))]
+            found = [
+                _EndedJob._make(row) for row in conn.execute(pending.order_by(col(Job.finished_at)).limit(_AT_ONCE))
+            ]
         for job in found:
             if self._thread.stopping:
                 return
@@ -77,7 +79,7 @@ class KeptOutputs:
             except RuntimeFault as fault:
                 log.info("the outputs of job %s are kept later: %s", job.id, fault)
 
-    def _make_all(self, job: _Ended) -> None:
+    def _make_all(self, job: _EndedJob) -> None:
         wanted = job.spec["keep"].items() if job.state is JobState.SUCCEEDED else ()
         told = []
         for name, path in wanted:
@@ -95,7 +97,7 @@ class KeptOutputs:
 
         self._db.write(change)
 
-    def _make_one(self, job: _Ended, name: str, path: str) -> Callable[[Connection], object]:
+    def _make_one(self, job: _EndedJob, name: str, path: str) -> Callable[[Connection], object]:
         """Store the content, and return the change that records the version."""
         manifest = manifest_of(self._items(job.id, path), self._store.max_bytes, self._store.max_files)
         self._store.missing(manifest)
@@ -105,7 +107,7 @@ class KeptOutputs:
         made = _version(job, name, digest, manifest, time.time())
         return partial(_add, job=job, made=made, most=self._store.per_user)
 
-    def _items(self, job_id: str, path: str) -> Iterator[Item]:
+    def _items(self, job_id: str, path: str) -> Iterator[ManifestEntry]:
         """Yield the files, folders and links below `path` in the outputs.
 
         Outputs of all hosts are merged; of files with the same path, the first host's wins."""
@@ -129,40 +131,40 @@ class KeptOutputs:
             finally:
                 opened.close()
 
-    def _file(self, job_id: str, path: str, host: str) -> Item:
+    def _file(self, job_id: str, path: str, host: str) -> ManifestEntry:
         opened = self._files.open(job_id, path, host=host)
         try:
             if opened.entry.kind is not FileKind.FILE:
                 raise RuntimeFault(f"{path} of job {job_id} has changed while it was read")
             blob = self._store.add(opened.read(0, opened.entry.bytes))
-            return Item(path.rpartition("/")[2], Kind.FILE, blob.size, blob=blob.name)
+            return ManifestEntry(path.rpartition("/")[2], Kind.FILE, blob.size, blob=blob.name)
         finally:
             opened.close()
 
-    def _folder(self, archive: Iterator[bytes]) -> Iterator[Item]:
+    def _folder(self, archive: Iterator[bytes]) -> Iterator[ManifestEntry]:
         with reading(archive) as tar:
             for member in tar:
                 path = member.name.removeprefix("./").strip("/")
                 if path in ("", "."):
                     continue
                 if member.isdir():
-                    yield Item(path, Kind.FOLDER)
+                    yield ManifestEntry(path, Kind.FOLDER)
                 elif member.issym() and link_stays_inside(path, member.linkname):
-                    yield Item(path, Kind.LINK, target=member.linkname)
+                    yield ManifestEntry(path, Kind.LINK, target=member.linkname)
                 elif member.isreg() and (content := tar.extractfile(member)) is not None:
                     blob = self._store.add(iter(partial(content.read, 1 << 20), b""))
-                    yield Item(path, Kind.FILE, blob.size, bool(member.mode & 0o111), blob=blob.name)
+                    yield ManifestEntry(path, Kind.FILE, blob.size, bool(member.mode & 0o111), blob=blob.name)
 
     def _run(self) -> float:
         self.make()
         return _EVERY_S
 
 
-def _version(job: _Ended, name: str, digest: str, manifest: Manifest, now: float) -> Version:
+def _version(job: _EndedJob, name: str, digest: str, manifest: Manifest, now: float) -> Version:
     return Version(name, 0, digest, manifest.bytes, manifest.files, job.user, job.id, now)
 
 
-def _add(conn: Connection, *, job: _Ended, made: Version, most: int) -> None:
+def _add(conn: Connection, *, job: _EndedJob, made: Version, most: int) -> None:
     """Record a version, or an event if the user's quota forbids it.
 
     `most`: the quota, in bytes."""
@@ -174,5 +176,5 @@ def _add(conn: Connection, *, job: _Ended, made: Version, most: int) -> None:
     versions.add(conn, made)
 
 
-def _tell(conn: Connection, *, job: _Ended, message: str, now: float) -> None:
+def _tell(conn: Connection, *, job: _EndedJob, message: str, now: float) -> None:
     repository.add_event(conn, now, "job.not_kept", code="not_kept", message=message, job_id=job.id)

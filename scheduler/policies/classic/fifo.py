@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.classic.queueing import Sharing, serve_in_order
+from schedulearn.scheduler.policies.classic.queueing import SharingParameters, serve_in_order
 
 
 @dataclass(frozen=True)
-class Fifo(Sharing, Policy):
+class Fifo(SharingParameters, Policy):
     """Jobs start in the order of submission. The first that does not fit has GPUs kept for it, so that big jobs do not
     starve; later ones start where they do not hold it up (`backfill`)."""
 

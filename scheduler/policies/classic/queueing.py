@@ -20,7 +20,7 @@ BACKFILL: Mapping[str, object] = {
 
 
 @dataclass(frozen=True)
-class Sharing:
+class SharingParameters:
     """The parameters of policies that may put several jobs on a GPU, as the original Schedulearn did."""
 
     backfill: Backfill = field(default="reserved", metadata=BACKFILL)

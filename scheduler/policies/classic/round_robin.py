@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.classic.queueing import Sharing, serve_in_order
+from schedulearn.scheduler.policies.classic.queueing import SharingParameters, serve_in_order
 
 
 @dataclass(frozen=True)
-class RoundRobin(Sharing, Policy):
+class RoundRobin(SharingParameters, Policy):
     """Jobs start in the order of submission, on hosts that take turns, which spreads the load."""
 
     name: ClassVar[str] = "round-robin"

@@ -13,7 +13,7 @@ import numpy as np
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
@@ -28,7 +28,7 @@ from schedulearn.scheduler.policies.goodput.restarts import discount_restarts, r
 from schedulearn.scheduler.policies.goodput.spare_gpus import Takers, give_spare_gpus
 
 
-def decide(objective: Objective, snapshot: Snapshot) -> Plan:
+def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     """Return the plan for `objective`."""
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
     if not jobs or not snapshot.hosts:
@@ -111,7 +111,7 @@ class Choosing:
     per second if prices are foreseen.
     """
 
-    def __init__(self, objective: Objective, options: Options, now: float) -> None:
+    def __init__(self, objective: GoodputObjective, options: Options, now: float) -> None:
         self.objective, self.options, self.now = objective, options, now
         self._later = np.array(objective.later_prices(options.jobs))
         self.weights = _weights(objective, options, now, self._later)
@@ -154,7 +154,7 @@ class Choosing:
         return assign(cost, options.gpus, options.pool, room, tuning).choice
 
 
-def _weights(objective: Objective, options: Options, now: float, later: Floats) -> Floats:
+def _weights(objective: GoodputObjective, options: Options, now: float, later: Floats) -> Floats:
     """Return the cost per second of delaying each job, (J,), 1 on average. `later` (J,): the prices they expect."""
     jobs, tuning = options.jobs, objective.tuning
     attained = np.array([job.attained_gpu_seconds for job in jobs])
@@ -183,7 +183,7 @@ def _weights(objective: Objective, options: Options, now: float, later: Floats) 
     return np.asarray(weights / weights.mean())
 
 
-def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:
+def _review_at(objective: GoodputObjective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:
     """Return when the first job may be resized, if a waiting job or an idle GPU needs that; else None."""
     soon = [objective.least_run(job) - (job.held_seconds or 0.0) for job in snapshot.jobs if objective.keeps(job)]
     if not soon:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options
 from schedulearn.scheduler.policies.goodput.prices import remaining_work
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
@@ -28,7 +28,7 @@ class Lateness(NamedTuple):
     """(J,): jobs that have such choices, and others that keep them in time."""
 
 
-def lateness(objective: Objective, options: Options, now: float, capacity: Ints) -> Lateness:
+def lateness(objective: GoodputObjective, options: Options, now: float, capacity: Ints) -> Lateness:
     late = np.zeros(options.speedup.shape, dtype=bool)
     protected = np.zeros(len(options.jobs), dtype=bool)
     with_deadline = sorted(

@@ -11,7 +11,7 @@ from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
 @dataclass(frozen=True)
-class Objective:
+class GoodputObjective:
     """Objective of the goodput policy. `GoodputPolicy.objective` makes it."""
 
     priced: bool

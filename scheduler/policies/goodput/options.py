@@ -9,7 +9,7 @@ import numpy as np
 
 from schedulearn.scheduler.core.model import HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.packing import Want, stays_possible
 from schedulearn.scheduler.policies.goodput.speedups import Speedups, columns_of, measure
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
@@ -59,7 +59,7 @@ class Options:
 def build_options(
     jobs: tuple[JobView, ...],
     hosts: tuple[HostView, ...],
-    objective: Objective | None = None,
+    objective: GoodputObjective | None = None,
     keeping: Set[str] = frozenset(),
 ) -> Options:
     """Return the choices of each job: sizes, waiting and staying.

@@ -27,7 +27,7 @@ from typing import ClassVar
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Metric, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
 
@@ -113,10 +113,10 @@ class GoodputPolicy(Policy):
         return HostScaling(self.low_utility, self.high_utility or high)
 
     @property
-    def objective(self) -> Objective:
+    def objective(self) -> GoodputObjective:
         """Objective that follows from the metric and the parameters."""
         share = {"cost": 1.0, "balanced": self.frugality}.get(self.metric, 0.0)
-        return Objective(
+        return GoodputObjective(
             priced=self.metric in ("speed", "cost", "balanced"),
             price_floor=self.tuning.cost_price * share,
             equal_weights=self.metric.startswith("thesis-"),

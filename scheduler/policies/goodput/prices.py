@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, Taken
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
@@ -53,7 +53,7 @@ def remaining_work(jobs: tuple[JobView, ...], tuning: Tuning, *, compared: bool 
 
 
 def bounded_floor(
-    objective: Objective, options: Options, base: Floats, gpu_seconds: Floats, market: float, weight: Floats
+    objective: GoodputObjective, options: Options, base: Floats, gpu_seconds: Floats, market: float, weight: Floats
 ) -> Floats:
     """Return the price floor of a GPU for each job, (J, 1), relative to its weight, as `slowdown` allows.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
@@ -47,7 +47,7 @@ class Restarts(NamedTuple):
         return np.where(self.runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
 
 
-def restarts_of(objective: Objective, jobs: Sequence[JobView]) -> Restarts:
+def restarts_of(objective: GoodputObjective, jobs: Sequence[JobView]) -> Restarts:
     return Restarts(
         np.array([job.restart_cost for job in jobs])[:, None],
         np.array([job.move_cost for job in jobs])[:, None],
@@ -59,7 +59,7 @@ def restarts_of(objective: Objective, jobs: Sequence[JobView]) -> Restarts:
     )
 
 
-def discount_restarts(objective: Objective, options: Options, restarts: Restarts) -> Floats:
+def discount_restarts(objective: GoodputObjective, options: Options, restarts: Restarts) -> Floats:
     """Return S, reduced for every choice of a running job but its present one.
 
     The restart must pay within the time that an allocation lasts, or until the job ends. The column for waiting holds

@@ -79,7 +79,7 @@ def give_spare_gpus(
     type_of = {host.id: host.gpu_type for host in hosts if host.id in free}
     found = takers.of(rows, set(type_of.values()))
     spare = _Spare(free, type_of)
-    candidates = _Candidates(found, allocations, type_of)
+    candidates = _Growable(found, allocations, type_of)
     candidates.look_at_all(spare)
     changed: dict[str, float] = {}
     while (grant := candidates.best(spare)) is not None:
@@ -124,14 +124,14 @@ class _Spare:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldGpus:
     """GPUs that a job holds now, if on one host. To have them again takes no restart."""
 
     host: str
     gpus: int
 
 
-class _Candidates:
+class _Growable:
     """Elastic jobs on one open host that could have more GPUs, and what each would save.
 
     A saving is weighted time per additional GPU, with the best GPUs that are free. Arrays are by row; a grant changes a
@@ -149,7 +149,9 @@ class _Candidates:
         self._hosts = [next(iter(allocations[job.id])) for job in jobs]
         self._gpus = np.array([allocations[job.id][host] for job, host in zip(jobs, self._hosts, strict=True)])
         self._most = np.array([job.max_gpus for job in jobs])
-        self._held = [_Held(*next(iter(job.allocation.items()))) if len(job.allocation) == 1 else None for job in jobs]
+        self._held = [
+            _HeldGpus(*next(iter(job.allocation.items()))) if len(job.allocation) == 1 else None for job in jobs
+        ]
         self._before = np.zeros(len(jobs))
         self._on: dict[str, set[int]] = {}
         self._held_on: dict[str, list[int]] = {}
@@ -199,7 +201,7 @@ class _Candidates:
     def _worth(self, row: int, host: str, gpus: int) -> float:
         held = self._held[row]
         table = self._moved if held is None or held.host != host else self._resized
-        table = self._speedups if held == _Held(host, gpus) else table
+        table = self._speedups if held == _HeldGpus(host, gpus) else table
         return float(table[row, self._types.index(self._type_of[host]), gpus - 1])
 
     def _look_at_own(self, row: int, free: int) -> None:

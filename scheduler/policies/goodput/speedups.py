@@ -12,14 +12,14 @@ import numpy as np
 from schedulearn.metrics.model.goodput import Goodput, goodput_table
 from schedulearn.scheduler.core.model import JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class CandidateSizes:
     """Sizes that are considered, the same C for all jobs."""
 
     size: Ints
@@ -40,7 +40,7 @@ class Columns:
 @lru_cache(maxsize=100)
 def columns_of(
     types: tuple[str, ...], widths: tuple[int, ...], limits: tuple[int, ...], least: tuple[int, ...], fills: bool
-) -> Columns:
+) -> CandidateSizes:
     """Return the sizes for these GPU types. The results are cached, since decisions repeat the same calls.
 
     `widths`, `limits`: for each type, the GPUs of its largest host, and the maximum that a job may have. `least`: sizes
@@ -54,7 +54,7 @@ def columns_of(
     within = np.tile(np.arange(1, width + 1), len(types))
     pools = np.concatenate([np.repeat(np.arange(len(types)), width), pool])
     shapes = zip(hosts.tolist(), size.tolist(), pool.tolist(), strict=True)
-    return Columns(
+    return CandidateSizes(
         size,
         pool,
         types,
@@ -91,7 +91,7 @@ class Speedups:
     A job without measurements scales perfectly.
     """
 
-    columns: Columns
+    columns: CandidateSizes
     functions: list[GoodputFunction | None]
     unit: Floats
     """(J,): goodput of one GPU, samples per second."""
@@ -115,7 +115,7 @@ class Speedups:
         return float(here[0]) / float(self.unit[row])
 
 
-def measure(jobs: Sequence[JobView], columns: Columns, objective: Objective | None) -> Speedups:
+def measure(jobs: Sequence[JobView], columns: CandidateSizes, objective: GoodputObjective | None) -> Speedups:
     functions = [goodput_of(job, objective) for job in jobs]
     most = np.array([max(1, job.gpus, job.max_gpus if job.elastic else job.required_gpus) for job in jobs])
     found = goodput_table(functions, columns.nodes, columns.gpus, columns.kinds, most)
@@ -131,7 +131,7 @@ def measure(jobs: Sequence[JobView], columns: Columns, objective: Objective | No
     return Speedups(columns, functions, unit, one_host, speedup[:, first:], ratios.mean(axis=0))
 
 
-def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:
+def goodput_of(job: JobView, objective: GoodputObjective | None) -> GoodputFunction | None:
     """Return what the job is judged by: its goodput, or without efficiency its throughput alone."""
     efficient = objective is None or objective.uses_efficiency_for(job.metric)
     return job.goodput if efficient or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()

@@ -24,7 +24,7 @@ def alike(samples: int) -> int:
     return max(1, round(SAME_BATCH ** round(math.log(max(1, samples)) / math.log(SAME_BATCH))))
 
 
-class Pass(NamedTuple):
+class MeasuredPass(NamedTuple):
     """Measurement: samples per replica, and seconds of a micro-step without synchronising and with it."""
 
     local: int
@@ -41,7 +41,7 @@ class Fit(NamedTuple):
 class Memory:
     """Profile of a job, or of its whole family."""
 
-    shapes: dict[Shape, Pass] = field(default_factory=dict)
+    shapes: dict[Shape, MeasuredPass] = field(default_factory=dict)
     """Measurements, newest last; at most `limit`."""
     lengths: list[float] = field(default_factory=list)
     """Total steps of jobs that ended."""
@@ -52,7 +52,7 @@ class Memory:
     _before: dict[str, Fit] = field(default_factory=dict)
     _goodputs: dict[tuple[float, BatchBounds], Goodput] = field(default_factory=dict)
 
-    def learn(self, shape: Shape, times: Pass) -> None:
+    def learn(self, shape: Shape, times: MeasuredPass) -> None:
         if self.shapes.get(shape) != times:
             self._fits = None
         self.shapes.pop(shape, None)
@@ -64,7 +64,7 @@ class Memory:
     def fits(self) -> dict[str, Fit]:
         """Return GPU type -> fit of the measurements on it. The type seen first comes first."""
         if self._fits is None:
-            by_type: dict[str, list[tuple[Shape, Pass]]] = {}
+            by_type: dict[str, list[tuple[Shape, MeasuredPass]]] = {}
             for shape, times in self.shapes.items():
                 by_type.setdefault(shape[0], []).append((shape, times))
             before = {gpu_type: fitted.model for gpu_type, fitted in self._before.items()}
@@ -90,7 +90,7 @@ class Memory:
 
 
 @lru_cache(maxsize=20000)
-def _fit(seen: tuple[tuple[Shape, Pass], ...], before: StepTimeModel | None) -> Fit:
+def _fit(seen: tuple[tuple[Shape, MeasuredPass], ...], before: StepTimeModel | None) -> Fit:
     rows = ((nodes, gpus, *measured) for (_, nodes, gpus, _), measured in seen)
     columns = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     times = StepTimes(*columns)

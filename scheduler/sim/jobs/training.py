@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.application import Application, Floats, Placement
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.batch_choice import NextBatches, Way, batch_choice
-from schedulearn.scheduler.sim.jobs.memory import Fit, Memory, Pass, Shape, alike
+from schedulearn.scheduler.sim.jobs.memory import Fit, MeasuredPass, Memory, Shape, alike
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 NO_TYPE = "gpu"
@@ -270,7 +270,7 @@ class Training:
         if shape in self.own.shapes:
             return False
         news = self.gpus > self.own.largest or shape[1:3] not in {s[1:3] for s in self.own.shapes}
-        times = Pass(self.local, *self.application.times.passes(self.placement, self.local, self._speed))
+        times = MeasuredPass(self.local, *self.application.times.passes(self.placement, self.local, self._speed))
         self.own.learn(shape, times)
         if self.family is not None:
             self.family.learn(shape, times)

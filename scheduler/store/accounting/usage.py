@@ -62,21 +62,21 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Service:
+class ReceivedService:
     """Service that a job has received."""
 
     run_seconds: float = 0.0
     gpu_seconds: float = 0.0
 
 
-def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
+def live_service(tasks: Iterable[Any], now: float) -> dict[str, ReceivedService]:
     """Return the service of live `tasks` until `now`, by job id.
 
     A job's row counts the service of a task only once the task has ended."""
-    found: dict[str, Service] = {}
+    found: dict[str, ReceivedService] = {}
     for task in tasks:
-        before, seconds = found.get(task.job_id, Service()), run_seconds(task, now)
-        found[task.job_id] = Service(
+        before, seconds = found.get(task.job_id, ReceivedService()), run_seconds(task, now)
+        found[task.job_id] = ReceivedService(
             before.run_seconds + (seconds if task.rank == 0 else 0.0),
             before.gpu_seconds + seconds * len(task.gpu_uuids),
         )

@@ -19,8 +19,7 @@ from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.owned import OWNED
-from schedulearn.scheduler.store.people.tables import Account as AccountTable
-from schedulearn.scheduler.store.people.tables import GroupMember, Quota, Secret
+from schedulearn.scheduler.store.people.tables import AccountTable, GroupMember, QuotaTable, SecretTable
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
 from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
 from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
@@ -51,8 +50,8 @@ _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     *((model, "user", True) for model in (Job, DataVersion, DeletedTask)),
     *((model, "owner", True) for model in (LengthPrediction, PredictedMetric, ModelVersion)),
     (Event, "actor", True),
-    (Secret, "owner", False),
-    (Quota, "user", False),
+    (SecretTable, "owner", False),
+    (QuotaTable, "user", False),
     (GroupMember, "user", False),
 )
 """Table, column with the owner's name, and whether that owner may have no account (as a job's owner)."""
@@ -132,7 +131,7 @@ def _take_from_namesake(db: Connection, name: str) -> None:
 
     A request that was under way during the removal may have added such rows. Secrets of this name are deleted, because
     secrets need an account."""
-    db.execute(delete(Secret).where(col(Secret.owner) == name))
+    db.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
     before = select(col(AccountTable.name)).where(
         col(AccountTable.removed_at).is_not(None),
         col(AccountTable.name).startswith(f"{name[:_SHOWN]}{_RETIRED}", autoescape=True),

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import MACHINE, Timing
-from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Holder, Quota, Quotas
+from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Quota, QuotaHolder, Quotas
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.accounting.usage import usage
 from schedulearn.scheduler.store.db import Database
@@ -38,7 +38,7 @@ class QuotaBook:
         self._clock = timing.clock
         self._monotonic = timing.monotonic
         self._lock = threading.Lock()
-        self._sent: dict[Holder, deque[float]] = {}
+        self._sent: dict[QuotaHolder, deque[float]] = {}
         """Times of the submissions of each user and group with a bound, within the last minute."""
         self._summed_at = float("-inf")
         self._used: Mapping[str, float] = {}
@@ -100,7 +100,7 @@ class QuotaBook:
             with self._lock:
                 self._check_submissions(bounds)
 
-    def _check_submissions(self, bounds: Iterable[tuple[Holder, int, int]]) -> float:
+    def _check_submissions(self, bounds: Iterable[tuple[QuotaHolder, int, int]]) -> float:
         """The time of the check."""
         now = self._monotonic()
         for holder, jobs, most in bounds:
@@ -121,7 +121,7 @@ class QuotaBook:
 
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]
-    ) -> list[tuple[Holder, int, int]]:
+    ) -> list[tuple[QuotaHolder, int, int]]:
         """Return the bounded users and groups, with their number of jobs and maximum."""
         quotas = self._set
         found = [(holder, jobs, bound(quotas.bounds_of(holder))) for holder, jobs in quotas.by_holder(by_user).items()]

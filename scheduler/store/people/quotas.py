@@ -14,13 +14,12 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.planning.cpu_only import CpuUse, cpu_use
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota, QuotaHolder, Quotas
 from schedulearn.scheduler.core.states import WAITS, TaskPhase
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Job, Task
-from schedulearn.scheduler.store.people.tables import GroupMember
-from schedulearn.scheduler.store.people.tables import Quota as QuotaTable
+from schedulearn.scheduler.store.people.tables import GroupMember, QuotaTable
 
 _COLUMNS = [col(getattr(QuotaTable, each.name)) for each in fields(Quota)]
 
@@ -50,7 +49,7 @@ def _whom(user: str) -> str:
     return "all others" if user == EVERYBODY else user
 
 
-def count_waiting(db: Connection, holder: Holder) -> int:
+def count_waiting(db: Connection, holder: QuotaHolder) -> int:
     """Return the number of waiting jobs of a user, or of all users of a group."""
     members = select(col(GroupMember.user)).where(col(GroupMember.group) == holder.name)
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
@@ -58,14 +57,14 @@ def count_waiting(db: Connection, holder: Holder) -> int:
     return int(db.execute(query.select_from(Job)).scalar() or 0)
 
 
-def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
+def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[QuotaHolder, CpuUse]:
     """Return the resources that live jobs without GPUs take, by user and group."""
     query = (
         select(col(Job.user), col(Job.cpus), col(Job.memory_bytes), col(Job.shm_bytes))
         .join(Task, col(Task.job_id) == col(Job.id))
         .where(col(Task.state) != TaskPhase.ENDED, col(Job.required_gpus) == 0)
     )
-    found: defaultdict[Holder, CpuUse] = defaultdict(CpuUse)
+    found: defaultdict[QuotaHolder, CpuUse] = defaultdict(CpuUse)
     for row in db.execute(query):
         need = cpu_use(row)
         for holder in quotas.holders_of(row.user):

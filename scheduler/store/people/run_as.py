@@ -11,9 +11,9 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.task import RunAs
-from schedulearn.scheduler.store.people.tables import Account
+from schedulearn.scheduler.store.people.tables import AccountTable
 
-_IDS = select(col(Account.name), col(Account.uid), col(Account.gid), col(Account.gids))
+_IDS = select(col(AccountTable.name), col(AccountTable.uid), col(AccountTable.gid), col(AccountTable.gids))
 
 
 def own_account() -> str:
@@ -31,7 +31,7 @@ def load_run_as(conn: Connection, users: Collection[str]) -> dict[str, RunAs]:
     found = {}
     if (own := own_account()) in users and os.geteuid() and os.getegid():
         found[own] = RunAs(own, os.geteuid(), os.getegid())
-    for name, uid, gid, gids in conn.execute(_IDS.where(col(Account.name).in_(users))):
+    for name, uid, gid, gids in conn.execute(_IDS.where(col(AccountTable.name).in_(users))):
         if uid is not None and gid is not None:
             found[name] = RunAs(name, uid, gid, tuple(gids))
     return found

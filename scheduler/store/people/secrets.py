@@ -20,7 +20,7 @@ from schedulearn.scheduler.errors import InvalidError, NotFoundError, StoreError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
-from schedulearn.scheduler.store.people.tables import Secret as SecretTable
+from schedulearn.scheduler.store.people.tables import SecretTable
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

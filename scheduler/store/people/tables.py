@@ -12,7 +12,7 @@ from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn
 
 
-class Account(SQLModel, table=True):
+class AccountTable(SQLModel, table=True):
     """Person or program with a role.
 
     The service's own account has no row here: it is always an admin."""
@@ -74,7 +74,7 @@ class LoginSession(SQLModel, table=True):
     expires_at: float = Field(sa_type=InstantColumn)
 
 
-class Quota(SQLModel, table=True):
+class QuotaTable(SQLModel, table=True):
     """Limits of one user; None: no bound.
 
     The row `*` is the default for users without a row."""
@@ -120,7 +120,7 @@ class GroupMember(SQLModel, table=True):
     group: str = Field(sa_column=Column(ForeignKey("user_group.name", ondelete="CASCADE"), index=True, nullable=False))
 
 
-class Secret(SQLModel, table=True):
+class SecretTable(SQLModel, table=True):
     """Encrypted value that jobs get by its name."""
 
     owner: str = Field(primary_key=True)

@@ -27,9 +27,9 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Compared, drift_of
+from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Residual, drift_of
 from schedulearn.scheduler.core.predictions.features import Given, features_of
-from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, Ended, Prediction, score
+from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, EndedJob, Prediction, score
 from schedulearn.scheduler.core.predictions.regression import SCORED
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import InstantColumn
@@ -108,14 +108,14 @@ def _given(row: Sequence[Any]) -> Given:
     )
 
 
-def ended_jobs(conn: Connection, kin: Kin, *, hints: bool = False) -> list[Ended]:
+def ended_jobs(conn: Connection, kin: Kin, *, hints: bool = False) -> list[EndedJob]:
     """The jobs of a family that ended well last, of the version in use: those of the owner, and with `hints` those of
     all others where the owner has none."""
     found = _ended_jobs(conn, of_kin(kin))
     return _ended_jobs(conn, of_family(kin.family)) if hints and not found else found
 
 
-def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[Ended]:
+def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[EndedJob]:
     query = (
         select(col(Job.gpu_seconds), *_GIVEN)
         .outerjoin(*_REPORTED)
@@ -126,7 +126,7 @@ def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[Ended]:
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
     )  # fmt: skip
-    return [Ended(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
+    return [EndedJob(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
 
 
 def scores_of(conn: Connection, kin: Kin) -> list[float]:
@@ -137,14 +137,14 @@ def scores_of(conn: Connection, kin: Kin) -> list[float]:
     return [score(_prediction(row), row.actual) for row in conn.execute(query)]
 
 
-class Settled(NamedTuple):
+class SettledLength(NamedTuple):
     job_id: str
     owner: str
     ended_at: float
     actual: float | None
 
 
-def ended_since(conn: Connection, family: str) -> list[Settled]:
+def ended_since(conn: Connection, family: str) -> list[SettledLength]:
     """The jobs of a family that have ended since their predictions were looked at."""
     query = (
         select(col(Job.id), col(LengthPrediction.owner), col(Job.state), col(Job.gpu_seconds), col(Job.finished_at))
@@ -156,12 +156,12 @@ def ended_since(conn: Connection, family: str) -> list[Settled]:
         )
     )
     return [
-        Settled(row.id, row.owner, row.finished_at, row.gpu_seconds if row.state == JobState.SUCCEEDED else None)
+        SettledLength(row.id, row.owner, row.finished_at, row.gpu_seconds if row.state == JobState.SUCCEEDED else None)
         for row in conn.execute(query)
     ]
 
 
-def settle(conn: Connection, settled: Sequence[Settled]) -> None:
+def settle(conn: Connection, settled: Sequence[SettledLength]) -> None:
     """Writes down how long jobs took."""
     conn.execute(
         _SETTLE, [{"of_job": each.job_id, "ended": each.ended_at, "took": each.actual or None} for each in settled]
@@ -180,7 +180,7 @@ def renew_version(conn: Connection, kin: Kin, now: float) -> bool:
         .order_by(_TABLE.c.ended_at.desc(), _TABLE.c.seq.desc())
         .limit(LOOKED_AT)
     )
-    drift = drift_of([Compared(*row) for row in conn.execute(query)][::-1])
+    drift = drift_of([Residual(*row) for row in conn.execute(query)][::-1])
     if drift is not None:
         versions.begin(conn, kin, drift, now)
     return drift is not None

@@ -88,7 +88,7 @@ class MetricCalibration(NamedTuple):
     """Mean of how far each was off, in the unit of the metric."""
 
 
-class Settled(NamedTuple):
+class SettledMetric(NamedTuple):
     seq: int
     ended_at: float
     actual: float | None
@@ -157,7 +157,7 @@ def remember(conn: Connection, kin: Kin, found: Mapping[str, Mapping[str, Metric
     conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MOST_KEPT))
 
 
-def ended_since(conn: Connection, family: str) -> list[Settled]:
+def ended_since(conn: Connection, family: str) -> list[SettledMetric]:
     """The predictions of a family whose jobs have ended since they were looked at."""
     query = (
         select(_TABLE.c.seq, col(Job.state), col(Job.finished_at), col(Metric.last))
@@ -166,12 +166,12 @@ def ended_since(conn: Connection, family: str) -> list[Settled]:
         .where(_TABLE.c.family == family, _TABLE.c.ended_at.is_(None), col(Job.finished_at).is_not(None))
     )
     return [
-        Settled(row.seq, row.finished_at, row.last if row.state == JobState.SUCCEEDED else None)
+        SettledMetric(row.seq, row.finished_at, row.last if row.state == JobState.SUCCEEDED else None)
         for row in conn.execute(query)
     ]
 
 
-def settle(conn: Connection, settled: Sequence[Settled]) -> None:
+def settle(conn: Connection, settled: Sequence[SettledMetric]) -> None:
     """Writes down what metrics ended with."""
     conn.execute(_SETTLE, [{"of": each.seq, "ended": each.ended_at, "came": each.actual} for each in settled])
 

@@ -12,8 +12,8 @@ from schedulearn.scheduler.core.outcomes.gpu_health import (
     FREE_AFTER_S,
     OCCUPIED_AFTER_S,
     STUCK,
-    Fault,
     FaultKind,
+    GpuFault,
     Known,
     Verdict,
     judge,
@@ -134,7 +134,7 @@ def test_what_makes_a_gpu_unhealthy(fields: dict[str, Any], fault: str | None) -
 def test_errors_count_anew_after_a_new_driver() -> None:
     known = Known(ecc_accepted=5)
     assert look(known, ecc_errors=0).fault is None
-    assert look(known, ecc_errors=1).fault == Fault("1 uncorrected memory errors (ECC)", FaultKind.LEAVE)
+    assert look(known, ecc_errors=1).fault == GpuFault("1 uncorrected memory errors (ECC)", FaultKind.LEAVE)
 
 
 def codes(*found: int, times: int = 1, at: float = 50.0) -> tuple[Xid, ...]:
@@ -295,6 +295,6 @@ def test_nvlinks_that_were_active_and_are_not_any_more_are_a_warning() -> None:
 def test_a_gpu_that_nvml_does_not_come_back_from_is_stuck_while_that_lasts() -> None:
     known = Known()
     [(second, verdict)] = hold(known, 60, since=0, stuck=True, health=None)
-    assert (second, verdict.fault) == (20, Fault(STUCK, FaultKind.STATE))
+    assert (second, verdict.fault) == (20, GpuFault(STUCK, FaultKind.STATE))
     [(second, verdict)] = hold(known, 200, since=60)
     assert (second < 150, verdict.returned) == (True, "state")

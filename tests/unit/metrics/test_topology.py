@@ -12,7 +12,7 @@ from matrices import each
 
 from schedulearn.metrics.probe import topology
 from schedulearn.metrics.probe.readings import GpuLink, NumaNode
-from schedulearn.metrics.probe.topology import Place
+from schedulearn.metrics.probe.topology import GpuPlace
 
 LEVEL_OF = {name: code for code, name in topology.LEVELS.items()}
 
@@ -94,7 +94,7 @@ MACHINES = {
 @each(MACHINES, "machine")
 def test_links_are_what_the_driver_says_of_them(machine: str) -> None:
     count, driver, wanted = MACHINES[machine]
-    found = topology.links([Place(index, index, bus(index)) for index in range(count)], driver)
+    found = topology.links([GpuPlace(index, index, bus(index)) for index in range(count)], driver)
     assert [link.kind for link in found] == wanted.split()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.quotas import Bounds, Holder, Quota, Quotas, plan_within
+from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, QuotaHolder, Quotas, plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 
@@ -34,13 +34,13 @@ def gpus_of(state: Snapshot, plan: Plan) -> Counter[str]:
     return found
 
 
-def by_holder(state: Snapshot, gpus: Counter[str], quotas: Quotas) -> Counter[Holder]:
+def by_holder(state: Snapshot, gpus: Counter[str], quotas: Quotas) -> Counter[QuotaHolder]:
     """For users and for groups."""
-    found: Counter[Holder] = Counter()
+    found: Counter[QuotaHolder] = Counter()
     for user in {view.user for view in state.jobs}:
-        found[Holder(user)] += gpus[user]
+        found[QuotaHolder(user)] += gpus[user]
         if user in quotas.group_of:
-            found[Holder(quotas.group_of[user], is_group=True)] += gpus[user]
+            found[QuotaHolder(quotas.group_of[user], is_group=True)] += gpus[user]
     return found
 
 

@@ -12,7 +12,7 @@ from schedulearn.scheduler.core.planning.quotas import Quota, Quotas
 from schedulearn.scheduler.core.planning.remaining_work import Basis
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.forecast import Facts
-from schedulearn.scheduler.sim.preview import Played, play
+from schedulearn.scheduler.sim.preview import PreviewedPolicy, play
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -25,7 +25,7 @@ def known(id: str, seconds: float, **fields: object) -> JobView:
     return job(id, **fields, remaining=seconds * gpus, basis=Basis.PROGRESS)
 
 
-def played(state: Snapshot, policy: str, horizon_s: float = DAY, looks: int | None = None) -> Played:
+def played(state: Snapshot, policy: str, horizon_s: float = DAY, looks: int | None = None) -> PreviewedPolicy:
     """`looks`: after so many the time to compute is over."""
     left = iter([False] * looks) if looks is not None else None
     facts = {view.id: Facts(view.id, view.max_gpus) for view in state.jobs}

@@ -16,7 +16,7 @@ from schedulearn.scheduler.sim.arguments import equal_hosts, parse_trace
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 from schedulearn.scheduler.sim.jobs import training
 from schedulearn.scheduler.sim.jobs.batch_choice import batch_choice
-from schedulearn.scheduler.sim.run import Outcome
+from schedulearn.scheduler.sim.run import JobResult
 from schedulearn.scheduler.sim.simulator import simulate
 
 APPLICATIONS = list(measured_applications().values())
@@ -83,7 +83,7 @@ def test_a_trace_is_the_same_whether_batches_are_looked_at_ahead(
 ) -> None:
     jobs = parse_trace("poisson:12@60", 3)
 
-    def play() -> Sequence[Outcome]:
+    def play() -> Sequence[JobResult]:
         batch_choice.cache_clear()
         return simulate(make_policy("goodput", "speed"), jobs, equal_hosts(4, 4), conditions).outcomes
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.features.sweeps.machine_use import machine_use
-from schedulearn.features.sweeps.result_rows import Ended, TaskUse
+from schedulearn.features.sweeps.result_rows import EndedRun, TaskUse
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.core.task import EngineState, ObservedTask
 from schedulearn.scheduler.errors import RuntimeFault
@@ -301,10 +301,10 @@ def test_a_host_that_hangs_is_not_asked_again_and_keeps_no_other_waiting(
         watch.close()
 
 
-def ended(memory_peak: int | None = None) -> Ended:
+def ended(memory_peak: int | None = None) -> EndedRun:
     """A run of three minutes, of which its one task ran two."""
     task = TaskUse(TASK, "h", [], BEGAN, BEGAN + 120, memory_peak)
-    return Ended("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, None, None, [task], {})
+    return EndedRun("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, None, None, [task], {})
 
 
 @pytest.mark.parametrize("later", [0, 600])

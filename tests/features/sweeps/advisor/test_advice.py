@@ -1,8 +1,8 @@
 """The choice among configurations."""
 
 from schedulearn.features.sweeps.models.advice import (
+    AdviceGoal,
     Estimate,
-    Objective,
     Option,
     batch_sizes,
     choose,
@@ -12,11 +12,11 @@ from schedulearn.features.sweeps.models.advice import (
 from schedulearn.features.sweeps.models.samples import Configuration
 from schedulearn.scheduler.core.prices import price_of
 
-ANY = Objective(None, None, highest=True)
+ANY = AdviceGoal(None, None, highest=True)
 
 
 def option(
-    batch: int, gpus: int, seconds: float, metric: float | None, objective: Objective, wait: float = 0
+    batch: int, gpus: int, seconds: float, metric: float | None, objective: AdviceGoal, wait: float = 0
 ) -> Option:
     reached = None if metric is None else Estimate(metric, metric - 0.01, metric + 0.01)
     run = Estimate(seconds, 0.9 * seconds, 1.1 * seconds)
@@ -24,7 +24,7 @@ def option(
 
 
 def test_of_those_in_time_the_best_metric_is_taken() -> None:
-    within = Objective(120.0, None, highest=True)
+    within = AdviceGoal(120.0, None, highest=True)
     options = [option(32, 1, 200, 0.99, within), option(64, 1, 100, 0.98, within), option(128, 1, 50, 0.95, within)]
     found = choose(options, within)
     assert (found.chosen.configuration.batch_size, found.chosen.meets) == (64, True)
@@ -32,23 +32,23 @@ def test_of_those_in_time_the_best_metric_is_taken() -> None:
 
 
 def test_the_far_end_of_the_interval_must_be_in_time_and_waiting_counts() -> None:
-    within = Objective(105.0, None, highest=True)
+    within = AdviceGoal(105.0, None, highest=True)
     assert not option(64, 1, 100, 0.98, within).meets, "it may take 110 s"
     assert option(64, 1, 90, 0.98, within).meets
     assert not option(64, 1, 90, 0.98, within, wait=10).meets
 
 
 def test_where_nothing_is_in_time_the_fastest_is_taken() -> None:
-    within = Objective(10.0, None, highest=True)
+    within = AdviceGoal(10.0, None, highest=True)
     found = choose([option(32, 1, 200, 0.99, within), option(128, 4, 50, 0.9, within)], within)
     assert (found.chosen.configuration.gpus, found.chosen.meets) == (4, False)
     assert "the fastest" in found.why
 
 
 def test_a_target_may_be_missed_and_a_lower_loss_is_better() -> None:
-    target = Objective(None, 0.97, highest=True)
+    target = AdviceGoal(None, 0.97, highest=True)
     assert [option(32, 1, 10, metric, target).meets for metric in (0.98, 0.96, None)] == [True, False, False]
-    loss = Objective(None, 0.5, highest=False)
+    loss = AdviceGoal(None, 0.5, highest=False)
     found = choose([option(32, 1, 10, 0.4, loss), option(64, 1, 5, 0.45, loss), option(128, 1, 1, 0.6, loss)], loss)
     assert [each.configuration.batch_size for each in found.options] == [32, 64, 128]
 

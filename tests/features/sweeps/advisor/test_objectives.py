@@ -9,7 +9,7 @@ import random
 import numpy as np
 from bench.training.search import grid_of
 
-from schedulearn.features.sweeps.models.advice import Estimate, Objective, choose, option_of
+from schedulearn.features.sweeps.models.advice import AdviceGoal, Estimate, choose, option_of
 from schedulearn.features.sweeps.models.predictors import TIME_MODELS, Predictor
 from schedulearn.features.sweeps.models.samples import Configuration
 from schedulearn.scheduler.sim.application import measured_applications
@@ -34,7 +34,7 @@ def test_objectives_are_met_wherever_they_can_be_and_a_random_batch_size_misses_
     scale = float(np.median(list(times.values()))) / 300
     met = could = by_chance = 0
     for _ in range(JOBS):
-        objective = Objective(max(1.0, dice.gauss(300, 100)) * scale, None, highest=True)
+        objective = AdviceGoal(max(1.0, dice.gauss(300, 100)) * scale, None, highest=True)
         assert objective.longest is not None
         found = [
             option_of(option, 0.0, Estimate(*span), None, None, objective)

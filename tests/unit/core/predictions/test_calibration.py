@@ -12,7 +12,7 @@ import pytest
 
 from schedulearn.scheduler.core.predictions import lengths, metrics
 from schedulearn.scheduler.core.predictions.features import Features
-from schedulearn.scheduler.core.predictions.lengths import Ended, LengthModel
+from schedulearn.scheduler.core.predictions.lengths import EndedJob, LengthModel
 from schedulearn.scheduler.core.predictions.metrics import MetricModel, Reached
 from schedulearn.scheduler.core.predictions.regression import SCORED
 
@@ -74,7 +74,7 @@ def check_held(error: Error, least: int, value_of: Callable[[int, float], float]
 def test_intervals_of_lengths_hold_nine_of_ten_later_jobs(error: Error) -> None:
     check_held(
         error, 1, lambda epochs, off: (20 + 10 * epochs) * math.exp(off),
-        lambda past, scores: LengthModel([Ended(*each) for each in past], scores), lengths.score,
+        lambda past, scores: LengthModel([EndedJob(*each) for each in past], scores), lengths.score,
     )  # fmt: skip
 
 

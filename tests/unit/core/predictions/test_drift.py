@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from schedulearn.scheduler.core.predictions.drift import Compared, drift_of
+from schedulearn.scheduler.core.predictions.drift import Residual, drift_of
 
 
-def jobs(factors: Sequence[float]) -> list[Compared]:
+def jobs(factors: Sequence[float]) -> list[Residual]:
     """Jobs that took so many times as long as predicted, one a second."""
-    return [Compared(float(at), 100.0, 100.0 * factor) for at, factor in enumerate(factors)]
+    return [Residual(float(at), 100.0, 100.0 * factor) for at, factor in enumerate(factors)]
 
 
 def test_predictions_that_become_worse_drift_from_the_first_that_was_off() -> None:

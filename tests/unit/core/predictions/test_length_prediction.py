@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from schedulearn.scheduler.core.predictions.features import Given, features_of
-from schedulearn.scheduler.core.predictions.lengths import Ended, LengthModel, score
+from schedulearn.scheduler.core.predictions.lengths import EndedJob, LengthModel, score
 
 
 def given(command: str = "python train.py", **more: object) -> Given:
@@ -18,8 +18,8 @@ def given(command: str = "python train.py", **more: object) -> Given:
     return Given(command=command, **(values | more))  # type: ignore[arg-type]
 
 
-def ended(seconds: float, of: Given) -> Ended:
-    return Ended(features_of(of), seconds)
+def ended(seconds: float, of: Given) -> EndedJob:
+    return EndedJob(features_of(of), seconds)
 
 
 def test_numbers_and_words_of_a_command() -> None:
@@ -101,7 +101,7 @@ def test_nine_of_ten_intervals_hold_and_get_narrow(job_of: Callable[[random.Rand
     held, total, widths = 0, 0, []
     for seed in range(12):
         dice = random.Random(seed)
-        past: list[Ended] = []
+        past: list[EndedJob] = []
         scores: list[float] = []
         for _ in range(60):
             job, took = job_of(dice)
@@ -111,7 +111,7 @@ def test_nine_of_ten_intervals_hold_and_get_narrow(job_of: Callable[[random.Rand
                 scores.append(score(found, took))
                 held += found.low <= took <= found.high
                 total += 1
-            past.append(Ended(features, took))
+            past.append(EndedJob(features, took))
         widths.append(found.spread)
     assert held / total >= 0.9
     assert max(widths) <= 30.0 * (1 + 1e-9)

@@ -140,7 +140,9 @@ def test_so_many_are_kept_and_the_newest_are_counted(stored: Database, monkeypat
         assert store.predictions(conn, "other", 100) == []
     values = {row.seq: 1.2 if row.metric == "b" else 1.05 for row in rows}
     stored.write(
-        lambda conn: store.settle(conn, [store.Settled(seq or 0, BEGAN + 9, came) for seq, came in values.items()])
+        lambda conn: store.settle(
+            conn, [store.SettledMetric(seq or 0, BEGAN + 9, came) for seq, came in values.items()]
+        )
     )
     with stored.read() as conn:
         assert (store.held(conn, "f", None), store.held(conn, "f", 1), store.held(conn, "x", 5)) == (

@@ -45,7 +45,7 @@ from schedulearn.api.routes import (
 from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.settings import Settings
-from schedulearn.api.stream import Pulse
+from schedulearn.api.stream import Broadcaster
 from schedulearn.api.tls.fingerprints import fingerprint_for_workers
 from schedulearn.api.turns import Turns
 from schedulearn.scheduler.cluster import Cluster, MakeHost
@@ -62,35 +62,35 @@ def create_app(
     settings: Settings,
     make_host: MakeHost = embedded_host,
     make_runtime: MakeRuntime | None = None,
-    pulse: Pulse | None = None,
+    broadcaster: Broadcaster | None = None,
     credentials: Credentials | None = None,
     report_certificate: str | None = None,
     features: Sequence[Feature] = (),
 ) -> ASGIApp:
     """Return the application with its access control.
 
-    `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the hosts in tests. `report_certificate`:
-    the certificate that workers trust if no authority vouches for the service."""
+    `broadcaster` wakes and ends the streams. `make_host` and `make_runtime` replace the hosts in tests.
+    `report_certificate`: the certificate that workers trust if no authority vouches for the service."""
     for feature in features:
         feature.load_tables()
-    pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
+    broadcaster, known = broadcaster or Broadcaster(), credentials or Credentials(settings.token)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, str | int]]:
         load_policies(settings.policies)
-        pulse.bind()
+        broadcaster.bind()
         cluster = Cluster(
             settings.data,
             settings,
             make_host=make_host,
             make_runtime=make_runtime,
             find_report_url=partial(find_report_url, settings),
-            on_commit=pulse.beat,
+            on_commit=broadcaster.beat,
             features=[make for each in features if (make := each.load_worker()) is not None],
             own_port=settings.port,
             report_certificate=report_certificate,
         )
-        app.state.cluster, app.state.pulse = cluster, pulse
+        app.state.cluster, app.state.broadcaster = cluster, broadcaster
         known.open(cluster.db)
         cluster.clock_watch.on_step = partial(known.open, cluster.db)  # sessions then end later or earlier
         cluster.start()
@@ -98,7 +98,7 @@ def create_app(
             host = cluster.host
             yield {"runtime": host.runtime_name, "simulated_gpus": host.simulated_gpus, "unknown": host.unknown}
         finally:
-            pulse.close()
+            broadcaster.close()
             cluster.close()
 
     app = FastAPI(

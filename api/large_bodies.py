@@ -29,7 +29,7 @@ MANY = Bound(2 << 20, 500_000)
 The database stores that many within 0.1 s, while other requests wait for it."""
 _AT_ONCE = 200_000
 """Maximum values that one call parses, which takes about 25 ms."""
-_MOST_KEYS = 2000
+_MAX_KEYS = 2000
 _CODES = (b",", b"[", b"{")
 
 
@@ -62,8 +62,8 @@ def check_keys(value: Any) -> None:
     while rest:
         each = rest.pop()
         if isinstance(each, dict):
-            if len(each) > _MOST_KEYS:
-                raise InvalidError(f"an object of the body has {len(each)} keys; at most {_MOST_KEYS} are taken")
+            if len(each) > _MAX_KEYS:
+                raise InvalidError(f"an object of the body has {len(each)} keys; at most {_MAX_KEYS} are taken")
             rest += each.values()
         elif isinstance(each, list):
             rest += each

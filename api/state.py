@@ -8,13 +8,20 @@ from starlette.requests import HTTPConnection
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.settings import Settings
-from schedulearn.api.stream import Pulse
+from schedulearn.api.stream import Broadcaster
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
 __all__ = [
-    "Cluster", "actor_of", "cluster_of", "credentials_of", "grant_of", "pulse_of", "quotas_of", "settings_of",
+    "Cluster",
+    "actor_of",
+    "broadcaster_of",
+    "cluster_of",
+    "credentials_of",
+    "grant_of",
+    "quotas_of",
+    "settings_of",
 ]  # fmt: skip
 
 
@@ -22,8 +29,8 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
     return cast(Cluster, connection.app.state.cluster)
 
 
-def pulse_of(connection: HTTPConnection) -> Pulse:
-    return cast(Pulse, connection.app.state.pulse)
+def broadcaster_of(connection: HTTPConnection) -> Broadcaster:
+    return cast(Broadcaster, connection.app.state.broadcaster)
 
 
 def actor_of(connection: HTTPConnection) -> Actor:

@@ -17,7 +17,7 @@ from schedulearn.scheduler.store.db import Database
 KEEPALIVE_S = 15.0
 
 
-class Pulse:
+class Broadcaster:
     """Broadcaster that wakes every stream after a commit.
 
     Commits happen in the writer's thread; streams run in the event loop."""
@@ -88,7 +88,9 @@ def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
-async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | None = None) -> AsyncIterator[bytes]:
+async def event_stream(
+    db: Database, broadcaster: Broadcaster, after: int, job_id: str | None = None
+) -> AsyncIterator[bytes]:
     """Yield all events with an ID above `after`, then new ones as they are committed.
 
     A comment line after 15 s without events keeps proxies from closing the connection, and shows that it is alive."""
@@ -98,15 +100,15 @@ async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | Non
             rows = repository.list_events(connection, after=last, job_id=job_id)
         return EventPage.of(rows).items
 
-    waiter = pulse.join()
+    waiter = broadcaster.join()
     try:
         yield b": connected\n\n"
-        while not pulse.closing:
+        while not broadcaster.closing:
             events = await asyncio.to_thread(read, after)
             for event in events:
                 after = event.id
                 yield sse(event, event_id=event.id)
-            if not events and not await pulse.wait(waiter, KEEPALIVE_S):
+            if not events and not await broadcaster.wait(waiter, KEEPALIVE_S):
                 yield b": alive\n\n"
     finally:
-        pulse.leave(waiter)
+        broadcaster.leave(waiter)

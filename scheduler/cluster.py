@@ -208,7 +208,7 @@ class Cluster:
             monitor=self.monitor,
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self._bring,
-            tell_stray_files=self.outputs.tell_stray_files,
+            tell_untracked_files=self.outputs.tell_untracked_files,
             data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
             timing=self.timing,
         )

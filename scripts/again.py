@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MOST, TIMES = 3, 3
+MAX, TIMES = 3, 3
 
 
 def passes(test: str) -> bool:
@@ -29,8 +29,8 @@ def main(failed_file: str) -> int:
     if not failed:
         print("again: pytest failed, but names no test that did")
         return 1
-    if len(failed) > MOST:
-        print(f"again: {len(failed)} tests failed; more than {MOST} are no coincidence, so none is run again")
+    if len(failed) > MAX:
+        print(f"again: {len(failed)} tests failed; more than {MAX} are no coincidence, so none is run again")
         return 1
     print(f"\n== again, alone, {TIMES} times each: {', '.join(failed)}", flush=True)
     if broken := [test for test in failed if not passes(test)]:

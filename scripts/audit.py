@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
-MOST_S = float(os.environ.get("SCHEDULEARN_AUDIT_SECONDS", "25"))
+MAX_S = float(os.environ.get("SCHEDULEARN_AUDIT_SECONDS", "25"))
 """Of each database for each lock file; at most two are asked one after the other."""
 
 
@@ -139,9 +139,9 @@ def weaknesses_of_page(answer: Mapping[str, Any]) -> list[Weakness]:
 def _json_of(command: Sequence[str], cwd: Path = ROOT) -> tuple[Mapping[str, Any], str]:
     """What a tool answers, or why it does not. The exit code says nothing: it is 1 for a weakness and for trouble."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_S, cwd=cwd)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_S, cwd=cwd)
     except subprocess.TimeoutExpired:
-        return {}, f"no answer within {MOST_S:.0f} s"
+        return {}, f"no answer within {MAX_S:.0f} s"
     except OSError as error:
         return {}, str(error)
     try:

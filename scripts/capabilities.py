@@ -49,7 +49,8 @@ CAPABILITIES = {
     "logs, files, outputs, checkpoints": """api/(logs|files)/.* api/answers/(file|log) api/(cli|client)/files
         api/routes/disk scheduler/control/job_logs scheduler/store/moved_outputs
         scheduler/hosts/([^/]*checkpoints|job_files|outputs|transfer|disk_cleanup)
-        scheduler/runtimes/(log_[^/]*|last_error|archives|paths|stray) scheduler/runtimes/docker/(logs|storage/.*)""",
+        scheduler/runtimes/(log_[^/]*|last_error|archives|paths|untracked)
+        scheduler/runtimes/docker/(logs|storage/.*)""",
     "hosts and agents": """scheduler/hosts/.* scheduler/specs/host scheduler/store/(hosts|identity)
         scheduler/core/host_.* api/(cli|routes|answers)/hosts?""",
     "runtimes (Docker, processes, images)": "scheduler/runtimes/.* worker_images/(__init__|check)",

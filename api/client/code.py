@@ -39,7 +39,7 @@ USUALLY = (
     "node_modules/",
 )  # fmt: skip
 """Skipped unless an ignore file has a `!` rule for it."""
-_MOST_SEEN = 500_000  # maximum files, before the folder counts as the wrong one
+_MAX_SEEN = 500_000  # maximum files, before the folder counts as the wrong one
 _TOLD = 5
 _GIT_S = 10.0
 _LIST_S = 120.0  # an uncached repository of many files takes long
@@ -148,8 +148,8 @@ def _take_repository(folder: Path, prefix: str, found: CodeListing) -> None:
     others = [path for path in others if not any(path.startswith(each) for each in environments)]
     for path in dict.fromkeys((*tracked, *others)):  # a file in a conflict is tracked three times
         whole, name = folder / path, f"{prefix}{path.removesuffix('/')}"
-        if len(found.entries) > _MOST_SEEN:
-            raise ClientError(f"there are more than {_MOST_SEEN} files: is this the folder of your code?")
+        if len(found.entries) > _MAX_SEEN:
+            raise ClientError(f"there are more than {_MAX_SEEN} files: is this the folder of your code?")
         if whole.is_dir() and not whole.is_symlink():  # git lists a folder only if it is a repository
             _take_inner(whole, name, found)
         elif os.path.lexists(whole):  # else it was deleted and is still tracked
@@ -253,8 +253,8 @@ def _walk(folder: Path, path: PurePosixPath, rules: _Rules, found: CodeListing) 
     if path != PurePosixPath() and not entries:
         found.entries.append(Entry(str(path), Kind.FOLDER))
     for entry in entries:
-        if len(found.entries) > _MOST_SEEN:
-            raise ClientError(f"there are more than {_MOST_SEEN} files: is this the folder of your code?")
+        if len(found.entries) > _MAX_SEEN:
+            raise ClientError(f"there are more than {_MAX_SEEN} files: is this the folder of your code?")
         _take(entry, path / entry.name, rules, found)
 
 

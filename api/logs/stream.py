@@ -7,7 +7,7 @@ import codecs
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
-from schedulearn.api.stream import KEEPALIVE_S, Pulse
+from schedulearn.api.stream import KEEPALIVE_S, Broadcaster
 from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.runtimes.log_masking import hide, unsure
 from schedulearn.scheduler.runtimes.log_store import LogStore, Written
@@ -110,7 +110,7 @@ class _Reader:
 async def log_chunks(
     logs: LogStore,
     next_task: Callable[[str | None], str | None],
-    pulse: Pulse,
+    broadcaster: Broadcaster,
     offset: int,
     follow: bool,
     hidden: Sequence[bytes] = (),
@@ -124,7 +124,7 @@ async def log_chunks(
     """
     reader = _Reader(logs, offset, hidden)
     silent = 0.0
-    while not pulse.closing:
+    while not broadcaster.closing:
         piece = await reader.read()
         if piece is not None:
             silent = 0.0

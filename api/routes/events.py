@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from schedulearn.api.answers.event import EventPage, FoundEvents
 from schedulearn.api.requests import RowId
-from schedulearn.api.state import cluster_of, pulse_of
+from schedulearn.api.state import broadcaster_of, cluster_of
 from schedulearn.api.stream import event_stream, last_event_id, sse_response, wants_sse
 from schedulearn.scheduler.store import history, repository
 
@@ -28,7 +28,7 @@ async def list_events(
     db = cluster_of(request).db
     if wants_sse(request):
         newest = await db.aread(repository.last_event_id) if after is None else after
-        return sse_response(event_stream(db, pulse_of(request), last_event_id(request, newest)))
+        return sse_response(event_stream(db, broadcaster_of(request), last_event_id(request, newest)))
     rows = await db.aread(lambda c: repository.list_events(c, after=after or 0, limit=limit, newest=after is None))
     return EventPage.of(rows)
 

@@ -41,8 +41,8 @@ from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
 from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.requests import WITH_KEY, PriorityIn, RowId, idempotency_key
-from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of, quotas_of
-from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
+from schedulearn.api.state import Cluster, actor_of, broadcaster_of, cluster_of, quotas_of
+from schedulearn.api.stream import Broadcaster, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.api.turns import turns_of
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
@@ -375,7 +375,7 @@ async def job_events(
     db = cluster_of(request).db
     await db.aread(lambda connection: repository.get_job(connection, job_id))
     if wants_sse(request):
-        return sse_response(event_stream(db, pulse_of(request), last_event_id(request, after), job_id))
+        return sse_response(event_stream(db, broadcaster_of(request), last_event_id(request, after), job_id))
     rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
     return EventPage.of(rows)
 
@@ -394,20 +394,20 @@ def job_logs(
 
     A client that accepts server-sent events gets a stream: `log` with text and its times, then `end`. The event ID is
     the offset to resume from."""
-    cluster, pulse = cluster_of(request), pulse_of(request)
+    cluster, broadcaster = cluster_of(request), broadcaster_of(request)
     with cluster.db.read() as db:
         repository.get_job(db, job_id)
     events = wants_sse(request)
     chunks = log_chunks(
         cluster.logs,
         task_sequence(cluster, job_id),
-        pulse,
+        broadcaster,
         last_event_id(request, offset),
         follow or events,
         parts_of(cluster.secrets.env_of(job_id).values()),
     )
     if events:
-        return sse_response(_log_events(chunks, pulse))
+        return sse_response(_log_events(chunks, broadcaster))
 
     async def text() -> AsyncIterator[bytes]:
         stamps = LineStamps() if timestamps else None
@@ -420,12 +420,12 @@ def job_logs(
     )
 
 
-async def _log_events(chunks: AsyncIterator[Piece], pulse: Pulse) -> AsyncIterator[bytes]:
+async def _log_events(chunks: AsyncIterator[Piece], broadcaster: Broadcaster) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
     async for position, text, attempt, rank, times in chunks:
         log = LogText(text=text, attempt=attempt, rank=rank, times=times)
         yield sse(log, event="log", event_id=position) if text else b": alive\n\n"
-    if not pulse.closing:  # else the stream ends because the service does: the reader comes back for the rest
+    if not broadcaster.closing:  # else the stream ends because the service does: the reader comes back for the rest
         yield sse(LogEnd(), event="end")
 
 

@@ -23,7 +23,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.logs.stream import log_chunks
 from schedulearn.api.problems import parse_body, problem_response
 from schedulearn.api.routes import jobs
-from schedulearn.api.state import actor_of, cluster_of, pulse_of
+from schedulearn.api.state import actor_of, broadcaster_of, cluster_of
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
@@ -140,11 +140,11 @@ async def logs_socket(socket: WebSocket, job_id: str) -> None:
     async def send() -> None:
         hidden = parts_of(cluster.secrets.env_of(job_id).values())
         tasks = jobs.task_sequence(cluster, job_id)
-        chunks = log_chunks(cluster.logs, tasks, pulse_of(socket), 0, follow=True, hidden=hidden)
+        chunks = log_chunks(cluster.logs, tasks, broadcaster_of(socket), 0, follow=True, hidden=hidden)
         async for piece in chunks:
             if piece.text:
                 await socket.send_text(piece.text)
-        await socket.close(1001 if pulse_of(socket).closing else 1000)
+        await socket.close(1001 if broadcaster_of(socket).closing else 1000)
 
     async def hang_up() -> None:
         while (await socket.receive())["type"] != "websocket.disconnect":

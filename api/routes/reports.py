@@ -27,7 +27,7 @@ from schedulearn.api.edge.bodies import Bound
 from schedulearn.api.large_bodies import request_of
 from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.state import Cluster, cluster_of
-from schedulearn.api.stream import Pulse
+from schedulearn.api.stream import Broadcaster
 from schedulearn.scheduler.core.plain_errors import fault_of
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
@@ -53,7 +53,7 @@ _READ_BY_HAND = 1 << 50
 _REPORT, _MEMBERSHIP = TypeAdapter(ReportIn), TypeAdapter(MembershipIn)
 
 
-MOST_GPUS = 16  # that the profile predicts for
+MAX_GPUS = 16  # that the profile predicts for
 
 
 @router.post("/reports", responses=_PROBLEMS, max_body_size=_READ_BY_HAND, openapi_extra=request_of(ReportIn))
@@ -95,23 +95,23 @@ async def membership(request: Request) -> RosterOut:
     Workers authenticate with the job's token. The response is delayed until there is news, at most `hold` seconds. For
     the first worker, news is a new generation; for a new worker, the rendezvous."""
     cluster = cluster_of(request)
-    pulse: Pulse = request.app.state.pulse
+    broadcaster: Broadcaster = request.app.state.broadcaster
     job_id, body = await _of_a_worker(request, cluster, cluster.membership_rate)
     said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
     if said.leads and await cluster.db.awrite(lambda db: record_report(db, job_id, said, now)):
         cluster.loop.wake()
     until = time.monotonic() + said.hold
-    waiter = pulse.join()
+    waiter = broadcaster.join()
     try:
         while True:
             roster = await cluster.db.aread(lambda db: roster_for(db, job_id, said))
             left = until - time.monotonic()
-            if roster.has_news_for(said) or left <= 0 or pulse.closing:
+            if roster.has_news_for(said) or left <= 0 or broadcaster.closing:
                 return RosterOut.model_validate(roster)
-            await pulse.wait(waiter, left)
+            await broadcaster.wait(waiter, left)
     finally:
-        pulse.leave(waiter)
+        broadcaster.leave(waiter)
 
 
 async def _of_a_worker(request: Request, cluster: Cluster, rate: RateLimit) -> tuple[str, bytes]:
@@ -172,8 +172,8 @@ def _profile(cluster: Cluster, db: Connection, job_id: str) -> ProfileOut:
 
 
 def predict(profile: JobProfile, gpus_per_host: int) -> list[PredictionOut]:
-    """For 1 to MOST_GPUS GPUs, packed onto as few hosts as possible."""
-    gpus = range(1, MOST_GPUS + 1)
+    """For 1 to MAX_GPUS GPUs, packed onto as few hosts as possible."""
+    gpus = range(1, MAX_GPUS + 1)
     nodes = [-(-k // gpus_per_host) for k in gpus]
     best = profile.goodput.best(nodes, gpus)
     return [

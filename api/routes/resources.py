@@ -19,7 +19,7 @@ from schedulearn.scheduler.store.resources import minutes as store
 from schedulearn.scheduler.telemetry.resources import EVERY_S, KEPT_S, TaskReading
 
 router = APIRouter(prefix="/api/v1", tags=["telemetry"])
-MOST_SERIES = 64
+MAX_SERIES = 64
 
 Points = list[list[float | None]]
 
@@ -78,7 +78,7 @@ def of_tasks(
     now: float,
 ) -> ResourcesOut:
     """What a job's tasks took. `bounds`: of processors and memory, of each of them."""
-    newest = list(tasks)[-MOST_SERIES:]
+    newest = list(tasks)[-MAX_SERIES:]
     step = 0
     found: dict[str, Points] = {}
     if _is_recent(begin, now):

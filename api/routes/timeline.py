@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
 
 router = APIRouter(prefix="/api/v1", tags=["timeline"])
 _DAY_S = 86_400
-MOST_SPANS = 20_000
-MOST_EXPECTED = 1000
+MAX_SPANS = 20_000
+MAX_EXPECTED = 1000
 End = Literal["succeeded", "failed", "cancelled", "replaced"]
 
 
@@ -109,7 +109,7 @@ def timeline(
     request: Request,
     since: Annotated[Instant | None, Query(description="default: a day ago")] = None,
     until: Annotated[Instant | None, Query(description="default: now")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_SPANS)] = 5000,
+    limit: Annotated[int, Query(ge=1, le=MAX_SPANS)] = 5000,
 ) -> TimelineOut:
     """Return which jobs held which GPUs in a period."""
     end = epoch(until, time.time())
@@ -147,7 +147,7 @@ def timeline(
 
 
 @router.get("/timeline/expected")
-def expected(request: Request, limit: Annotated[int, Query(ge=1, le=MOST_EXPECTED)] = 200) -> ExpectedList:
+def expected(request: Request, limit: Annotated[int, Query(ge=1, le=MAX_EXPECTED)] = 200) -> ExpectedList:
     """Return the expected start and end of unfinished jobs.
 
     The forecast is renewed about every 10 seconds. A new job is missing until then."""

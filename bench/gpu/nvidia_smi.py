@@ -15,7 +15,7 @@ TOLERANCE = 0.02
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _FIELDS = ("uuid", "name", "driver_version", "utilization.gpu", "memory.used", "memory.total", "power.draw")
 _FIELDS += ("temperature.gpu", "clocks.current.sm", "clocks.current.memory")
-_LEAST = {"utilization": 2.0, "temperature": 1.0, "power": 1.0, "SM clock": 15.0, "memory clock": 15.0, "memory": 4e6}
+_MIN = {"utilization": 2.0, "temperature": 1.0, "power": 1.0, "SM clock": 15.0, "memory clock": 15.0, "memory": 4e6}
 """So much may lie between two looks, or is rounded away: per cent, degrees, W, MHz, bytes."""
 
 
@@ -79,7 +79,7 @@ def differences(smi: Mapping[str, str], ours: GpuReading) -> Iterator[Difference
             continue
         theirs *= unit
         value = float("inf") if mine is None else mine
-        yield Difference(what, value, theirs, abs(value - theirs) <= max(TOLERANCE * abs(theirs), _LEAST[what]))
+        yield Difference(what, value, theirs, abs(value - theirs) <= max(TOLERANCE * abs(theirs), _MIN[what]))
 
 
 def _number(text: str) -> float | None:

@@ -40,7 +40,7 @@ def expected(memory: float) -> float:
 
 def at_the_end(memory: int, directions: int) -> list[float]:
     """The noise scale that each of SEEDS trainings would report."""
-    with mock.patch.multiple(noise_scale, SMOOTHING=math.exp(-1 / memory), LEAST_KEPT=0.0):
+    with mock.patch.multiple(noise_scale, SMOOTHING=math.exp(-1 / memory), MIN_KEPT=0.0):
         return [_trained(np.random.default_rng(seed), directions) for seed in range(SEEDS)]
 
 

@@ -23,7 +23,7 @@ from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.store.db import BASELINE, HEAD, Database, sqlite_url
 
-LEAST_FREE = 1 << 30
+MIN_FREE = 1 << 30
 GRACE_S = 10.0
 
 _ENDED = ", ".join(f"'{state}'" for state in sorted(TERMINAL))
@@ -111,7 +111,7 @@ class Doctor:
 
     def _disk(self) -> Iterator[Finding]:
         free = shutil.disk_usage(self._data_dir).free
-        if free < LEAST_FREE:
+        if free < MIN_FREE:
             what = f"{free >> 20} MiB are free on the disk of {self._data_dir}"
             yield Finding("disk", what, "Make room: see log_room, code_room and checkpoint_copies in the settings.")
 

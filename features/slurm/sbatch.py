@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from schedulearn.api.client.client import Json
 
-MOST_TASKS = 10_000
+MAX_TASKS = 10_000
 """Maximum jobs of one array, the same as of a batch."""
 _SHORT = {
     "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "N": "nodes", "n": "ntasks", "a": "array",
@@ -465,11 +465,11 @@ def _add_tasks(job: Json, script: _Script, made: Imported) -> None:
         if match is None or int(match[3] or 1) < 1:
             raise ValueError(f"{script.at('array')}: {span!r} is not a range: write e.g. 0-9, 1,3,5 or 0-100:10")
         first, last = int(match[1]), int(match[2] or match[1])
-        if last - first > MOST_TASKS * int(match[3] or 1):
-            raise ValueError(f"{script.at('array')}: has more than {MOST_TASKS} tasks")
+        if last - first > MAX_TASKS * int(match[3] or 1):
+            raise ValueError(f"{script.at('array')}: has more than {MAX_TASKS} tasks")
         numbers += range(first, last + 1, int(match[3] or 1))
-    if not 1 <= len(numbers) <= MOST_TASKS:
-        raise ValueError(f"{script.at('array')}: has {len(numbers)} tasks; 1 to {MOST_TASKS} can be submitted together")
+    if not 1 <= len(numbers) <= MAX_TASKS:
+        raise ValueError(f"{script.at('array')}: has {len(numbers)} tasks; 1 to {MAX_TASKS} can be submitted together")
     bounds = {"COUNT": len(numbers), "MIN": min(numbers), "MAX": max(numbers)}
     shared = {**job.get("env", {}), **{f"SLURM_ARRAY_TASK_{key}": str(value) for key, value in bounds.items()}}
     made.jobs = [

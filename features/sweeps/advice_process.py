@@ -15,7 +15,7 @@ import numpy as np
 from schedulearn.features.sweeps.models.predictors import METRIC_MODELS, TIME_MODELS, Predictor, Regressor
 from schedulearn.features.sweeps.models.samples import Configuration, MeasuredRun
 
-LEAST_METRICS = 10
+MIN_METRICS = 10
 """Minimum jobs that logged the metric; with fewer, it is not predicted."""
 
 
@@ -30,7 +30,7 @@ def answer_to(question: str) -> str:
     times = [sample.run_time for sample in samples]
     answer = {"run_time": _answer(TIME_MODELS, [each.configuration for each in samples], times, options, relative=True)}
     measured = [sample for sample in samples if sample.metric is not None]
-    if len(measured) >= LEAST_METRICS:
+    if len(measured) >= MIN_METRICS:
         values = [sample.metric or 0.0 for sample in measured]
         answer["metric"] = _answer(
             METRIC_MODELS, [each.configuration for each in measured], values, options, relative=False

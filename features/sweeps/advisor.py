@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.features.sweeps.advice_spec import AdviceSpec
 from schedulearn.features.sweeps.child import ask_child
 from schedulearn.features.sweeps.models.advice import (
-    MOST_OPTIONS,
+    MAX_OPTIONS,
     AdviceGoal,
     Estimate,
     Recommendation,
@@ -40,9 +40,9 @@ from schedulearn.scheduler.store.people.kin import owner_of
 
 log = logging.getLogger(__name__)
 
-LEAST_SAMPLES = 10
+MIN_SAMPLES = 10
 """Minimum finished jobs of the family; with fewer, there is no advice."""
-_MOST_SAMPLES = 1000
+_MAX_SAMPLES = 1000
 _CHILD_S = 90.0
 _QUEUE_S = 30.0  # maximum wait for other advice
 
@@ -108,9 +108,9 @@ class Advisor:
             samples = samples_of(conn, owner_of(conn, job.user), spec.metric.name, now)
             cluster = _cluster(conn)
         own = [sample for sample in samples if sample.configuration.family == job.family]
-        if len(own) < LEAST_SAMPLES:
+        if len(own) < MIN_SAMPLES:
             raise NoHistoryError(
-                f"advice needs {LEAST_SAMPLES} finished jobs of the family {job.family!r} of {job.user} or their group "
+                f"advice needs {MIN_SAMPLES} finished jobs of the family {job.family!r} of {job.user} or their group "
                 f"(there are {len(own)}): run a small experiment over batch_size and required_gpus first",
                 field="job",
             )
@@ -167,7 +167,7 @@ class Advisor:
 
 def samples_of(conn: Connection, owner: str, metric: str, now: float) -> list[MeasuredRun]:
     """Return the newest finished jobs of an owner as samples."""
-    runs = past_runs(conn, owner, metric, _MOST_SAMPLES)
+    runs = past_runs(conn, owner, metric, _MAX_SAMPLES)
     ids = [run.job_id for run in runs]
     stays = host_stays(conn, since_when(conn, ids), now)
     beside = jobs_beside(Stay(*stay) for stay in stays)
@@ -218,7 +218,7 @@ def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[MeasuredRun], cluster
         raise InvalidError(f"no host has a healthy GPU of type {job.gpu_type!r}", field="job.gpu_type")
     if not options:
         raise InvalidError("no host has the requested number of healthy GPUs: choose fewer", field="gpus")
-    if len(options) > MOST_OPTIONS:
+    if len(options) > MAX_OPTIONS:
         raise InvalidError(f"there are {len(options)} configurations: give fewer batch_sizes", field="batch_sizes")
     return options
 

@@ -15,7 +15,7 @@ from schedulearn.scheduler.store.models import Job, Metric, Profile, Task
 from schedulearn.scheduler.store.people.kin import owned_by
 from schedulearn.scheduler.store.predictions import versions
 
-_MOST_STAYS = 20_000
+_MAX_STAYS = 20_000
 
 
 class PastRun(NamedTuple):
@@ -91,12 +91,12 @@ def _held(conn: Connection, job_ids: Sequence[str]) -> dict[str, list[str]]:
 def host_stays(conn: Connection, since: float, now: float) -> list[HostStay]:
     """Return the periods in which jobs ran on hosts, since `since`.
 
-    At most `_MOST_STAYS` periods are returned, newest first."""
+    At most `_MAX_STAYS` periods are returned, newest first."""
     query = (
         select(col(Task.job_id), col(Task.host_id), col(Task.started_at), col(Task.finished_at))
         .where(col(Task.started_at).is_not(None), col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
         .order_by(col(Task.seq).desc())
-        .limit(_MOST_STAYS)
+        .limit(_MAX_STAYS)
     )
     rows: list[tuple[Any, ...]] = [tuple(row) for row in conn.execute(query)]
     return [HostStay(job_id, host_id, begin, end or now) for job_id, host_id, begin, end in rows]

@@ -16,7 +16,7 @@ from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.db import Database
 
 _BATCH = 100  # maximum runs recorded in one cycle
-_MOST_METRICS = 100
+_MAX_METRICS = 100
 _JOULES_A_KWH = 3.6e6
 
 
@@ -65,7 +65,7 @@ class RunResults:
         if not run.succeeded:
             return {}
         used = usage_of_job(conn, run.job_id, now)
-        found: dict[str, float] = {name: run.metrics[name] for name in sorted(run.metrics)[:_MOST_METRICS]}
+        found: dict[str, float] = {name: run.metrics[name] for name in sorted(run.metrics)[:_MAX_METRICS]}
         found |= {
             "response_time": run.finished_at - run.submitted_at,
             "run_time": run.run_seconds,

@@ -16,7 +16,7 @@ from schedulearn.features.sweeps.table import RunRow, Sweep, SweepRow, SweepRun
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
-_MOST_ANSWERS = 1000  # maximum searches checked for one of the family
+_MAX_ANSWERS = 1000  # maximum searches checked for one of the family
 
 
 def open_searches(conn: Connection) -> list[SweepRow]:
@@ -71,7 +71,7 @@ def answer_of(conn: Connection, kin: Kin) -> SweepRow | None:
         .join(Job, col(Job.sweep) == col(Sweep.id))
         .where(of_kin(kin), col(Sweep.state) == SweepState.COMPLETED, col(Sweep.design).is_not(None))
         .order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc())
-        .limit(_MOST_ANSWERS)
+        .limit(_MAX_ANSWERS)
     )
     rows = (row for row in conn.execute(query) if row.design is not None)
     return next((row for row in rows if row.design.get("design") == SEARCH and row.design.get("found")), None)

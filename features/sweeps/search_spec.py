@@ -18,10 +18,10 @@ from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.texts import Text
 
-MOST_POINTS = 500
+MAX_POINTS = 500
 SHARE = 0.25
 """Default maximum of trials, as a share of all configurations."""
-LEAST_TRIALS = 10
+MIN_TRIALS = 10
 """Minimum of the default maximum of trials, if there are few configurations."""
 SEARCH = "search"
 """Value of `design` of a sweep that is a search."""
@@ -56,7 +56,7 @@ class SearchSpec(BaseModel):
     trials: int | None = Field(
         default=None,
         ge=1,
-        le=MOST_POINTS,
+        le=MAX_POINTS,
         description="maximum number of trials; default: a quarter of all configurations, at least 10",
     )
     max_duration: float = Field(
@@ -66,8 +66,8 @@ class SearchSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(self.points()) > MOST_POINTS:
-            raise ValueError(f"a search has at most {MOST_POINTS} configurations, not {len(self.points())}")
+        if len(self.points()) > MAX_POINTS:
+            raise ValueError(f"a search has at most {MAX_POINTS} configurations, not {len(self.points())}")
         try:
             for number, point in enumerate(self.points(), 1):
                 job_of(self.name, self.trial_job(), number, point)
@@ -77,7 +77,7 @@ class SearchSpec(BaseModel):
 
     @property
     def most(self) -> int:
-        return self.trials or max(LEAST_TRIALS, math.floor(SHARE * len(self.points())))
+        return self.trials or max(MIN_TRIALS, math.floor(SHARE * len(self.points())))
 
     def points(self) -> list[dict[str, int | str]]:
         """Return the parameters of each configuration."""

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _CHILD_S = 120.0
 _LOOK_S = 2.0
 _BUSY_S = 30.0  # after a child that failed
-_MOST_FAILURES = 3
+_MAX_FAILURES = 3
 
 
 class _SearchAnswer(TypedDict):
@@ -82,7 +82,7 @@ class Searcher:
         told = self._ask(sweep.design, runs)
         if told is None:
             failures = self._failures[sweep.id] = self._failures.get(sweep.id, 0) + 1
-            if failures < _MOST_FAILURES:
+            if failures < _MAX_FAILURES:
                 return False
             told = _SearchAnswer(
                 point=None, gain=None, found=None,

@@ -30,7 +30,7 @@ class SweepWorker:
         self._results = RunResults(cluster.db, prices, monitor.mean_utilization, resources, monitor.is_energy_counted)
         self._quotas = cluster.service.quotas
         self._is_disk_low = partial(is_low, cluster.data_dir)
-        cluster.loop.advances.append(self._advance)
+        cluster.loop.cycle_hooks.append(self._advance)
 
     def start(self) -> None:
         self._searcher.start()

@@ -15,7 +15,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Event
 
-MOST = 50  # each has a thread of its own
+MAX = 50  # each has a thread of its own
 
 
 class Webhook(SQLModel, table=True):
@@ -62,9 +62,9 @@ def get_webhook(db: Connection, webhook_id: int) -> WebhookRow:
 
 
 def add_webhook(db: Connection, spec: WebhookSpec, now: float) -> WebhookRow:
-    """Add a webhook, which gets events from now on. Raises ConflictError if there are `MOST` already."""
-    if len(list_webhooks(db)) >= MOST:
-        raise ConflictError(f"there are {MOST} webhooks already: remove one first")
+    """Add a webhook, which gets events from now on. Raises ConflictError if there are `MAX` already."""
+    if len(list_webhooks(db)) >= MAX:
+        raise ConflictError(f"there are {MAX} webhooks already: remove one first")
     added = db.execute(
         insert(Webhook).values(**spec.model_dump(), created_at=now, position=repository.last_event_id(db))
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _COARSE, _FINE = 12, 9  # batch sizes to try between the smallest and the largest, then around the best
 _COARSE_GRID, _FINE_GRID = np.linspace(0.0, 1.0, _COARSE), np.linspace(-1.0, 1.0, _FINE)
-_MOST_KEPT = 30_000  # maximum searches, coarse or fine, whose candidates are cached: 10 MB
+_MAX_KEPT = 30_000  # maximum searches, coarse or fine, whose candidates are cached: 10 MB
 _AT_ONCE = 1024  # pairs that are searched together: with more, an array does not fit into a core's cache
 
 
@@ -52,7 +52,7 @@ class Parameters(NamedTuple):
 
 PHI = 8  # its index in Parameters
 _BOUNDS = slice(10, 16)
-_LEAST_EFFICIENCY = 16
+_MIN_EFFICIENCY = 16
 
 
 class Found(NamedTuple):
@@ -94,7 +94,7 @@ def search(parameters: Sequence[Parameters] | Floats, job: Ints, nodes: Ints, gp
 
 def _search(table: Floats, nodes: Ints, gpus: Ints) -> Found:
     k = np.maximum(gpus, 1).astype(float)
-    careful = table[:, _LEAST_EFFICIENCY] > 0
+    careful = table[:, _MIN_EFFICIENCY] > 0
     if not careful.any():
         found = _best(table, nodes, k, _kept())
     elif careful.all():
@@ -115,7 +115,7 @@ def _best(table: Floats, nodes: Ints, k: Floats, kept: _Kept | None) -> Found:
         first = speed.best_of(coarse)
         again = speed.best_of(kept.fine(rows, first.pick))
     else:
-        candidates = _Candidates(table[:, _BOUNDS], k, table[:, PHI], table[:, _LEAST_EFFICIENCY])
+        candidates = _Candidates(table[:, _BOUNDS], k, table[:, PHI], table[:, _MIN_EFFICIENCY])
         coarse = candidates.made(candidates.coarse())
         first = speed.best_of(coarse)
         at = np.arange(len(k)), first.pick
@@ -231,7 +231,7 @@ class _Kept:
 
     @property
     def full(self) -> bool:
-        return len(self._bounds) + len(self._fine.atomic) > _MOST_KEPT
+        return len(self._bounds) + len(self._fine.atomic) > _MAX_KEPT
 
     def coarse(self, bounds: Floats) -> tuple[Ints, _Made]:
         """Return (a row for each of the pairs, its candidates)."""

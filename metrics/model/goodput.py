@@ -32,7 +32,7 @@ if TYPE_CHECKING:
             ...
 
 
-_MOST_ROWS = 4  # maximum rows of tables that each job's goodput caches
+_MAX_ROWS = 4  # maximum rows of tables that each job's goodput caches
 KEEP_FACTOR = 1.05  # the batch is changed only for a goodput that is higher by more than this factor
 SAFE_EFFICIENCY = 0.5  # minimum of batches that a live job grows to: epochs get at most twice as long (docs/adr/0076)
 
@@ -185,7 +185,7 @@ class Goodput:
         return [int(better) if change else batch for change, better in zip(changes, found.batch.tolist())]
 
     def _remember(self, asked: object, row: Floats) -> None:
-        for oldest in list(self._rows)[: 1 - _MOST_ROWS]:  # decisions and forecasts are made in several threads
+        for oldest in list(self._rows)[: 1 - _MAX_ROWS]:  # decisions and forecasts are made in several threads
             self._rows.pop(oldest, None)
         self._rows[asked] = row.copy()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SMOOTHING = 0.999  # per optimizer step at the first batch
-LEAST_KEPT = 0.95  # minimum share of the average that a measurement keeps: about 40 count, however rare they are
+MIN_KEPT = 0.95  # minimum share of the average that a measurement keeps: about 40 count, however rare they are
 SMALLEST_VAR = 1e-6
 SURE = 2.0  # standard errors between an estimate and its sure bound
 SURE_SAMPLES = 20.0  # minimum measurements that the average is worth before anything counts as sure
@@ -97,7 +97,7 @@ class NoiseScale:
         self.power = sqr + var
         if not np.isfinite(self.power):
             return False
-        keep = max(LEAST_KEPT, SMOOTHING**scale)
+        keep = max(MIN_KEPT, SMOOTHING**scale)
         new = 1 - keep
         self.sqr_mean = keep * self.sqr_mean + new * sqr
         self.var_mean = keep * self.var_mean + new * var

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-_MOST = 1.5  # maximum factor of a deviation: a measurement that is further off has another cause
-_MOST_GPUS = 4096
+_MAX = 1.5  # maximum factor of a deviation: a measurement that is further off has another cause
+_MAX_GPUS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,9 @@ def residuals_of(model: StepTimeModel, times: StepTimes) -> Residuals:
     on the fewest count, since jobs are placed that way.
     """
     nodes, gpus = times.num_nodes.astype(np.int64), times.num_replicas.astype(np.int64)
-    most = np.log(_MOST)
+    most = np.log(_MAX)
     off = np.clip(np.log(model.iter_time(nodes, gpus, times.atomic_batch) / times.iter_time), -most, most)
-    used = ~outliers(times, model) & (gpus <= _MOST_GPUS)
+    used = ~outliers(times, model) & (gpus <= _MAX_GPUS)
     local, remote = used & (nodes == 1), used & (nodes > 1)
     alone = local & (gpus == 1)
     first = float(off[alone].mean()) if alone.any() else 0.0

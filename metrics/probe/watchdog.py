@@ -36,7 +36,7 @@ AGAIN_S = 60.0
 """Delay after which a GPU that hung is queried again; it doubles each time."""
 _LONGEST_S = 960.0
 _ALIVE_S = 5.0  # interval of reports while NVML does not answer at all
-_MOST_LEFT = 4  # children that can't be killed: with this many, no others are started
+_MAX_LEFT = 4  # children that can't be killed: with this many, no others are started
 NVML = -1
 """In place of a GPU's number: NVML as a whole is queried."""
 _HANGS = "NVML does not come back"
@@ -154,7 +154,7 @@ class Watchdog:
     def _follow(self) -> Generator[Reading, None, bool]:
         """Follow one child, to its end or ours. Return whether that is the end of all readings."""
         self._left = [child for child in self._left if child.poll() is None]
-        if len(self._left) >= _MOST_LEFT:
+        if len(self._left) >= _MAX_LEFT:
             yield from self._wait()
             return False
         left_out = {number: max(1, len(stuck.infos)) for number, stuck in self._stuck.items()}

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 _NO_MEMORY = GpuMemory()
 _NO_LINKS: Mapping[str, int] = {}
-MOST_STARTS = 150
+MAX_STARTS = 150
 """Maximum jobs that start in one scheduling cycle. A cycle with very many starts would delay all other work."""
 
 
@@ -193,7 +193,7 @@ def apply_plan(
         if resize.job.id in able:
             _stop_for_resize(conn, resize, plan, now)
     starting = [job for job in changes.start if job.id in placements and open_hosts.issuperset(placements[job.id])]
-    for job in starting[:MOST_STARTS]:
+    for job in starting[:MAX_STARTS]:
         try:
             with conn.begin_nested():
                 one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
@@ -211,7 +211,7 @@ def apply_plan(
                     _add_workers(conn, job, job.attempt, job.generation + 1, first, placements[job.id], now)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
-    return len(starting) > MOST_STARTS
+    return len(starting) > MAX_STARTS
 
 
 def _placed(

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 HORIZON_S = 7 * 86_400.0
 PREVIEW_S = 1.0  # CPU seconds per policy; a slower policy gets no figures
 COMPARE_S = 8.0  # CPU seconds per comparison
-MOST_COMPARED = 500
+MAX_COMPARED = 500
 """Maximum jobs simulated in a comparison: all jobs with GPUs, then the oldest others."""
 PREVIEW_WALL_S = 10.0  # maximum wall time of a simulation
 ETA_S = 0.7  # maximum wall time of a background forecast, and CPU time of one for a new job
@@ -173,7 +173,7 @@ class Forecaster:
                 raise StoppedError
             share = max(0.0, end - time.thread_time()) / (len(policies) - index)
             try:
-                played, facts = self._play(policy, state, at, horizon_s, min(PREVIEW_S, share), MOST_COMPARED, stopped)
+                played, facts = self._play(policy, state, at, horizon_s, min(PREVIEW_S, share), MAX_COMPARED, stopped)
                 course = played.forecast
                 found.append(Figures(played.totals, course.cut, len(course.etas), played.left_out))
                 beyond = max(beyond, sum(1 for job in state.jobs.values() if job.required_gpus) - len(facts))

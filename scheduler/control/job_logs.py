@@ -55,7 +55,7 @@ class JobLogs:
         self._jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._deleted: queue.SimpleQueue[str] = queue.SimpleQueue()
         """Tasks of deleted jobs, whose logs are still to be deleted."""
-        self._strays = True
+        self._untrackeds = True
         """Whether logs may exist of jobs that were deleted before the service stopped."""
         self._thread = Background("job-logs", self._run)
 
@@ -96,8 +96,8 @@ class JobLogs:
                      job_id, len(gone))  # fmt: skip
 
     def _run(self) -> None:
-        if self._strays:
-            self._strays = False
+        if self._untrackeds:
+            self._untrackeds = False
             with self._db.read() as conn:
                 # List the logs first: the log of a task begins after its row is stored.
                 for task_id in unknown_tasks(conn, self._logs.task_ids()):

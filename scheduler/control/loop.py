@@ -78,7 +78,7 @@ _FAILED_TURNS = 2  # consecutive failed cycles after which the loop counts as fa
 _LATE_S = 10.0  # delay of a cycle, or `interval` if longer, after which the loop counts as stalled
 
 
-Advance = Callable[[float], bool]
+CycleHook = Callable[[float], bool]
 """Function of a feature: takes the time of a cycle, returns whether it changed jobs."""
 
 
@@ -189,7 +189,7 @@ class SchedulerLoop:
         self.clock = timing.clock
         self._monotonic = timing.monotonic
         self.stats = LoopStats()
-        self.advances: list[Advance] = []
+        self.cycle_hooks: list[CycleHook] = []
         """Functions of features, called in each cycle after the outcomes of jobs are stored."""
         self.unused_since: UnusedSince = always_used
         """Set by the feature that counts connections to jobs."""
@@ -335,7 +335,7 @@ class SchedulerLoop:
         if lost := failed_dependencies(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
-        changed = [advance(now) for advance in self.advances]  # all are called
+        changed = [advance(now) for advance in self.cycle_hooks]  # all are called
         if any(changed):
             state = self._load()
         return state

@@ -58,7 +58,7 @@ from schedulearn.scheduler.store.repository import JobRow
 log = logging.getLogger(__name__)
 
 DEFAULT_POLICY = "fifo"
-MOST_AFTER = 50_000
+MAX_AFTER = 50_000
 """Maximum predecessors of all jobs in a batch. Storing each with each job keeps the writer from other changes."""
 _RECORD_S = 2.0
 
@@ -445,10 +445,8 @@ def is_known(conn: Connection, idempotency_key: str) -> bool:
 def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
     """Raise InvalidError for unknown predecessors, or too many of them."""
     count = sum(len(spec.after.jobs) for spec in specs if spec.after)
-    if count > MOST_AFTER:
-        raise InvalidError(
-            f"the jobs of a batch name at most {MOST_AFTER:,} others in `after`, not {count:,}: split it"
-        )
+    if count > MAX_AFTER:
+        raise InvalidError(f"the jobs of a batch name at most {MAX_AFTER:,} others in `after`, not {count:,}: split it")
     named = {job_id for spec in specs if spec.after for job_id in spec.after.jobs}
     known = repository.job_states(conn, named)
     for index, spec in enumerate(specs):

@@ -52,7 +52,7 @@ from schedulearn.scheduler.hosts.host_needs import Fetch, HostNeeds, NotWanted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
 from schedulearn.scheduler.hosts.retries import Retries, Trouble
 from schedulearn.scheduler.hosts.starts import Starts
-from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, UntrackedFile
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ ImageSource = Callable[[str], Iterator[FetchProgress]]
 CheckpointSource = Callable[[str], Iterator[FetchProgress]]
 """Job id -> progress, while the call brings the job's checkpoints and outputs to a host."""
 
-OnStrayFiles = Callable[[str, Sequence[StrayFile]], None]
+OnUntrackedFiles = Callable[[str, Sequence[UntrackedFile]], None]
 """Callback for the untracked files that are deleted with an ended task: task id, files."""
 
 
@@ -111,7 +111,7 @@ class HostAgent:
         on_contact: Callable[[HostFacts], None] = lambda facts: None,
         image_source: ImageSource | None = None,
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
-        on_stray_files: OnStrayFiles = lambda task_id, files: None,
+        on_untracked_files: OnUntrackedFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,
         gpus: Callable[[], HostGpus] = HostGpus,
         timing: Timing = MACHINE,
@@ -122,7 +122,7 @@ class HostAgent:
         self._on_change = on_change
         self._image_source = image_source or runtime.images.fetch
         self._checkpoint_source = checkpoint_source
-        self._on_stray_files = on_stray_files
+        self._on_untracked_files = on_untracked_files
         self._data_source = data_source or _OnlyThere()
         self._gpus = gpus
         self._unfit: dict[str, str] = {}
@@ -366,7 +366,7 @@ class HostAgent:
             case ResumeTask(task_id):
                 self.runtime.resume(task_id)
             case RemoveTask(task_id):
-                self._tell_stray_files(task_id)
+                self._tell_untracked_files(task_id)
                 self.runtime.remove(task_id)
                 self._retries.forget(TaskStart(task_id))
             case CheckNeed(need):
@@ -376,14 +376,14 @@ class HostAgent:
             case FetchCheckpoints(task_id, job_id):
                 self._bring_checkpoints(task_id, job_id)
 
-    def _tell_stray_files(self, task_id: str) -> None:
+    def _tell_untracked_files(self, task_id: str) -> None:
         """Report the untracked files of an ended task before they are deleted.
 
         If this fails, the task is removed all the same. Only while the service ends, RuntimeFault keeps the task: then
         the next service reports the files."""
         try:
-            if files := self.runtime.stray_files(task_id):
-                self._on_stray_files(task_id, files)
+            if files := self.runtime.untracked_files(task_id):
+                self._on_untracked_files(task_id, files)
         except Exception as fault:
             if self._stopping:
                 raise RuntimeFault("the service ends") from fault

@@ -20,7 +20,7 @@ from schedulearn.scheduler.hosts.agent import DataSource, HostAgent, ImageSource
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, UntrackedFile
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.store.cluster_state import live_tasks
@@ -49,7 +49,7 @@ MakeRuntime = Callable[[RemoteHost], Runtime]
 
 BringCheckpoints = Callable[[str, str, Runtime], Iterator[FetchProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
-TellStrayFiles = Callable[[str, str, Sequence[StrayFile]], None]
+TellUntrackedFiles = Callable[[str, str, Sequence[UntrackedFile]], None]
 """As `outputs.Outputs.tell_stray_files`."""
 MakeProbe = Callable[[RemoteHost, ImageSource], Probe]
 """A host and its way to images -> its probe, which connects to nothing yet."""
@@ -72,7 +72,7 @@ class Fleet:
         monitor: Monitor,
         make_probe: MakeProbe | None,
         bring_checkpoints: BringCheckpoints,
-        tell_stray_files: TellStrayFiles = lambda host_id, task_id, files: None,
+        tell_untracked_files: TellUntrackedFiles = lambda host_id, task_id, files: None,
         data_source: Callable[[str], DataSource | None] = lambda host_id: None,
         timing: Timing = MACHINE,
     ) -> None:
@@ -81,7 +81,7 @@ class Fleet:
         self._monitor = monitor
         self._make_probe = make_probe
         self._bring_checkpoints = bring_checkpoints
-        self._tell_stray_files = tell_stray_files
+        self._tell_untracked_files = tell_untracked_files
         self._data_source = data_source
         self._timing = timing
         self.clock = timing.clock
@@ -231,7 +231,7 @@ class Fleet:
             on_contact=contacted,
             image_source=fetch,
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
-            on_stray_files=partial(self._tell_stray_files, host_id),
+            on_untracked_files=partial(self._tell_untracked_files, host_id),
             data_source=self._data_source(host_id),
             gpus=partial(self._monitor.gpus, host_id),
             timing=self._timing,

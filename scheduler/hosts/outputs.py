@@ -23,8 +23,8 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.one_object import about_one
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, StrayFile
-from schedulearn.scheduler.runtimes.stray import told
+from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, UntrackedFile
+from schedulearn.scheduler.runtimes.untracked import told
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.data.needed import needed_outputs
@@ -34,7 +34,7 @@ from schedulearn.scheduler.store.moved_outputs import are_left_over, note_moved
 
 log = logging.getLogger(__name__)
 
-STRAY_FILES = "job.stray_files"
+UNTRACKED_FILES = "job.stray_files"
 _NAMED = 20  # files in one event
 _SWEEP_S = 600.0
 DAY_S = 86_400.0
@@ -95,7 +95,7 @@ class Outputs:
             yield from transfer(chain([first], chunks), partial(runtime.outputs.load, job_id, keep=True), what)
         self._db.write(lambda db: note_moved(db, job_id, home))
 
-    def tell_stray_files(self, host_id: str, task_id: str, files: Sequence[StrayFile]) -> None:
+    def tell_untracked_files(self, host_id: str, task_id: str, files: Sequence[UntrackedFile]) -> None:
         """Store an event about the untracked files that are deleted with an ended task.
 
         Each message is stored once per job, regardless of the number of tries."""
@@ -106,11 +106,11 @@ class Outputs:
         data = {"files": [{"path": file.path, "bytes": file.bytes} for file in files[:_NAMED]]}
 
         def write(db: Connection) -> None:
-            known = select(col(Event.id)).where(col(Event.job_id) == job_id, col(Event.kind) == STRAY_FILES)
+            known = select(col(Event.id)).where(col(Event.job_id) == job_id, col(Event.kind) == UNTRACKED_FILES)
             if db.execute(known.where(col(Event.message) == message).limit(1)).first() is not None:
                 return
             repository.add_event(
-                db, now, STRAY_FILES, code="stray_files", message=message, job_id=job_id, host_id=host_id, data=data
+                db, now, UNTRACKED_FILES, code="stray_files", message=message, job_id=job_id, host_id=host_id, data=data
             )
 
         self._db.write(write)

@@ -45,7 +45,7 @@ POLICIES: dict[str, type[Policy]] = {
     "tiresias": Tiresias,
 }
 
-_MOST_VALUES = 100  # maximum number of values in one parameter, nested ones included
+_MAX_VALUES = 100  # maximum number of values in one parameter, nested ones included
 _LARGEST = 1 << 53  # a float holds every integer up to this one exactly
 _LONGEST = 1000
 
@@ -115,7 +115,7 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Poli
 
 def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
     """Raise InvalidError for a value that can't be stored and shown as JSON, or is too large."""
-    checks_left, todo = _MOST_VALUES, [value]
+    checks_left, todo = _MAX_VALUES, [value]
     while todo and checks_left:
         checks_left -= 1
         part = todo.pop()
@@ -131,7 +131,7 @@ def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
         raise InvalidError(f"parameter {key!r} of {cls.name!r}: {fault}", field=f"params.{key}")
     if todo:
         raise InvalidError(
-            f"parameter {key!r} of {cls.name!r}: holds more than {_MOST_VALUES} values", field=f"params.{key}"
+            f"parameter {key!r} of {cls.name!r}: holds more than {_MAX_VALUES} values", field=f"params.{key}"
         )
 
 

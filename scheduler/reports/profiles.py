@@ -39,7 +39,7 @@ from schedulearn.scheduler.store.predictions.lengths import (
 )
 
 AWAIT_S = 5.0  # maximum time that a new job waits for the profile of its family
-MOST_AGAIN = 1000  # maximum number of jobs whose run times are predicted again after one of their family has ended
+MAX_AGAIN = 1000  # maximum number of jobs whose run times are predicted again after one of their family has ended
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ class Profiles:
         """Predict for `new` jobs, and for `known` ones again if the model of their family has changed."""
         if kin not in self._models:
             self._models[kin] = self._length_model(kin)
-            new |= dict(list(known.items())[:MOST_AGAIN])
+            new |= dict(list(known.items())[:MAX_AGAIN])
         if (model := self._models[kin]) is not None:
             self._keep_lengths(kin, {job_id: model.predict(each) for job_id, each in new.items()})
         self._metrics.predict(kin, new)

@@ -29,7 +29,7 @@ from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeas
 MAX_ROWS = 200  # observations of a job: allocations x batch sizes
 COUNT_CAP = 200  # maximum weight of older micro-steps against newer ones
 MAX_POINTS = 240  # of a metric
-LEAST_STARTUP_S = 0.5  # clocks and reports are no more precise
+MIN_STARTUP_S = 0.5  # clocks and reports are no more precise
 MAX_NAMES = 32  # metrics of a job
 NOISE = "noise_scale"  # the metric that holds the history of the noise scale
 IMPLAUSIBLE = "report.implausible"  # the kind of event for ignored values
@@ -263,7 +263,7 @@ def _store_profile(
 def startup_seconds(started_at: float, report: ReportIn, now: float) -> float:
     """Return the time from the job's start to its first report, minus the time of the reported micro-steps."""
     trained = sum(seen.passes * seen.iter_time for seen in report.observations)
-    return max(LEAST_STARTUP_S, now - started_at - trained)
+    return max(MIN_STARTUP_S, now - started_at - trained)
 
 
 def _gpu_type(conn: Connection, job_id: str) -> str:

@@ -122,7 +122,7 @@ class Images(Protocol):
 
 
 @dataclass(frozen=True)
-class StrayFile:
+class UntrackedFile:
     """Untracked file, which is deleted together with its task."""
 
     path: str
@@ -330,11 +330,11 @@ class Runtime(Protocol):
         A running task is killed first, without a grace period."""
         ...
 
-    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+    def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         """Return the untracked files of an ended task, which `remove` deletes, largest first.
 
         Files in the job's folders are not included, nor files that programs leave behind by themselves
-        (`scheduler/runtimes/stray.py`). Number and time are limited."""
+        (`scheduler/runtimes/untracked.py`). Number and time are limited."""
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:

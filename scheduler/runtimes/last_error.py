@@ -8,7 +8,7 @@ from itertools import takewhile
 
 TAIL_BYTES = 16 * 1024
 """Bytes searched at the log's end. They hold a traceback, and a launcher's messages after it."""
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\_-])")
 _RANK = re.compile(r"^\s*\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:err|out)>:?)?:?\s*")
@@ -50,4 +50,4 @@ def _lines(tail: bytes) -> Sequence[str]:
     """Return the non-blank lines as a terminal would show them, without ranks of workers."""
     text = _ANSI.sub("", tail[-TAIL_BYTES:].decode("utf-8", "replace"))
     shown = (_RANK.sub("", line.rstrip().rpartition("\r")[2]).strip() for line in text.split("\n"))
-    return [line[:MOST_CHARACTERS] for line in shown if line]
+    return [line[:MAX_CHARACTERS] for line in shown if line]

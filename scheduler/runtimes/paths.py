@@ -12,7 +12,7 @@ from schedulearn.scheduler.errors import InvalidError, NotFoundError
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 
 _LONGEST = 4096  # maximum number of characters in a path, as in Linux
-_MOST_LINKS = 40  # maximum number of links followed for one path, as in Linux
+_MAX_LINKS = 40  # maximum number of links followed for one path, as in Linux
 
 Stat = Callable[[str], FileEntry | None]
 
@@ -41,7 +41,7 @@ def resolve(parts: tuple[str, ...], stat: Stat, seen_at: str) -> tuple[str, File
         found = stat("/".join(done))
         if found is not None and found.kind is FileKind.LINK:
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise InvalidError(f"{'/'.join(parts)} is a chain of too many links", field="path")
             left, done = [*_behind(done, found.target, seen_at), *left], []
             found = stat("")

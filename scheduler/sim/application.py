@@ -26,7 +26,7 @@ Placement = tuple[int, ...]
 """GPUs on each host, most first."""
 SEGMENTS = 100
 """Equal parts of a training, over each of which a noise curve is taken as constant."""
-_LEAST_SQUARE = 1e-9  # minimum, relative to the variance: some gradients were too noisy to tell their mean from zero
+_MIN_SQUARE = 1e-9  # minimum, relative to the variance: some gradients were too noisy to tell their mean from zero
 _CANDIDATES = 25  # batch sizes that `fastest` tries
 
 
@@ -186,7 +186,7 @@ class MeasuredNoise:
         if found is None:
             sqr, var = self._at(batch, self._sqr), self._at(batch, self._var)
             there = var > 0
-            least = np.where(there, np.maximum(sqr, _LEAST_SQUARE * var), 1.0)
+            least = np.where(there, np.maximum(sqr, _MIN_SQUARE * var), 1.0)
             found = self._found[batch] = np.where(there, self._init_batch * var / least, 0.0)
         return found
 

@@ -27,8 +27,8 @@ from schedulearn.scheduler.sim.workload import (  # fmt: skip
 )
 
 GENERATORS = "poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]"
-MOST_JOBS = 100_000
-MOST_GPUS = 1_000_000
+MAX_JOBS = 100_000
+MAX_GPUS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def parse_types(text: str) -> tuple[list[HostView], dict[str, float]]:
             raise InvalidError(f"the GPU type {match[1]!r} is there twice", field="types")
         speeds[match[1]] = float(match[4] or 1)
         hosts += equal_hosts(int(match[2]), int(match[3]), match[1], prefix=match[1])
-        if sum(host.gpus for host in hosts) > MOST_GPUS:
-            raise InvalidError(f"more than {MOST_GPUS} GPUs", field="types")
+        if sum(host.gpus for host in hosts) > MAX_GPUS:
+            raise InvalidError(f"more than {MAX_GPUS} GPUs", field="types")
     return hosts, speeds
 
 
@@ -124,8 +124,8 @@ def parse_trace(text: str, seed: int, applications: Path | None = None) -> list[
     if match is None or any(part is not None and float(part) <= 0 for part in match.groups()):
         raise InvalidError(f"{text!r} makes no arrivals: write {GENERATORS}, with numbers above 0", field="trace")
     count = int(match[1]) * (int(match[2]) if kind == "bursts" else 1)
-    if count > MOST_JOBS:
-        raise InvalidError(f"{text!r} makes {count} jobs; at most {MOST_JOBS}", field="trace")
+    if count > MAX_JOBS:
+        raise InvalidError(f"{text!r} makes {count} jobs; at most {MAX_JOBS}", field="trace")
     if kind == "bursts":
         return random_trace(seed, count, lambda dice: bursts(int(match[1]), float(match[3] or 10)), mix)
     arrivals = poisson if kind == "poisson" else diurnal

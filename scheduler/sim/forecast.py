@@ -27,7 +27,7 @@ from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
-MOST_EVENTS = 100_000  # maximum of one forecast: several times what the computing time allows
+MAX_EVENTS = 100_000  # maximum of one forecast: several times what the computing time allows
 FETCH_S = 300.0  # assumed for fetching an image if the time is unknown: forecasts of other jobs use it
 MANY = 200  # jobs; with more, the gap between decisions is a tenth of the mean run time, so as to get further
 
@@ -91,7 +91,7 @@ def forecast(
     always_on: Set[str] = frozenset(),
     quotas: Quotas = NO_QUOTAS,
 ) -> Forecast:
-    """Simulate `policy` from `snapshot` on for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS.
+    """Simulate `policy` from `snapshot` on for at most `horizon_s`, or until `out_of_time()`, or for MAX_EVENTS.
 
     Hosts are switched off and on by `switching`, if given, but never those of `always_on`.
     """
@@ -104,7 +104,7 @@ def forecast(
             cut = "time"
         elif elapsed > horizon_s:
             cut = "horizon"
-        elif asked > MOST_EVENTS:
+        elif asked > MAX_EVENTS:
             cut = "events"
         return bool(cut)
 

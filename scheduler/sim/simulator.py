@@ -29,7 +29,7 @@ from schedulearn.scheduler.sim.workload import TraceJob
 SAME_TIME_S = 1e-6
 MIN_REVIEW_S = 0.05
 """Minimum time until a policy's `review_at`: the service's loop waits as long."""
-MOST_EVENTS_AT_ONCE = 1000
+MAX_EVENTS_AT_ONCE = 1000
 """Maximum events of one job at one instant; normally it has at most a few dozen."""
 FRUITLESS_DECISIONS = 10_000
 """After this many in a row without any training, the policy is called again only when something happens."""
@@ -254,7 +254,7 @@ class Simulation:
             training.instant, training.events_at_once, training.idle_at_once = self.now, 0, 0
         training.events_at_once += 1
         training.idle_at_once += training.milestones == before
-        if training.idle_at_once > 1 or training.events_at_once > MOST_EVENTS_AT_ONCE:
+        if training.idle_at_once > 1 or training.events_at_once > MAX_EVENTS_AT_ONCE:
             raise StuckError(training.job.id, event, self.now)
 
     def _schedule(self, training: Training) -> None:

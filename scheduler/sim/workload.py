@@ -26,7 +26,7 @@ from schedulearn.scheduler.sim.application import (
     rigid_application,
 )
 
-MOST_SECONDS = 1e11
+MAX_SECONDS = 1e11
 """Maximum in a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""
 
 JOB_KEYS = (
@@ -214,10 +214,10 @@ def _job(row: Mapping[str, object], known: Mapping[str, Application], where: str
             if bound is not None and bound < max(required, least):
                 asked = max(required, least)
                 raise InvalidError(f"{where}: {key} allows {bound} GPUs, and it asks for {asked}", field=key)
-    deadline = _number(row, "deadline", where, default=math.nan, least=0, most=MOST_SECONDS)
+    deadline = _number(row, "deadline", where, default=math.nan, least=0, most=MAX_SECONDS)
     return TraceJob(
         id=str(row.get("name") or row.get("id") or name),
-        submitted_at=_number(row, "time", where, least=0, most=MOST_SECONDS),
+        submitted_at=_number(row, "time", where, least=0, most=MAX_SECONDS),
         application=application,
         required_gpus=required,
         min_gpus=least,
@@ -241,7 +241,7 @@ def _metric(row: Mapping[str, object], where: str) -> Metric | None:
 def _application_of(row: Mapping[str, object], known: Mapping[str, Application], where: str) -> Application:
     name = row.get("application")
     if name in (None, "") and row.get("seconds") not in (None, ""):
-        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3, most=MOST_SECONDS))
+        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3, most=MAX_SECONDS))
     application = known.get(name) if isinstance(name, str) else None
     if application is None:
         raise InvalidError(
@@ -298,7 +298,7 @@ def _application(name: str, entry: object, where: str) -> Application:
     _check_keys(entry, ("seconds", *MODEL_KEYS), where)
     try:
         if "seconds" in entry:  # nothing but a duration
-            return rigid_application(name, _number(entry, "seconds", where, least=1e-3, most=MOST_SECONDS))
+            return rigid_application(name, _number(entry, "seconds", where, least=1e-3, most=MAX_SECONDS))
         low, high = entry["local_batch_size"]
         accumulate = bool(entry.get("accumulate", True))
         bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high, accumulate)

@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
 from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
-from schedulearn.scheduler.core.planning.job_family import MOST, family_of
+from schedulearn.scheduler.core.planning.job_family import MAX, family_of
 from schedulearn.scheduler.core.planning.limits import check_target, nested_target, usual_shm
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
@@ -265,7 +265,7 @@ class JobFields(BaseModel):
     )
     family: Text | None = Field(
         default=None,
-        max_length=MOST,
+        max_length=MAX,
         description="jobs of a family share predictions of speed and run time; default: the image, and the command "
         "without the values of its arguments",
     )

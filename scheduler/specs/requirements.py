@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-MOST_LINES, MOST_BYTES = 1000, 64 << 10
+MAX_LINES, MAX_BYTES = 1000, 64 << 10
 _OPTION = re.compile(
     r"--(index-url|extra-index-url|find-links|trusted-host|pre|prefer-binary|only-binary|no-binary|no-index)\b|-[if]\s"
 )
@@ -31,11 +31,11 @@ def _check(given: str | list[str]) -> str | list[str]:
 def requirement_lines(given: Sequence[str]) -> list[str]:
     """Return the requirements without comments and empty lines. Raises ValueError for invalid ones."""
     joined = "\n".join(given).replace("\\\n", " ")
-    if len(joined.encode()) > MOST_BYTES:
-        raise ValueError(f"must have {MOST_BYTES >> 10} KiB at most")
+    if len(joined.encode()) > MAX_BYTES:
+        raise ValueError(f"must have {MAX_BYTES >> 10} KiB at most")
     lines = [line for each in joined.splitlines() if (line := _COMMENT.sub("", each).strip())]
-    if len(lines) > MOST_LINES:
-        raise ValueError(f"must have {MOST_LINES} lines at most")
+    if len(lines) > MAX_LINES:
+        raise ValueError(f"must have {MAX_LINES} lines at most")
     for line in lines:
         if line.startswith("-") and not _OPTION.match(line):
             raise ValueError(f"the option {line.split()[0][:40]} can't be used here: name what is to be installed")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 LONGEST_NAME = 256
-MOST_PAIRS = 1000
+MAX_PAIRS = 1000
 LARGEST_PAIR = 128 << 10
 """Maximum bytes of NAME=value: Linux starts no program with a larger variable."""
 
@@ -22,8 +22,8 @@ def plain(text: str) -> str:
 def _as_text(value: Any) -> Any:
     """Convert values that are numbers, as people write them in JSON, to text."""
     if isinstance(value, dict):
-        if len(value) > MOST_PAIRS:
-            raise ValueError(f"must have at most {MOST_PAIRS} names, not {len(value)}")
+        if len(value) > MAX_PAIRS:
+            raise ValueError(f"must have at most {MAX_PAIRS} names, not {len(value)}")
         return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in value.items()}
     return value
 

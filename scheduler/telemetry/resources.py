@@ -34,7 +34,7 @@ KEPT_S = 600.0
 """Length of the history in memory."""
 STALE_S = 3 * EVERY_S
 """Older readings don't count as current."""
-MOST_TASKS = 100
+MAX_TASKS = 100
 """Maximum number of tasks read per host and poll. If there are more, successive polls rotate through them."""
 _LOOKS = 4  # maximum number of concurrent polls
 _SIZE = int(KEPT_S / EVERY_S) + 12
@@ -265,11 +265,11 @@ class ResourceWatch:
 
     def _next(self, host_id: str, task_ids: Sequence[str]) -> Sequence[str]:
         """Return the tasks to read in this poll."""
-        if len(task_ids) <= MOST_TASKS:
+        if len(task_ids) <= MAX_TASKS:
             return task_ids
         begin = self._turns.get(host_id, 0) % len(task_ids)
-        self._turns[host_id] = begin + MOST_TASKS
-        return [*task_ids[begin:], *task_ids[:begin]][:MOST_TASKS]
+        self._turns[host_id] = begin + MAX_TASKS
+        return [*task_ids[begin:], *task_ids[:begin]][:MAX_TASKS]
 
     def _take(self, host_id: str, task: ObservedTask, found: TaskCounters) -> None:
         now, monotonic = self._clock(), self._monotonic()

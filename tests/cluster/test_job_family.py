@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.core.planning.job_family import MOST, family_of
+from schedulearn.scheduler.core.planning.job_family import MAX, family_of
 from schedulearn.scheduler.core.planning.remaining_work import Basis, Length, by_family
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
@@ -32,8 +32,8 @@ def test_a_family_is_a_command_without_its_arguments_values(one: str, other: str
 
 
 def test_names_that_are_too_long_are_told_apart_all_the_same() -> None:
-    long = "python " + "x" * MOST
-    assert len(family_of("img", long)) <= MOST
+    long = "python " + "x" * MAX
+    assert len(family_of("img", long)) <= MAX
     assert family_of("img", long) != family_of("img", long + "y")
 
 
@@ -170,7 +170,7 @@ def test_predictions_are_kept_and_compared_with_what_came(tmp_path: Path) -> Non
 
 
 def test_only_early_predictions_are_kept_and_few_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lengths, "MOST_KEPT", 2)
+    monkeypatch.setattr(lengths, "MAX_KEPT", 2)
     with FakeCluster(tmp_path) as c:
         jobs = c.submit(*[spec(family="f") for _ in range(3)])
         c.wait(jobs[0], "running")

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from schedulearn.scheduler.control.job_logs import JobLogs, surplus_attempts
-from schedulearn.scheduler.core.outcomes.retries import FIRST_S, MOST_S, delay, next_tries, why_resting
+from schedulearn.scheduler.core.outcomes.retries import FIRST_S, MAX_S, delay, next_tries, why_resting
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
@@ -23,8 +23,8 @@ from schedulearn.scheduler.store.models import Job
 
 def test_each_wait_is_twice_the_one_before_up_to_a_bound() -> None:
     assert [delay(tries, 1.0) for tries in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
-    assert delay(1000, 1.0) == MOST_S
-    assert delay(1000, MOST_S + 1) == FIRST_S, "it ran for long: nothing is wrong with it"
+    assert delay(1000, 1.0) == MAX_S
+    assert delay(1000, MAX_S + 1) == FIRST_S, "it ran for long: nothing is wrong with it"
 
 
 def test_only_a_job_in_the_queue_rests_and_says_for_how_long() -> None:

@@ -102,9 +102,9 @@ def test_delete_goes_on_to_cancel_as_it_always_did(api: Api) -> None:
 def test_logs_of_a_job_that_was_deleted_just_before_the_end_of_the_service_go_at_its_next_start(tmp_path: Path) -> None:
     with serve_api(tmp_path) as api:
         kept = ended(api)
-    stray = tmp_path / "logs" / "schedulearn-0000000000-1-0"
-    stray.mkdir()
-    (stray / "0").write_bytes(b"left")
+    untracked = tmp_path / "logs" / "schedulearn-0000000000-1-0"
+    untracked.mkdir()
+    (untracked / "0").write_bytes(b"left")
     with serve_api(tmp_path) as api:
-        wait_for(lambda: not stray.exists())
+        wait_for(lambda: not untracked.exists())
         assert api.http.get(f"/api/v1/jobs/{kept}/logs").text == "secret\n"

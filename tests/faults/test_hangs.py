@@ -7,7 +7,7 @@ from virtual.jobs import Plan
 from virtual.runs import FaultRun
 from virtual.service import IDLE_S
 
-MOST = 60  # side effects: more than the course has
+MAX = 60  # side effects: more than the course has
 
 
 def _run(*jobs: tuple[str, Plan]) -> FaultRun:
@@ -61,7 +61,7 @@ def test_a_job_that_hangs_for_ever_is_restarted_three_times() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_kill_at_any_side_effect_changes_nothing_of_that(after: bool) -> None:
-    for number in range(1, MOST + 1):
+    for number in range(1, MAX + 1):
         run = _course(number, after=after)
         killed = run.kills
         run.settle()

@@ -36,7 +36,7 @@ def _no_removal(patch: Patch) -> None:
 
 def _waits_for_the_clock(patch: Patch) -> None:
     """A clock that was set back an hour is waited for: there are two guards."""
-    patch.setattr(retries, "MOST_S", 1e9)
+    patch.setattr(retries, "MAX_S", 1e9)
     patch.setattr(ClockWatch, "look", lambda self: None)
 
 

@@ -6,7 +6,7 @@ from clusters import spec
 from virtual.jobs import Plan
 from virtual.runs import FaultRun
 
-MOST = 60  # side effects: more than the day has
+MAX = 60  # side effects: more than the day has
 
 
 def _day(number: int, *, after: bool) -> FaultRun:
@@ -45,7 +45,7 @@ def _effects() -> int:
 
 
 def test_a_day_without_a_kill_has_as_many_side_effects_as_are_tried() -> None:
-    assert 15 < _effects() <= MOST
+    assert 15 < _effects() <= MAX
 
 
 @pytest.mark.slow

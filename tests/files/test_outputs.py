@@ -14,8 +14,8 @@ from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.errors import FilesGoneError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.hosts.outputs import Outputs
-from schedulearn.scheduler.runtimes.contract import StrayFile
-from schedulearn.scheduler.runtimes.stray import may_matter, told
+from schedulearn.scheduler.runtimes.contract import UntrackedFile
+from schedulearn.scheduler.runtimes.untracked import may_matter, told
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 
@@ -187,7 +187,7 @@ def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Pa
 
 
 def test_the_warning_says_where_they_were_as_the_task_saw_it() -> None:
-    assert told([StrayFile("/data/tasks/x/work/model.pt", 1)], contained=False) == (
+    assert told([UntrackedFile("/data/tasks/x/work/model.pt", 1)], contained=False) == (
         "/data/tasks/x/work/model.pt (1 byte) was written to the job's own folder, which goes with it: "
         "write to SCHEDULEARN_OUTPUT_DIR what should stay."
     )
@@ -209,7 +209,7 @@ def test_what_the_end_of_the_service_keeps_from_being_told_is_told_by_the_next_o
 ) -> None:
     asked, closed = threading.Event(), threading.Event()
 
-    def cut_off(task_id: str) -> Sequence[StrayFile]:
+    def cut_off(task_id: str) -> Sequence[UntrackedFile]:
         asked.set()
         assert closed.wait(60)
         raise RuntimeFault("the connection is closed")
@@ -238,7 +238,7 @@ def test_what_programs_leave_behind_by_themselves_is_not_told(path: str, matters
 
 
 def test_the_largest_of_many_are_named() -> None:
-    files = [StrayFile(f"/w/{size}", size) for size in (2_500_000_000, 1_500_000, 30_000, 5, 4)]
+    files = [UntrackedFile(f"/w/{size}", size) for size in (2_500_000_000, 1_500_000, 30_000, 5, 4)]
     assert told(files, contained=True).startswith(
         "/w/2500000000 (2.5 GB), /w/1500000 (1.5 MB), /w/30000 (30 kB) and 2 more were written"
     )

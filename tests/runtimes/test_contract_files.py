@@ -198,19 +198,19 @@ printf x > "$SCHEDULEARN_OUTPUT_DIR/kept"; printf x > "$SCHEDULEARN_CHECKPOINT_D
 def test_files_that_go_with_a_task_are_told_once_it_has_ended(bench: Bench) -> None:
     spec = bench.spec(shell(f"set -e; {ELSEWHERE} echo written"))
     runtime = bench.runtime
-    assert runtime.stray_files(spec.task_id) in ((), [])
+    assert runtime.untracked_files(spec.task_id) in ((), [])
     runtime.start(spec)
     if isinstance(runtime, FakeRuntime):
         for path, size in (("/work/deep/log.txt", 3), ("/work/model.pt", 5), ("/work/__pycache__/a.pyc", 1)):
             runtime.write_elsewhere(spec.task_id, path, size)
         runtime.finish(spec.task_id)
     assert bench.wait_for_end(spec.task_id).exit_code == 0, bench.read(spec.task_id, follow=True)
-    found = [(file.path.rpartition("/work/")[2], file.bytes) for file in runtime.stray_files(spec.task_id)]
+    found = [(file.path.rpartition("/work/")[2], file.bytes) for file in runtime.untracked_files(spec.task_id)]
     if bench.kind == "process":
         found.remove(("tmp/scratch", 1))  # below its working directory it is a folder like any other
     assert found == [("model.pt", 5), ("deep/log.txt", 3)]
     runtime.remove(spec.task_id)
-    assert runtime.stray_files(spec.task_id) in ((), [])
+    assert runtime.untracked_files(spec.task_id) in ((), [])
 
 
 @pytest.mark.docker
@@ -230,4 +230,4 @@ def test_files_are_told_that_a_container_wrote_before_its_engine_noted_the_start
     engine.close()
     containers.runtime.start(spec)
     assert containers.wait_for_end(spec.task_id).exit_code == 0
-    assert [file.path for file in containers.runtime.stray_files(spec.task_id)] == ["/work/model.pt"]
+    assert [file.path for file in containers.runtime.untracked_files(spec.task_id)] == ["/work/model.pt"]

@@ -19,7 +19,7 @@ from services import Service
 
 from schedulearn.api.edge.connections import ConnectionLimits, Connections, bounded
 from schedulearn.api.tls.certificates import Certificate
-from schedulearn.api.tls.doorway import Doorway, Knock, open_doorways
+from schedulearn.api.tls.listener import Knock, TlsListener, open_tls_listeners
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$0" "$@"')
 HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
@@ -67,7 +67,7 @@ class Served(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
-        open_doorways(self, [self.listener], self.certificate, self.bounds)
+        open_tls_listeners(self, [self.listener], self.certificate, self.bounds)
 
 
 @contextmanager
@@ -165,14 +165,16 @@ def test_a_connection_cut_before_its_handshake_ran_is_closed_and_forgotten(autho
         bounds = Connections(ConnectionLimits(connections=100, of_a_peer=100))
         server, client = socket.socketpair()
         with socket.create_server(("127.0.0.1", 0)) as listener, client:
-            doorway = Doorway(listener, Certificate(cert, key, own=False), bounds, lambda: pytest.fail("opened"))
-            knock = Knock(doorway, server, ("a peer", 1))
+            tls_listener = TlsListener(
+                listener, Certificate(cert, key, own=False), bounds, lambda: pytest.fail("opened")
+            )
+            knock = Knock(tls_listener, server, ("a peer", 1))
             bounds.enter(knock)
-            doorway.knocks.add(knock)
+            tls_listener.knocks.add(knock)
             client.sendall(HALF_A_HELLO)
             knock._first_byte()
-            doorway.close()
-            await doorway.wait_closed()
+            tls_listener.close()
+            await tls_listener.wait_closed()
             assert not bounds._peers
             return read_all(client)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.scheduler.runtimes.last_error import MOST_CHARACTERS, TAIL_BYTES, last_error
+from schedulearn.scheduler.runtimes.last_error import MAX_CHARACTERS, TAIL_BYTES, last_error
 
 TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 HOROVOD = (
@@ -31,7 +31,7 @@ MEMORY = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 Gi
         (b"one\ntwo\n\n", "two"),
         (b"\xff\xfe\n", "��"),
         (b"", ""),
-        (b"x" * 10_000, "x" * MOST_CHARACTERS),
+        (b"x" * 10_000, "x" * MAX_CHARACTERS),
         (b"ValueError: long ago\n" + b"step\n" * TAIL_BYTES, "step"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.loader import Batches, Loader
 from schedulearn.worker.order import permutation
-from schedulearn.worker.place import GRAIN, LEAST_WORTH, Place
+from schedulearn.worker.place import GRAIN, MIN_WORTH, Place
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone
 
@@ -79,12 +79,12 @@ def test_no_training_gets_less_than_its_epochs_whatever_samples_are_worth(
         assert place.position >= samples, "each sample at least once an epoch"
         place.end_epoch(steps[number % len(steps)][0])
     assert worth >= epochs * samples, "what an epoch owed, the last one has made up for"
-    assert served <= epochs * (samples / LEAST_WORTH + 700), "bounded"
+    assert served <= epochs * (samples / MIN_WORTH + 700), "bounded"
 
 
 def test_what_is_worth_nothing_or_is_not_a_number_has_bounds() -> None:
     place = place_of(100)
-    for told, worth in ((0.0, LEAST_WORTH), (math.nan, 1.0), (7.0, 1.0)):
+    for told, worth in ((0.0, MIN_WORTH), (math.nan, 1.0), (7.0, 1.0)):
         place.tell_worth(told)
         assert place.worth == worth
 

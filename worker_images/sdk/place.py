@@ -12,7 +12,7 @@ GRAIN = 1 / 256
 
 Sums of such numbers are exact, so all workers end an epoch at the same step. A worth that hardly changes leaves the
 planned steps as they are."""
-LEAST_WORTH = 0.25
+MIN_WORTH = 0.25
 """Minimum worth of a sample: no epoch takes more than 4 times the data, whatever was measured."""
 
 
@@ -86,7 +86,7 @@ class Place:
 
     def tell_worth(self, worth: float) -> None:
         """Set the worth of a sample from now on. The value must be the same on all workers."""
-        self.worth = max(LEAST_WORTH, min(1.0, worth // GRAIN * GRAIN))
+        self.worth = max(MIN_WORTH, min(1.0, worth // GRAIN * GRAIN))
 
     def go_back(self, progress: float) -> None:
         """Record that the weights are those of `progress` again.

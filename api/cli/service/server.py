@@ -31,8 +31,8 @@ from schedulearn.api.edge.standby import Standby
 from schedulearn.api.feature import Feature
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
-from schedulearn.api.stream import Pulse
-from schedulearn.api.tls.doorway import open_doorways
+from schedulearn.api.stream import Broadcaster
+from schedulearn.api.tls.listener import open_tls_listeners
 from schedulearn.api.tls.plain import OnlyReports
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
@@ -86,15 +86,17 @@ def run(
         return _refuse(error)
     sys.setswitchinterval(SWITCH_S)
     listeners = [listener, *_bridge_listener(settings)]
-    pulse, credentials = Pulse(), Credentials(settings.token)
+    broadcaster, credentials = Broadcaster(), Credentials(settings.token)
     for_workers = certificate.for_workers if certificate is not None else None
-    made = create_app(settings, pulse=pulse, credentials=credentials, report_certificate=for_workers, features=features)
+    made = create_app(
+        settings, broadcaster=broadcaster, credentials=credentials, report_certificate=for_workers, features=features
+    )
     standby = Standby(made) if settings.shares_database else None
     made = standby or made
     app = _Startup(made if certificate is None else OnlyReports(made))
     login = credentials.login_link() if is_first else None
     announcement = Announcement(settings, made_token=made_token, login=login, certificate=certificate)
-    server = _Server(app, pulse, announcement, standby, verbose=verbose, as_json=as_json)
+    server = _Server(app, broadcaster, announcement, standby, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # uvicorn raises it if the application did not start
@@ -177,7 +179,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         app: _Startup,
-        pulse: Pulse,
+        broadcaster: Broadcaster,
         announcement: Announcement,
         standby: Standby | None,
         *,
@@ -198,7 +200,7 @@ class _Server(uvicorn.Server):
         )
         self._bounds = Connections(limits_for(raise_file_limit()))
         super().__init__(bounded(config, self._bounds))
-        self._pulse = pulse
+        self._broadcaster = broadcaster
         self._announcement = announcement
         self._as_json = as_json
         self._app = app
@@ -218,7 +220,7 @@ class _Server(uvicorn.Server):
                 await super().startup(sockets)
             else:
                 await super().startup([])
-                open_doorways(self, sockets or [], certificate, self._bounds)
+                open_tls_listeners(self, sockets or [], certificate, self._bounds)
         leave_in_peace()
         if self._standby is None or self._standby.waits_for is None:
             self._announce()
@@ -227,7 +229,7 @@ class _Server(uvicorn.Server):
         deadline = threading.Timer(_DEADLINE_S, os._exit, [0])
         deadline.daemon = True
         deadline.start()
-        self._pulse.close()
+        self._broadcaster.close()
         _LOG.setLevel(logging.CRITICAL)  # no errors of streams that are cut; `run` restores the level
         await super().shutdown(sockets)
         deadline.cancel()

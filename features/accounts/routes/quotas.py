@@ -25,8 +25,8 @@ from schedulearn.scheduler.store.people.visibility import seeing_all
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
-_MOST = 10**9
-Bound = Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None
+_MAX = 10**9
+Bound = Annotated[int, Field(ge=0, le=_MAX), BeforeValidator(whole)] | None
 UserName = Annotated[
     str, Path(min_length=1, max_length=100, description="user; `*`: default for users without their own quota")
 ]
@@ -38,17 +38,17 @@ class BoundsIn(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
     gpus: Bound = Field(default=None, description="maximum GPUs held at once")
-    gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="maximum GPU-hours within seven days")
+    gpu_hours: float | None = Field(default=None, ge=0, le=_MAX, description="maximum GPU-hours within seven days")
     waiting: Bound = Field(default=None, description="maximum jobs that have not started")
     submissions: Bound = Field(default=None, description="maximum jobs submitted within a minute")
     cpu_jobs: Bound = Field(default=None, description="maximum jobs without GPUs that run at once")
     cpus: float | None = Field(
-        default=None, ge=0, le=_MOST, description="maximum processors requested by running jobs without GPUs together"
+        default=None, ge=0, le=_MAX, description="maximum processors requested by running jobs without GPUs together"
     )
     memory_gib: float | None = Field(
         default=None,
         ge=0,
-        le=_MOST,
+        le=_MAX,
         description="maximum GiB of memory requested by running jobs without GPUs together",
     )
 

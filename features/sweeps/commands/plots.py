@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Level = bool | int | float | str
 Row = tuple[Mapping[str, Level], float]
 
-_MOST_PAIRS = 15
+_MAX_PAIRS = 15
 _SIZE = 3.2  # inches of one plot
 
 
@@ -65,7 +65,7 @@ def _boxes(make: type[Figure], rows: Sequence[Row], factors: Sequence[str], resp
 
 
 def _interactions(make: type[Figure], rows: Sequence[Row], factors: Sequence[str], response: str) -> Figure:
-    pairs = list(itertools.combinations(factors, 2))[:_MOST_PAIRS]
+    pairs = list(itertools.combinations(factors, 2))[:_MAX_PAIRS]
     figure = make(figsize=(_SIZE * len(pairs), _SIZE), layout="constrained")
     axes = figure.subplots(1, len(pairs), squeeze=False, sharey=True)[0]
     for axis, (across, by) in zip(axes, pairs, strict=True):

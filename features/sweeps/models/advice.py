@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from schedulearn.features.sweeps.models.samples import Configuration
 
-MOST_OPTIONS = 500
+MAX_OPTIONS = 500
 
 
 class Estimate(NamedTuple):

@@ -30,12 +30,12 @@ Array = NDArray[np.float64]
 Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Indices of the samples that a model has seen and has not."""
 FOLDS = 5
-_LEAST_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # minimum number of errors: fewer have no ninth of ten
-_MOST_FACTOR = 30.0  # maximum factor that half an interval of times may be
-_MOST_NAMES = 20  # maximum families, and maximum types, that have a column of their own
+_MIN_REPEATED = math.ceil(CONFIDENCE / (1 - CONFIDENCE))  # minimum number of errors: fewer have no ninth of ten
+_MAX_FACTOR = 30.0  # maximum factor that half an interval of times may be
+_MAX_NAMES = 20  # maximum families, and maximum types, that have a column of their own
 _TREES = 100
 SIZES = 6  # columns of counts and sizes; then those of names
-MOST_SMOOTH = 300
+MAX_SMOOTH = 300
 _BUSIEST = 0.95  # maximum share of time that a queue is busy: at 1 no job would end
 
 
@@ -71,7 +71,7 @@ def _frequent(names: Sequence[str]) -> list[str]:
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     # A single name needs no column.
-    return sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_NAMES] if len(counts) > 1 else []
+    return sorted(counts, key=lambda name: (-counts[name], name))[:_MAX_NAMES] if len(counts) > 1 else []
 
 
 class _Estimator(Protocol):
@@ -108,7 +108,7 @@ class Smooth:
         self._logs = logs
 
     def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
-        some = configurations[:MOST_SMOOTH]
+        some = configurations[:MAX_SMOOTH]
         self._features = _Features(some)
         rows, values = self._columns(some), np.log(y[: len(some)]) if self._logs else y[: len(some)]
         self._middle, self._spread = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-9)
@@ -289,7 +289,7 @@ class Predictor:
         runs = run_folds(len(y))
         repeated = counted & _is_repeated(configurations, runs)
         self._tried = self._untried
-        if repeated.sum() >= _LEAST_REPEATED:
+        if repeated.sum() >= _MIN_REPEATED:
             found = out_of_fold(models[self.model], configurations, y, runs)
             self._tried = self._half(y[repeated], found[repeated])
         self._fitted = models[self.model]()
@@ -298,7 +298,7 @@ class Predictor:
     def _half(self, actual: Array, found: Array) -> float:
         off = np.log(actual / np.maximum(found, 1e-9)) if self._relative else actual - found
         half = held_by_nine_of_ten(np.abs(off).tolist())
-        return min(half, math.log(_MOST_FACTOR)) if self._relative else half
+        return min(half, math.log(_MAX_FACTOR)) if self._relative else half
 
     def predict(self, configurations: Sequence[Configuration]) -> list[Predicted]:
         halves = np.array([self._tried if each.point in self._points else self._untried for each in configurations])

@@ -25,10 +25,10 @@ from schedulearn.features.sweeps.models.configurations import CandidatePoint, Go
 
 Array = NDArray[np.float64]
 
-LEAST_SHARE = 0.24
+MIN_SHARE = 0.24
 """Minimum share of all configurations to try before a search ends by itself. After few trials, the model underestimates
 its own uncertainty."""
-LEAST_TRIALS = 8
+MIN_TRIALS = 8
 """The same as a number of trials, for few configurations."""
 GAIN = 0.1
 """The expected improvement, as a share of the best found, below which a search ends."""
@@ -77,7 +77,7 @@ def next_trial(
     gains = _expected_gains(features, np.log(np.maximum(prices, 1e-12)) * _WEIGHT[goal], tried, left)
     best = max(range(len(left)), key=lambda at: (gains[at], -left[at]))
     gain = float(gains[best])
-    if gain < GAIN and len(tried) >= max(LEAST_TRIALS, first + 1, math.ceil(LEAST_SHARE * len(points))):
+    if gain < GAIN and len(tried) >= max(MIN_TRIALS, first + 1, math.ceil(MIN_SHARE * len(points))):
         return Next(None, gain, f"The next trial is expected to gain {gain:.1%}, less than {GAIN:.0%}.")
     return Next(left[best], gain, f"Expected gain: {gain:.1%}.")
 

@@ -21,14 +21,14 @@ from schedulearn.features.sweeps.answers.advice import (
     ModelVersionsOut,
     PredictionsOut,
 )
-from schedulearn.scheduler.core.planning.job_family import MOST
+from schedulearn.scheduler.core.planning.job_family import MAX
 from schedulearn.scheduler.errors import ForbiddenError
 from schedulearn.scheduler.store.people.kin import Kin, owner_of
 from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
 
 router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
 
-Window = Query(ge=1, le=lengths.MOST_KEPT, description="number of newest predictions of successful jobs that count")
+Window = Query(ge=1, le=lengths.MAX_KEPT, description="number of newest predictions of successful jobs that count")
 
 Whose = Query(max_length=100, description="user whose jobs of the family count; default: you")
 
@@ -38,7 +38,7 @@ class VersionIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    family: str = Field(min_length=1, max_length=MOST)
+    family: str = Field(min_length=1, max_length=MAX)
     user: str = Field(default="", max_length=100, description="user whose jobs of the family count; default: you")
     version: int | None = Field(
         ge=1, le=1 << 31, description="version to pin; null: use the newest, and make new ones when needed"
@@ -48,7 +48,7 @@ class VersionIn(BaseModel):
 @router.get("", responses=problems(422))
 def predictions(
     request: Request,
-    family: Annotated[str | None, Query(max_length=MOST, description="only jobs of this family")] = None,
+    family: Annotated[str | None, Query(max_length=MAX, description="only jobs of this family")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="maximum number of `items`")] = 50,
     window: Annotated[int | None, Window] = None,
 ) -> PredictionsOut:
@@ -89,7 +89,7 @@ def families(
 @router.get("/versions", responses=problems(403, 422))
 def model_versions(
     request: Request,
-    family: Annotated[str, Query(min_length=1, max_length=MOST)],
+    family: Annotated[str, Query(min_length=1, max_length=MAX)],
     user: Annotated[str, Whose] = "",
 ) -> ModelVersionsOut:
     """Return the model versions of a family.

@@ -17,7 +17,7 @@ from schedulearn.features.sweeps import table as store
 from schedulearn.features.sweeps.answers.experiment import DefaultOut, SearchOut
 from schedulearn.features.sweeps.routes.sweeps import started
 from schedulearn.features.sweeps.search_rows import answer_of
-from schedulearn.features.sweeps.search_spec import MOST_POINTS, SEARCH, SearchSpec
+from schedulearn.features.sweeps.search_spec import MAX_POINTS, SEARCH, SearchSpec
 from schedulearn.features.sweeps.searcher import check_prices
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.people.kin import Kin, owner_of
@@ -71,5 +71,5 @@ def get_search(request: Request, sweep_id: str) -> SearchOut:
 
 
 def _shown(db: Connection, row: Row[Any]) -> SearchOut:
-    runs = store.list_runs(db, row.id, "", limit=MOST_POINTS)
+    runs = store.list_runs(db, row.id, "", limit=MAX_POINTS)
     return SearchOut.of_search(row, store.progress_of(db, [row.id])[row.id], runs)

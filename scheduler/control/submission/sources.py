@@ -11,9 +11,9 @@ from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.specs.requirements import MOST_BYTES, requirement_lines
+from schedulearn.scheduler.specs.requirements import MAX_BYTES, requirement_lines
 
-MOST = 16
+MAX = 16
 """Repositories and refs of one request: each takes seconds."""
 _AT_ONCE = threading.BoundedSemaphore(4)
 
@@ -22,8 +22,8 @@ def to_fetch(specs: Sequence[JobSpec]) -> list[tuple[str, str]]:
     """(repository, ref) of each that must be fetched, once. Raises InvalidError for too many."""
     sources = [_source(spec.code) for spec in specs if spec.code is not None and spec.code.digest is None]
     found = list(dict.fromkeys(sources))
-    if len(found) > MOST:
-        raise InvalidError(f"a batch names at most {MOST} repositories and refs, not {len(found)}", field="code")
+    if len(found) > MAX:
+        raise InvalidError(f"a batch names at most {MAX} repositories and refs, not {len(found)}", field="code")
     return found
 
 
@@ -53,7 +53,7 @@ def _with_requirements(spec: JobSpec, store: CodeStore, read: dict[tuple[str, st
     key = (spec.code.digest, spec.requirements)
     if key not in read:
         try:
-            read[key] = requirement_lines(store.read(*key, MOST_BYTES).decode().splitlines())
+            read[key] = requirement_lines(store.read(*key, MAX_BYTES).decode().splitlines())
         except ValueError as error:  # also of text that is not UTF-8
             raise InvalidError(f"{spec.requirements}: {error}", field="requirements") from error
     return spec.model_copy(update={"requirements": read[key]})

@@ -14,7 +14,7 @@ from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
 IsOurs = Callable[[GpuProcess], bool]
 
 SHARE = 0.05
-LEAST_BYTES = 2 << 30
+MIN_BYTES = 2 << 30
 """Minimum of the memory that counts as free, since a driver, a display and small tools may use it. SHARE of the GPU's
 memory applies if that is more."""
 SETTLE_S = 30.0
@@ -36,7 +36,7 @@ NOBODY = GpuHolder()
 
 def is_free(reading: GpuReading, total: int) -> bool:
     """Return whether a GPU's memory is free, or unknown."""
-    return reading.memory_bytes is None or reading.memory_bytes <= max(LEAST_BYTES, SHARE * total)
+    return reading.memory_bytes is None or reading.memory_bytes <= max(MIN_BYTES, SHARE * total)
 
 
 def holder(reading: GpuReading, total: int, is_ours: IsOurs, *, held: bool) -> GpuHolder | None:

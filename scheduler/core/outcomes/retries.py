@@ -28,7 +28,7 @@ class Waiting(Protocol):
 
 
 FIRST_S = 1.0
-MOST_S = 300.0
+MAX_S = 300.0
 SOON_S = 60.0
 """Seconds after its start within which a failing command has done no work."""
 
@@ -38,7 +38,7 @@ def delay(retries: int, ran_s: float) -> float:
 
     A command that ran for long is retried soon, since it mostly works.
     """
-    return FIRST_S if ran_s > MOST_S else min(MOST_S, FIRST_S * 2.0 ** min(retries, 30))
+    return FIRST_S if ran_s > MAX_S else min(MAX_S, FIRST_S * 2.0 ** min(retries, 30))
 
 
 def equal_exits(before: int, last_exit: int | None, exit_code: int | None, ran_s: float) -> int:
@@ -66,5 +66,5 @@ def why_resting(job: Waiting, now: float) -> Explanation | None:
 def _next_try(job: Waiting, now: float) -> float | None:
     """Return the time of the next retry. One further away than any delay was stored before the clock was set back, and
     is ignored."""
-    rests = job.state == JobState.QUEUED and job.not_before is not None and 0 < job.not_before - now <= MOST_S
+    rests = job.state == JobState.QUEUED and job.not_before is not None and 0 < job.not_before - now <= MAX_S
     return job.not_before if rests else None

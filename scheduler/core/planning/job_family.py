@@ -8,7 +8,7 @@ import re
 from schedulearn.scheduler.core.command import split_command
 from schedulearn.scheduler.core.planning.command_masking import hide_in_words
 
-MOST = 200  # maximum characters of a name
+MAX = 200  # maximum characters of a name
 _OPTION = re.compile(r"--?[A-Za-z]")
 _PROGRAM = ("-m", "-c")  # their value names the program
 
@@ -30,4 +30,4 @@ def family_of(image: str, command: str) -> str:
             kept.append(word)
             program = False
     name = " ".join([image, *kept])
-    return name if len(name) <= MOST else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return name if len(name) <= MAX else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()

@@ -10,11 +10,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-RECENT, BEFORE, LEAST_BEFORE = 10, 30, 10
+RECENT, BEFORE, MIN_BEFORE = 10, 30, 10
 """Number of recent jobs to check; maximum and minimum number of earlier jobs to compare them with."""
 USUAL = 0.9
 """Quantile of the earlier errors that half of the recent ones must exceed. By chance this happens once in 600."""
-LEAST_FACTOR = 1.25
+MIN_FACTOR = 1.25
 """Minimum factor by which half of the recent predictions must be off, either way. Smaller errors are harmless."""
 LOOKED_AT = RECENT + BEFORE
 
@@ -47,10 +47,10 @@ def drift_of(compared: Sequence[Residual]) -> Drift | None:
     `compared` is in the order in which the jobs ended.
     """
     recent, before = compared[-RECENT:], compared[-LOOKED_AT:-RECENT]
-    if len(recent) < RECENT or len(before) < LEAST_BEFORE:
+    if len(recent) < RECENT or len(before) < MIN_BEFORE:
         return None
     usual = sorted(each.off for each in before)[math.ceil(USUAL * len(before)) - 1]
-    now, limit = statistics.median(each.off for each in recent), max(math.log(LEAST_FACTOR), usual)
+    now, limit = statistics.median(each.off for each in recent), max(math.log(MIN_FACTOR), usual)
     if now <= limit:
         return None
     first = next(each for each in recent if each.off > limit)

@@ -12,7 +12,7 @@ from schedulearn.scheduler.core.command import split_command
 
 _EPOCHS = ("epochs", "num_epochs", "n_epochs", "max_epochs", "steps", "max_steps", "num_steps", "iterations", "iters")
 _BATCH = ("batch_size", "batch", "bs", "train_batch_size")
-_MOST_NUMBERS, _MOST_WORDS = 6, 6  # maximum number of columns
+_MAX_NUMBERS, _MAX_WORDS = 6, 6  # maximum number of columns
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 Features = Mapping[str, float | str]
@@ -85,7 +85,7 @@ def _numbers(jobs: Sequence[Features]) -> dict[str, float]:
     # A job may train for more epochs than any before it. The effect of epochs is known even if all jobs had as many.
     able = {name: values for name, values in found.items() if name == "epochs" or max(values) > min(values)}
     names = sorted(able, key=lambda name: (name not in ("epochs", "batch_size", "gpus"), -len(able[name]), name))
-    return {name: statistics.fmean(able[name]) for name in names[:_MOST_NUMBERS]}
+    return {name: statistics.fmean(able[name]) for name in names[:_MAX_NUMBERS]}
 
 
 def _words(jobs: Sequence[Features]) -> list[tuple[str, str]]:
@@ -106,4 +106,4 @@ def _words(jobs: Sequence[Features]) -> list[tuple[str, str]]:
         usual = by_count[0] if of_name[by_count[0]] >= missing else None
         # A word of only one job says nothing about others, and a name with a different word for each is like a number.
         found += [(of_name[word], name, word) for word in by_count if word != usual and of_name[word] > 1]
-    return [(name, word) for _, name, word in sorted(found, key=lambda each: (-each[0], *each[1:]))[:_MOST_WORDS]]
+    return [(name, word) for _, name, word in sorted(found, key=lambda each: (-each[0], *each[1:]))[:_MAX_WORDS]]

@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.predictions.regression import Regression, half_o
 
 REMEMBERED = 100
 """Number of the latest finished jobs of a family that a prediction uses."""
-_LEAST, _ALONE, _MOST = math.log(1.05), math.log(4.0), math.log(30.0)
+_MIN, _ALONE, _MAX = math.log(1.05), math.log(4.0), math.log(30.0)
 """Half-width of an interval in logarithms: minimum, value if only one job is known, and maximum."""
 
 
@@ -65,8 +65,8 @@ class LengthModel:
     def predict(self, features: Features) -> Prediction:
         row = self._columns.row(features)
         middle = self._fit.value(row)
-        unit = min(_MOST, max(_LEAST, self._half * self._fit.widening(row)))
-        half = min(_MOST, max(_LEAST, unit * self._stretch))
+        unit = min(_MAX, max(_MIN, self._half * self._fit.widening(row)))
+        half = min(_MAX, max(_MIN, unit * self._stretch))
         value, low, high = (math.exp(max(-700.0, min(700.0, middle + side))) for side in (0.0, -half, half))
         return Prediction(value, low, high, self.jobs, half / unit)
 

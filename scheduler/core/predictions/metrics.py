@@ -15,13 +15,13 @@ from typing import NamedTuple
 from schedulearn.scheduler.core.predictions.features import FeatureColumns, Features
 from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
 
-LEAST_REACHED = 3
+MIN_REACHED = 3
 """Minimum number of jobs that logged a metric; with fewer there is no prediction."""
 LARGEST = 1e100
 """Maximum absolute value of a metric that the model learns from."""
-_LEAST = 1e-3  # minimum half-width of an interval, as a share of the usual value
+_MIN = 1e-3  # minimum half-width of an interval, as a share of the usual value
 _POWER_LAW = "power law"
-_MOST = math.log(30.0)  # maximum half-width of an interval, in logarithms
+_MAX = math.log(30.0)  # maximum half-width of an interval, in logarithms
 
 
 class Reached(NamedTuple):
@@ -65,8 +65,8 @@ class _Candidate:
         """
         row = self._columns.row(features)
         middle = min(self._high, max(self._low, self._fit.value(row)))
-        most = _MOST if self._logs else math.inf
-        least = _LEAST * self._usual
+        most = _MAX if self._logs else math.inf
+        least = _MIN * self._usual
         unit = min(most, max(least, half_of(self._fit.off) * self._fit.widening(row)))
         half = min(most, max(least, unit * stretch))
         interval = (self._outer(middle), self._outer(middle - half), self._outer(middle + half))
@@ -83,8 +83,8 @@ class MetricModel:
     """Model of one metric. `scores` are those of earlier predictions, as for run times."""
 
     def __init__(self, jobs: Sequence[Reached], scores: Sequence[float] = ()) -> None:
-        """Raise ValueError if fewer than LEAST_REACHED jobs logged the metric."""
-        if len(jobs) < LEAST_REACHED:
+        """Raise ValueError if fewer than MIN_REACHED jobs logged the metric."""
+        if len(jobs) < MIN_REACHED:
             raise ValueError("too few jobs of the family have logged it")
         self._jobs = len(jobs)
         self._stretch = stretch_of(scores)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 CONFIDENCE = 0.9
 """Share of jobs that an interval should hold."""
-LEAST_SCORES, SCORED = 10, 40
+MIN_SCORES, SCORED = 10, 40
 """Minimum and maximum number of earlier predictions that set the width of intervals.
 
 SCORED predictions, the latest ones, may also narrow intervals. Fewer only widen them.
@@ -56,7 +56,7 @@ def stretch_of(scores: Sequence[float]) -> float:
     `scores` are errors in half-widths of intervals before any stretching. The factor is below 1 only with SCORED
     scores, since fewer may be luck.
     """
-    if len(scores) < LEAST_SCORES:
+    if len(scores) < MIN_SCORES:
         return 1.0
     needed = held_by_nine_of_ten(scores)
     return needed if len(scores) >= SCORED else max(1.0, needed)

@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import Order
 from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
 
-_LEAST_RUN = 600.0  # minimum run time, seconds, that a job's waiting time is compared with
+_MIN_RUN = 600.0  # minimum run time, seconds, that a job's waiting time is compared with
 _PROMOTED = -1
 
 
@@ -46,7 +46,7 @@ class Queues:
     def queue(self, job: JobView, now: float) -> int:
         """Return the job's queue: 0 is served first, then 1, ...; -1, before all, for a job that starves."""
         waited = now - job.submitted_at - job.run_seconds
-        if waited >= self.promote * max(job.run_seconds, _LEAST_RUN):
+        if waited >= self.promote * max(job.run_seconds, _MIN_RUN):
             return _PROMOTED
         return bisect_right(_numbers(self.thresholds), job.attained_gpu_seconds)
 

@@ -24,7 +24,7 @@ from schedulearn.scheduler.policies.goodput.tuning import Tuning
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_LEAST = -700.0  # exponents below are slow to compute, and their powers are nearly 0
+_MIN = -700.0  # exponents below are slow to compute, and their powers are nearly 0
 _BIG = 1e100
 
 
@@ -187,7 +187,7 @@ def _refined(
             odds += finite
             odds -= odds.min(axis=1, keepdims=True)
             odds /= -heat
-            np.exp(np.maximum(odds, _LEAST, out=odds), out=odds)
+            np.exp(np.maximum(odds, _MIN, out=odds), out=odds)
             odds /= odds.sum(axis=1, keepdims=True)
             mean = taken.by_pool(taken.gpus * odds)
             excess = mean.sum(axis=0) - capacity

@@ -24,7 +24,7 @@ from schedulearn.scheduler.core.outcomes.blame import Blame, Explained, of_start
 from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec, parse_task_id
 from schedulearn.scheduler.core.topology import UNBOUND
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
+from schedulearn.scheduler.runtimes.contract import Disk, UntrackedFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
@@ -44,7 +44,7 @@ from schedulearn.scheduler.runtimes.docker.logs import Follower
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates
 from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
-from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_files
+from schedulearn.scheduler.runtimes.docker.storage.untracked_files import untracked_files
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.docker.writable import WritableFolders
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
@@ -219,10 +219,10 @@ class DockerRuntime:
             self._starting.pop(task_id, None)
             self._followers.pop(task_id, None)
 
-    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+    def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         with self._engine.errors(f"look at {task_id}"):
             container = self._find(task_id)
-        return stray_files(self._engine, container) if container is not None else ()
+        return untracked_files(self._engine, container) if container is not None else ()
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:

@@ -26,7 +26,7 @@ SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "S
 
 _LAST_WORDS_S = 2.0
 """Wait for ssh to end by itself, after it has closed the connection."""
-_MOST_WORDS = 1 << 16
+_MAX_WORDS = 1 << 16
 
 
 class Line(Protocol):
@@ -119,7 +119,7 @@ class SshLine:
         if words is not None:
             with words:
                 words.seek(0)
-                self._said = _last_line(words.read(_MOST_WORDS))
+                self._said = _last_line(words.read(_MAX_WORDS))
 
 
 def _last_line(words: bytes) -> str:

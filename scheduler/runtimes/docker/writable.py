@@ -27,8 +27,8 @@ _OF_ENGINES = (
 )  # fmt: skip
 """Paths at which engines and their runtimes create files in every container."""
 _GROUPS = "etc/group"
-_MOST_GROUPS = 1 << 20
-_MOST_KNOWN = 1000
+_MAX_GROUPS = 1 << 20
+_MAX_KNOWN = 1000
 
 
 class WritableFolders:
@@ -68,7 +68,7 @@ class WritableFolders:
         if problem is None:
             problem = self._problem(task.image, writable, places, groups)
             with self._lock:
-                if len(self._known) >= _MOST_KNOWN:
+                if len(self._known) >= _MAX_KNOWN:
                     self._known.clear()
                 self._known[key] = problem
         if problem:
@@ -113,7 +113,7 @@ def _problem_of_groups(view: VolumeView, numbers: set[str]) -> str:
     found = view.stat(_GROUPS)
     if found is None and resolved(f"/{_GROUPS}", view.stat) == PurePosixPath(f"/{_GROUPS}"):
         return ""
-    if found is None or found.kind is not FileKind.FILE or found.bytes > _MOST_GROUPS:
+    if found is None or found.kind is not FileKind.FILE or found.bytes > _MAX_GROUPS:
         return f"has a link or something else in place of a plain file /{_GROUPS}, by which the engine finds groups"
     text = b"".join(view.read(_GROUPS, found.bytes, 0, found.bytes)).decode("latin-1") if found.bytes else ""
     names = {line.partition(":")[0].strip() for line in text.split("\n")}

@@ -14,8 +14,8 @@ from pathlib import Path
 from schedulearn.scheduler.core.task import parse_task_id, task_id
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, extract, pack, unpack
-from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored, StrayFile
-from schedulearn.scheduler.runtimes.stray import MOST_STRAY_FILES, largest_first, may_matter
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored, UntrackedFile
+from schedulearn.scheduler.runtimes.untracked import MAX_UNTRACKED_FILES, largest_first, may_matter
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not block on a pipe
@@ -152,9 +152,9 @@ def _entry(name: str, folder: int) -> FileEntry | None:
     return FileEntry(name, kind, found.st_size if kind is FileKind.FILE else 0, found.st_mtime, target)
 
 
-def stray_files(work: Path, started_at: float) -> list[StrayFile]:
+def untracked_files(work: Path, started_at: float) -> list[UntrackedFile]:
     """Return the files a task wrote to its working directory, which is deleted with the task."""
-    found: list[StrayFile] = []
+    found: list[UntrackedFile] = []
     seen = 0
     for folder, folders, names in os.walk(work):
         folders[:] = [name for name in folders if may_matter(f"/work/{name}")]
@@ -167,8 +167,8 @@ def stray_files(work: Path, started_at: float) -> list[StrayFile]:
                 and file.st_mtime >= started_at
                 and may_matter(f"/work/{name}")
             ):
-                found.append(StrayFile(os.path.join(folder, name), file.st_size))
-            if seen >= MOST_STRAY_FILES:
+                found.append(UntrackedFile(os.path.join(folder, name), file.st_size))
+            if seen >= MAX_UNTRACKED_FILES:
                 return largest_first(found)
     return largest_first(found)
 

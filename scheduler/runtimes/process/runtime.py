@@ -26,7 +26,7 @@ from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec,
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
+from schedulearn.scheduler.runtimes.contract import Disk, UntrackedFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_alone, why_failed
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
@@ -34,7 +34,7 @@ from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process.boot import program
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
-from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
+from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, untracked_files
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, NOTES, RUNS
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.process.shared_data import DataOnDisk
@@ -187,12 +187,12 @@ class ProcessRuntime:
             shutil.rmtree(trash, ignore_errors=True)
             self._watch.wake()
 
-    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+    def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         observed = self._observe(task_id) if parse_task_id(task_id) else None
         if observed is None or observed.state is not EngineState.EXITED:
             return ()
         try:
-            return stray_files(self._directory(task_id) / "work", observed.started_at or 0.0)
+            return untracked_files(self._directory(task_id) / "work", observed.started_at or 0.0)
         except FileNotFoundError:
             return ()  # removed meanwhile
 

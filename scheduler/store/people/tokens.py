@@ -17,7 +17,7 @@ from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people.tables import ApiToken, LoginSession
 
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 """Maximum number of sessions; the oldest are ended for new ones."""
 
 
@@ -115,7 +115,7 @@ def list_sessions(db: Connection) -> list[Session]:
 def add_session(db: Connection, session: Session) -> None:
     """Add a session. Delete expired sessions, and the oldest above the maximum."""
     db.execute(delete(LoginSession).where(col(LoginSession.expires_at) <= session.created_at))
-    newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc()).limit(MOST_SESSIONS - 1)
+    newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc()).limit(MAX_SESSIONS - 1)
     db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest)))
     db.execute(insert(LoginSession).values(**session._asdict()))
 

@@ -37,7 +37,7 @@ from schedulearn.scheduler.store.models import Job, Profile
 from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
 from schedulearn.scheduler.store.predictions import versions
 
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
 _AT_ONCE = 500  # ids in one query
 
@@ -203,13 +203,13 @@ def come_lately(conn: Connection, job_ids: Sequence[str], now: float, known: Col
 
 
 def remember(conn: Connection, kin: Kin, found: Mapping[str, Prediction], now: float) -> None:
-    """Keeps the first predictions of jobs, and of all the newest MOST_KEPT."""
+    """Keeps the first predictions of jobs, and of all the newest MAX_KEPT."""
     conn.execute(
         insert(_TABLE),
         [{"job_id": job_id, **kin._asdict(), "predicted_at": now, **each._asdict()} for job_id, each in found.items()],
     )
     newest = conn.execute(select(func.max(_TABLE.c.seq))).scalar() or 0
-    conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MOST_KEPT))
+    conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MAX_KEPT))
 
 
 def predictions(conn: Connection, family: str | None, limit: int) -> list[LengthPrediction]:

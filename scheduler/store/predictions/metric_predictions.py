@@ -28,16 +28,16 @@ from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.predictions.features import features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED
-from schedulearn.scheduler.core.predictions.metrics import LARGEST, LEAST_REACHED, MetricPrediction, Reached, score
+from schedulearn.scheduler.core.predictions.metrics import LARGEST, MIN_REACHED, MetricPrediction, Reached, score
 from schedulearn.scheduler.core.predictions.regression import SCORED
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job, Metric
 from schedulearn.scheduler.store.people.kin import Kin, of_family, of_kin
 from schedulearn.scheduler.store.predictions import versions
-from schedulearn.scheduler.store.predictions.lengths import MOST_KEPT, come_lately, given_of
+from schedulearn.scheduler.store.predictions.lengths import MAX_KEPT, come_lately, given_of
 
-MOST_METRICS = 8
+MAX_METRICS = 8
 """Of a family: those that most of its jobs logged."""
 
 
@@ -119,8 +119,8 @@ def _reached(conn: Connection, which: ColumnElement[bool], left_out: Collection[
     values: dict[str, dict[str, float]] = {}
     for row in conn.execute(query):
         values.setdefault(row.name, {})[row.job_id] = row.last
-    names = sorted((name for name in values if len(values[name]) >= LEAST_REACHED), key=lambda n: (-len(values[n]), n))
-    names = names[:MOST_METRICS]
+    names = sorted((name for name in values if len(values[name]) >= MIN_REACHED), key=lambda n: (-len(values[n]), n))
+    names = names[:MAX_METRICS]
     jobs = list(dict.fromkeys(job_id for name in names for job_id in values[name]))
     features = {job_id: features_of(given) for job_id, given in given_of(conn, jobs).items()}
     return {name: [Reached(features[job_id], last) for job_id, last in values[name].items()] for name in names}
@@ -144,7 +144,7 @@ def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> 
 
 
 def remember(conn: Connection, kin: Kin, found: Mapping[str, Mapping[str, MetricPrediction]], now: float) -> None:
-    """Keeps the first predictions of jobs, by metric, and of all the newest MOST_KEPT."""
+    """Keeps the first predictions of jobs, by metric, and of all the newest MAX_KEPT."""
     conn.execute(
         insert(_TABLE),
         [
@@ -154,7 +154,7 @@ def remember(conn: Connection, kin: Kin, found: Mapping[str, Mapping[str, Metric
         ],
     )
     newest = conn.execute(select(func.max(_TABLE.c.seq))).scalar() or 0
-    conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MOST_KEPT))
+    conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MAX_KEPT))
 
 
 def ended_since(conn: Connection, family: str) -> list[SettledMetric]:

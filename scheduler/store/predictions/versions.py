@@ -18,7 +18,7 @@ from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin, owned_by, owner_column
 
-MOST_VERSIONS = 10
+MAX_VERSIONS = 10
 """Of a family: the oldest goes."""
 
 
@@ -96,7 +96,7 @@ def begin(conn: Connection, kin: Kin, drift: Drift, now: float) -> None:
     )
     conn.execute(_of(kin, known[-1].number).values(in_use=False, until=drift.since))
     _add(conn, kin, number=number, since=drift.since, made_at=now, used_since=now, why=why)
-    conn.execute(delete(_TABLE).where(_of_kin(kin), _TABLE.c.number <= number - MOST_VERSIONS))
+    conn.execute(delete(_TABLE).where(_of_kin(kin), _TABLE.c.number <= number - MAX_VERSIONS))
 
 
 def pin(conn: Connection, kin: Kin, number: int, now: float) -> None:

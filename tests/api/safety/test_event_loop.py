@@ -407,7 +407,7 @@ def test_a_page_of_jobs_is_bounded_in_bytes_and_goes_on(tmp_path: Path) -> None:
 
 def test_a_comparison_of_policies_is_bounded_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Took half a minute of a core with 3,100 jobs, each time that anybody asked. `bench held` asks with all 500."""
-    monkeypatch.setattr(forecaster, "MOST_COMPARED", 6)
+    monkeypatch.setattr(forecaster, "MAX_COMPARED", 6)
     with serve_api(tmp_path) as api:
         jobs = [{**FIVE_KEYS, "required_gpus": 8, "elastic": True}] * 10
         assert api.http.post("/api/v1/jobs:batch", json=jobs).status_code == 201

@@ -16,7 +16,7 @@ from real_faults.runs import RealRun
 pytestmark = [pytest.mark.long, pytest.mark.process]
 
 LONG = bool(os.environ.get("SCHEDULEARN_TEST_FAULTS"))
-MOST = 200  # side effects: more than a life with such a day has
+MAX = 200  # side effects: more than a life with such a day has
 
 
 def _day(run: RealRun) -> None:
@@ -41,7 +41,7 @@ def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(tmp_path: Path) ->
             run.guard(lambda: _day(run))
             if run.kills == before:
                 break
-            assert number < MOST
+            assert number < MAX
         # A busy machine commits more at once: 38 were seen on one.
         assert run.kills >= (25 if LONG else 2)
 
@@ -67,5 +67,5 @@ def _kill_at_requests(run: RealRun, when: str) -> int:
         run.guard(lambda: _day(run))
         if run.kills == before:
             break
-        assert number < MOST
+        assert number < MAX
     return run.kills - first

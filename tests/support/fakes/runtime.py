@@ -22,10 +22,10 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import GIB, EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, FetchProgress, Runtime, StoredImage, StrayFile
+from schedulearn.scheduler.runtimes.contract import Disk, FetchProgress, Runtime, StoredImage, UntrackedFile
 from schedulearn.scheduler.runtimes.cuda_check import CudaCheck
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
-from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
+from schedulearn.scheduler.runtimes.untracked import largest_first, may_matter
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 _UNNOTED = ("survey", "observe", "images.has", "data.has", "resources")
@@ -37,7 +37,7 @@ class _Task:
     spec: TaskSpec
     seen: ObservedTask
     log: bytearray = field(default_factory=bytearray)
-    stray: list[StrayFile] = field(default_factory=list)
+    untracked: list[UntrackedFile] = field(default_factory=list)
 
 
 class FakeRuntime(Runtime):
@@ -169,11 +169,11 @@ class FakeRuntime(Runtime):
                 self._logs[task_id] = task.log
                 self._notify()
 
-    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+    def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         with self._changed:
             self._enter("stray_files", task_id)
             task = self._tasks.get(task_id)
-            return largest_first(task.stray) if task and task.seen.state is EngineState.EXITED else ()
+            return largest_first(task.untracked) if task and task.seen.state is EngineState.EXITED else ()
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
@@ -223,7 +223,7 @@ class FakeRuntime(Runtime):
     def write_elsewhere(self, task_id: str, path: str, size: int) -> None:
         """The command writes a file to a place that goes with it."""
         with self._changed:
-            self._tasks[task_id].stray += [StrayFile(path, size)] if may_matter(path) else []
+            self._tasks[task_id].untracked += [UntrackedFile(path, size)] if may_matter(path) else []
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""

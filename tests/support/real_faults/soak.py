@@ -19,7 +19,7 @@ JOBS_IN = (300, 1800.0)  # so many jobs in so many seconds
 KILLS_UNTIL = 0.25
 """Of the time. Later the service is left alive: what grows is seen in a long life only."""
 WARM_UP = 0.4
-MOST = {"memory": 16 * 1024, "files": 6.0, "threads": 4.0}
+MAX = {"memory": 16 * 1024, "files": 6.0, "threads": 4.0}
 """Growth over what is measured, by its trend; memory in KiB. A fault that is at work at the end opens a few files."""
 DEADLY = {faults.killed, faults.killed_at_a_side_effect, faults.killed_at_a_request}
 AGING = {faults.clock_set}
@@ -57,7 +57,7 @@ class Soak:
 
     def grown(self) -> dict[str, float]:
         """What was taken more at the end than after the warm-up."""
-        return {key: growth([(use.at, getattr(use, key)) for use in self.uses]) for key in MOST}
+        return {key: growth([(use.at, getattr(use, key)) for use in self.uses]) for key in MAX}
 
     def _work(self) -> None:
         run, began = self._run, self._run.elapsed
@@ -95,5 +95,5 @@ class Soak:
         grown = self.grown()
         first, last = self.uses[0], self.uses[-1]
         self._run.note(f"{self.faults} faults, {self._run.kills} kills; grown by {grown}, from {first} to {last}")
-        if over := {key: value for key, value in grown.items() if value > MOST[key]}:
+        if over := {key: value for key, value in grown.items() if value > MAX[key]}:
             raise Broken(f"it grows: {over}, from {first} to {last}")

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.cli.service.server import _Server, _Startup
 from schedulearn.api.settings import Settings
-from schedulearn.api.stream import Pulse
+from schedulearn.api.stream import Broadcaster
 
 stopped = threading.Event()
 
@@ -43,4 +43,4 @@ logging.basicConfig(level=logging.WARNING)
 with socket.create_server(("127.0.0.1", 0)) as listener:
     settings = Settings(port=listener.getsockname()[1])
     announcement = Announcement(settings, made_token=False, login=None)
-    _Server(_Startup(app), Pulse(), announcement, None, verbose=False, as_json=True).run(sockets=[listener])
+    _Server(_Startup(app), Broadcaster(), announcement, None, verbose=False, as_json=True).run(sockets=[listener])

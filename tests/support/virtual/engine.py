@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.blame import Blame
 from schedulearn.scheduler.core.task import EngineState, ObservedTask, TaskSpec
 from schedulearn.scheduler.errors import HostRefused, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.contract import Disk, Runtime, UntrackedFile
 from virtual.effects import SideEffects
 from virtual.gpus import VirtualGpus
 from virtual.time import VirtualTime
@@ -114,9 +114,9 @@ class VirtualEngine(Runtime):
     def remove(self, task_id: str) -> None:
         self._change(f"remove {task_id}", lambda: self.fake.remove(task_id))
 
-    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+    def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         self._reach()
-        return self.fake.stray_files(task_id)
+        return self.fake.untracked_files(task_id)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         return self.fake.logs(task_id, follow=False)

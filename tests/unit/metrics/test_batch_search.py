@@ -38,7 +38,7 @@ def test_many_threads_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_is_kept_is_bounded_and_forgetting_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = goodput_table(jobs(40, 1), NODES, GPUS)
-    monkeypatch.setattr(batch_search, "_MOST_KEPT", 50)
+    monkeypatch.setattr(batch_search, "_MAX_KEPT", 50)
     for seed in range(5):
         goodput_table(jobs(40, seed), NODES, GPUS)
         assert len(batch_search._kept()._bounds) <= 50 + 40 * len(GPUS)

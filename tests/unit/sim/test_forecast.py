@@ -177,7 +177,7 @@ def test_it_looks_no_further_than_it_may_and_says_so(monkeypatch: pytest.MonkeyP
     state = snapshot(jobs)
     at_once = forecast(make_policy("fifo"), state, facts_of(state), horizon_s=DAY, out_of_time=lambda: True)
     assert (at_once.cut, at_once.until) == ("time", 1000.0)
-    monkeypatch.setattr("schedulearn.scheduler.sim.forecast.MOST_EVENTS", 40)
+    monkeypatch.setattr("schedulearn.scheduler.sim.forecast.MAX_EVENTS", 40)
     few = play(jobs)
     assert few.cut == "events"
     assert 1000 < few.until < 1000 + DAY

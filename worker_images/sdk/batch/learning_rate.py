@@ -10,7 +10,7 @@ UNTRIED_EFFICIENCY = 0.9
 """Minimum worth of a sample for optimizers with which no larger batch was tried.
 
 These are neither SGD nor like Adam."""
-LEAST_STEPS = 64
+MIN_STEPS = 64
 """Minimum steps of an epoch, at a batch that grew by the square root rule."""
 
 
@@ -52,9 +52,9 @@ class LearningRate:
 
         The square root alone makes a step of S times the batch worth at most the root of S. A sample is therefore worth
         UNTRIED_EFFICIENCY only up to a certain batch. The rule also leaves less noise in the weights than the first
-        batch does. A small data set that is memorized needs that noise (Smith and Le, 2018), hence LEAST_STEPS an
+        batch does. A small data set that is memorized needs that noise (Smith and Le, 2018), hence MIN_STEPS an
         epoch."""
         if rule != "sqrt":
             return math.inf
         worth = math.inf if has_second_moment else init_batch / UNTRIED_EFFICIENCY**2
-        return min(worth, max(init_batch, samples / LEAST_STEPS))
+        return min(worth, max(init_batch, samples / MIN_STEPS))

@@ -15,7 +15,7 @@ import torch
 from schedulearn.worker.instruments import StepTime
 from schedulearn.worker.measurements import Kind
 
-MOST_PENDING = 64
+MAX_PENDING = 64
 """Maximum number of steps whose marks the GPU has not reached.
 
 If a GPU is further behind, the script itself waits for it."""
@@ -36,7 +36,7 @@ class GpuClock:
         self._began: Any = None
         self._computed: Any = None
         self._averaged: Any = None
-        self._pending: deque[tuple[Kind | None, int, _Marks]] = deque(maxlen=MOST_PENDING)
+        self._pending: deque[tuple[Kind | None, int, _Marks]] = deque(maxlen=MAX_PENDING)
 
     @property
     def is_capturing(self) -> bool:

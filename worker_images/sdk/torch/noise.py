@@ -9,7 +9,7 @@ import torch
 from schedulearn.worker.batch.noise_meter import NoiseMeter
 
 FIRST_STEPS = 10
-LEAST_MOMENT = 0.01
+MIN_MOMENT = 0.01
 """Minimum second moment, as a share of the tensor's mean second moment.
 
 A parameter may seldom have a gradient, like a rare word's embedding. It has almost no moment by the time a gradient
@@ -85,7 +85,7 @@ class TorchNoiseMeter(NoiseMeter):
             if "exp_avg_sq" in state:
                 group = groups[id(parameter)]
                 corrected = state["exp_avg_sq"] / (1 - group["betas"][1] ** max(float(state["step"]), 1.0))
-                moment = torch.maximum(corrected, LEAST_MOMENT * corrected.mean())
+                moment = torch.maximum(corrected, MIN_MOMENT * corrected.mean())
                 yield gradient * (moment > 0) / (moment.sqrt() + group["eps"])
             else:
                 yield gradient

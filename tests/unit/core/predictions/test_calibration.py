@@ -87,6 +87,6 @@ def test_intervals_of_metrics_hold_nine_of_ten_later_jobs(error: Error, logs: bo
         return 3 * epochs**-0.8 * math.exp(off) if logs else 0.7 + 0.05 * math.log(epochs) + 0.02 * off
 
     check_held(
-        error, metrics.LEAST_REACHED, value_of,
+        error, metrics.MIN_REACHED, value_of,
         lambda past, scores: MetricModel([Reached(*each) for each in past], scores), metrics.score,
     )  # fmt: skip

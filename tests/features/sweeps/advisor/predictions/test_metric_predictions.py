@@ -130,7 +130,7 @@ def test_a_family_tells_of_the_metrics_that_most_of_its_jobs_logged(stored: Data
 
 
 def test_so_many_are_kept_and_the_newest_are_counted(stored: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_KEPT", 6)
+    monkeypatch.setattr(store, "MAX_KEPT", 6)
     for at in range(5):
         found = {f"job{at}": {name: MetricPrediction(1.0, 0.9, 1.1, 3, "mean") for name in ("a", "b")}}
         stored.write(lambda conn, at=at, found=found: store.remember(conn, KIN, found, BEGAN + at))

@@ -132,13 +132,13 @@ def test_only_versions_that_are_there_and_have_jobs_can_be_pinned(stored: Databa
 
 
 def test_so_many_versions_are_kept_at_most(stored: Database) -> None:
-    for at in range(versions.MOST_VERSIONS + 3):
+    for at in range(versions.MAX_VERSIONS + 3):
         stored.write(lambda db, at=at: versions.begin(db, KIN, Drift(BEGAN + at, 1.0, 3.0), BEGAN + DAY))
     with stored.read() as db:
         found = versions.versions(db, KIN)
-        assert [each.number for each in found] == [*range(5, 5 + versions.MOST_VERSIONS)]
-        assert [each.in_use for each in found] == [False] * (versions.MOST_VERSIONS - 1) + [True]
-        assert len(lengths.ended_jobs(db, KIN)) == BEFORE + RECENT - versions.MOST_VERSIONS - 2
+        assert [each.number for each in found] == [*range(5, 5 + versions.MAX_VERSIONS)]
+        assert [each.in_use for each in found] == [False] * (versions.MAX_VERSIONS - 1) + [True]
+        assert len(lengths.ended_jobs(db, KIN)) == BEFORE + RECENT - versions.MAX_VERSIONS - 2
 
 
 def test_errors_are_shown_by_family_over_a_window(stored: Database) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from schedulearn.scheduler.runtimes.contract import StrayFile
+from schedulearn.scheduler.runtimes.contract import UntrackedFile
 
-MOST_STRAY_FILES = 300
+MAX_UNTRACKED_FILES = 300
 """Maximum number of files examined per task."""
 
 _SYSTEM = {
@@ -31,11 +31,11 @@ def may_matter(path: str) -> bool:
     return not any(part.startswith(".") or part in _PARTS for part in parts) and not path.endswith(".pyc")
 
 
-def largest_first(files: Iterable[StrayFile]) -> list[StrayFile]:
+def largest_first(files: Iterable[UntrackedFile]) -> list[UntrackedFile]:
     return sorted(files, key=lambda file: (-file.bytes, file.path))
 
 
-def told(files: list[StrayFile], *, contained: bool) -> str:
+def told(files: list[UntrackedFile], *, contained: bool) -> str:
     """Return a sentence that names the largest files and where they should have been written.
 
     `contained`: whether the task had its own disk (a container), not only a folder."""

@@ -30,7 +30,7 @@ _SHUTDOWN_S = 5.0
 """Seconds in which the other side must agree to the end of a connection."""
 
 
-def open_doorways(
+def open_tls_listeners(
     server: uvicorn.Server, listeners: Iterable[socket.socket], certificate: Certificate, bounds: Connections
 ) -> None:
     """Open listeners in place of uvicorn's.
@@ -42,12 +42,12 @@ def open_doorways(
         return make(config=server.config, server_state=server.server_state, app_state=server.lifespan.state)
 
     for listener in listeners:
-        doorway = Doorway(listener, certificate, bounds, make_protocol)
-        server.servers.append(cast(asyncio.Server, doorway))
-        doorway.open(server.config.backlog)
+        tls_listener = TlsListener(listener, certificate, bounds, make_protocol)
+        server.servers.append(cast(asyncio.Server, tls_listener))
+        tls_listener.open(server.config.backlog)
 
 
-class Doorway:
+class TlsListener:
     """One listening socket, with the interface of uvicorn's servers.
 
     All calls are from the event loop."""
@@ -104,9 +104,9 @@ class Doorway:
 class Knock:
     """Connection that is not yet HTTP. The connection limits see it as a transport that can only be ended."""
 
-    def __init__(self, doorway: Doorway, connection: socket.socket, address: tuple[Any, ...]) -> None:
+    def __init__(self, tls_listener: TlsListener, connection: socket.socket, address: tuple[Any, ...]) -> None:
         self.task: asyncio.Task[None] | None = None
-        self._doorway = doorway
+        self._tls_listener = tls_listener
         self._connection = connection
         self._address = address
         self._opening = False
@@ -115,11 +115,11 @@ class Knock:
     def begin(self) -> None:
         self._connection.setblocking(False)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._doorway.bounds.enter(self):  # refused; no response is possible before the handshake
+        if self._tls_listener.bounds.enter(self):  # refused; no response is possible before the handshake
             self._connection.close()
             return
-        self._doorway.knocks.add(self)
-        self._doorway.loop.add_reader(self._connection.fileno(), self._first_byte)
+        self._tls_listener.knocks.add(self)
+        self._tls_listener.loop.add_reader(self._connection.fileno(), self._first_byte)
 
     def _first_byte(self) -> None:
         try:
@@ -131,20 +131,20 @@ class Knock:
         if not first:
             self.abort()
             return
-        self._doorway.loop.remove_reader(self._connection.fileno())
-        self.task = self._doorway.loop.create_task(self._open(with_tls=first == _HANDSHAKE))
+        self._tls_listener.loop.remove_reader(self._connection.fileno())
+        self.task = self._tls_listener.loop.create_task(self._open(with_tls=first == _HANDSHAKE))
 
     async def _open(self, *, with_tls: bool) -> None:
         self._opening = True
-        protocol = self._doorway.make_protocol()
+        protocol = self._tls_listener.make_protocol()
         protocol.before_open = self._leave
-        timeout = self._doorway.bounds.limits.receive_s
+        timeout = self._tls_listener.bounds.limits.receive_s
         tls: dict[str, Any] = {}
         if with_tls:
-            context = self._doorway.certificate.context()
+            context = self._tls_listener.certificate.context()
             tls = {"ssl": context, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": _SHUTDOWN_S}
         try:
-            await self._doorway.loop.connect_accepted_socket(lambda: protocol, self._connection, **tls)
+            await self._tls_listener.loop.connect_accepted_socket(lambda: protocol, self._connection, **tls)
         except (OSError, asyncio.CancelledError) as error:  # it left, has no TLS version in common, or was cut
             log.debug("the connection of %s failed: %s", self._address, error)
         finally:
@@ -153,8 +153,8 @@ class Knock:
     def _leave(self) -> None:
         """Note that the connection is open, or gone."""
         self._ended = True
-        self._doorway.bounds.leave(self)
-        self._doorway.knocks.discard(self)
+        self._tls_listener.bounds.leave(self)
+        self._tls_listener.knocks.discard(self)
 
     # --- transport interface for the connection limits ---
 
@@ -175,5 +175,5 @@ class Knock:
             if self._opening:  # then the task closes the connection; a task that never ran can't
                 return
         self._leave()
-        self._doorway.loop.remove_reader(self._connection.fileno())
+        self._tls_listener.loop.remove_reader(self._connection.fileno())
         self._connection.close()

@@ -115,15 +115,18 @@ def check_entries(entries: Iterable[Entry], max_bytes: int, max_files: int) -> l
     for entry in entries:
         _check_path(entry.path)
         if entry.path in found:
-            raise InvalidError(f"the archive holds {entry.path} twice")
+            raise InvalidError(f"the archive contains {entry.path} twice")
         if entry.kind is Kind.LINK:
             _check_link(entry)
         found[entry.path] = entry
         size += entry.size
         if len(found) > max_files:
-            raise InvalidError(f"the archive holds more than {max_files} files and folders: leave out what needs none")
+            raise InvalidError(
+                f"the archive contains more than {max_files} files and folders: leave out those that "
+                "the job does not need"
+            )
         if size > max_bytes:
-            raise InvalidError(f"the files of the archive have more than {show_bytes(max_bytes)}")
+            raise InvalidError(f"the files of the archive are larger than {show_bytes(max_bytes)} in total")
     _check_parents(found)
     return [found[path] for path in sorted(found)]
 
@@ -135,14 +138,14 @@ def _check_path(path: str) -> None:
         raise InvalidError(f"the name of {path!a} is not UTF-8: rename it or leave it out") from error
     parts = path.split("/")
     if not path or any(part in ("", ".", "..") for part in parts) or "\0" in path:
-        raise InvalidError(f"{path!a} is no path below the archive's folder")
+        raise InvalidError(f"invalid path {path!a}: must be below the archive's folder, without '.' and '..'")
     if len(encoded) > _LONGEST_PATH or any(len(part.encode()) > _LONGEST_PART for part in parts):
         raise InvalidError(f"a path is too long: {path[:80]}...")
 
 
 def _check_link(entry: Entry) -> None:
     if not link_stays_inside(entry.path, entry.target):
-        raise InvalidError(f"{entry.path} is a link that leads outside: {entry.target[:200]!r}")
+        raise InvalidError(f"{entry.path} is a link that leads out of the archive: {entry.target[:200]!r}")
 
 
 def link_stays_inside(path: str, target: str) -> bool:
@@ -167,7 +170,7 @@ def _check_parents(found: Mapping[str, Entry]) -> None:
         parent = posixpath.dirname(path)
         while parent:
             if parent in found and found[parent].kind is not Kind.FOLDER:
-                raise InvalidError(f"{path} lies below {parent}, which is a {found[parent].kind}")
+                raise InvalidError(f"{path} is below {parent}, which is a {found[parent].kind}")
             parent = posixpath.dirname(parent)
 
 
@@ -212,7 +215,7 @@ def read_entries(source: IO[bytes], max_files: int = MAX_FILES) -> list[Entry]:
             entries = list(_entries_of(tar, source, max_files))
             _check_end(source, tar.offset)
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidError(f"that is no whole tar file: {str(error) or type(error).__name__}") from error
+        raise InvalidError(f"invalid or truncated tar file: {str(error) or type(error).__name__}") from error
     return entries
 
 
@@ -221,13 +224,13 @@ def _entries_of(tar: tarfile.TarFile, source: IO[bytes], max_files: int) -> Iter
     while (info := tar.next()) is not None:
         count += 1
         if count > max_files + 1:  # the top folder itself may be an entry
-            raise InvalidError(f"the archive holds more than {max_files} files and folders")
+            raise InvalidError(f"the archive contains more than {max_files} files and folders")
         path = info.name.removeprefix("./").rstrip("/")
         if path in ("", ".") and info.isdir():
             continue
         if info.isreg() and not info.issparse():
             if info.size < 0:
-                raise InvalidError(f"{ascii(path)[:200]} has a size below zero")
+                raise InvalidError(f"{ascii(path)[:200]} has a negative size")
             content = partial(_FileRange, source, info.offset_data, info.size)
             yield Entry(path, Kind.FILE, info.size, bool(info.mode & 0o111), open=content)
         elif info.isdir():
@@ -235,15 +238,17 @@ def _entries_of(tar: tarfile.TarFile, source: IO[bytes], max_files: int) -> Iter
         elif info.issym():
             yield Entry(path, Kind.LINK, target=info.linkname)
         else:
-            what = "a hard link" if info.islnk() else "a device" if info.isdev() else "no plain file"
-            raise InvalidError(f"{ascii(path)[:200]} is {what}: an archive holds files, folders and symbolic links")
+            what = "a hard link" if info.islnk() else "a device" if info.isdev() else "not a plain file"
+            raise InvalidError(
+                f"{ascii(path)[:200]} is {what}: an archive may contain only files, folders and symbolic links"
+            )
 
 
 def _check_end(source: IO[bytes], offset: int) -> None:
     """Raise InvalidError for a truncated tar file, which lacks the blocks of zeros at the end."""
     source.seek(offset)
     if source.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise InvalidError("the archive is cut off, or damaged in the middle")
+        raise InvalidError("the archive is truncated, or damaged in the middle")
 
 
 class _FileRange:

@@ -46,7 +46,7 @@ def check_host(url: str, allowed: Sequence[str]) -> None:
         return
     named = ", ".join(allowed) or "none"
     raise InvalidError(
-        f"code is not fetched from {parts.scheme}://{origin}; the operator allows: {named} (setting code_git_hosts)",
+        f"code can't be fetched from {parts.scheme}://{origin}; allowed: {named} (setting code_git_hosts)",
         field="code.git",
     )
 
@@ -58,7 +58,9 @@ def fetch_git(url: str, ref: str, store: CodeStore, allowed: Sequence[str], seco
     fetched."""
     check_host(url, allowed)
     if shutil.which("git") is None:
-        raise InvalidError("the service has no `git` command: install it, or send the code itself", field="code.git")
+        raise InvalidError(
+            "the service has no `git` command: install it, or send the code as an archive", field="code.git"
+        )
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix=".partial-git-", dir=store.folder) as folder:
         git = _Git(Path(folder), store.max_bytes, deadline)
@@ -102,8 +104,8 @@ class _Git:
             return out
         if any(path.stat().st_size >= self._bound for path in self._folder.rglob("*") if path.is_file()):
             most = show_bytes(self._max_bytes)
-            raise InvalidError(f"that commit is larger than {most} (setting code_limit)", field="code.git")
-        words_of_git = " ".join(err.split())[-500:] or f"it ended with {process.returncode}"
+            raise InvalidError(f"the commit is larger than {most} (setting code_limit)", field="code.git")
+        words_of_git = " ".join(err.split())[-500:] or f"exit code {process.returncode}"
         raise InvalidError(f"git can't fetch the code: {words_of_git}", field="code.git")
 
     def _env(self) -> dict[str, str]:

@@ -65,7 +65,7 @@ class CodeStore:
     def path(self, digest: str) -> Path:
         """Return the path of an archive, whether or not it exists. Raises InvalidError for an invalid digest."""
         if not re.fullmatch(DIGEST, digest):
-            raise InvalidError("a digest is sha256: and 64 hexadecimal digits", field="digest")
+            raise InvalidError("a digest must be sha256: and 64 hexadecimal digits", field="digest")
         return self.folder / f"{digest.removeprefix('sha256:')}.tar"
 
     def find(self, digest: str) -> StoredCode | None:
@@ -99,7 +99,7 @@ class CodeStore:
                             raise InvalidError(f"{path} is larger than {show_bytes(most)}")
                         return entry.open().read()
         except FileNotFoundError:
-            raise InvalidError(f"the code {digest} is not stored here, or not any more: send it again") from None
+            raise InvalidError(f"the code {digest} is not stored here, or no longer: send it again") from None
         raise InvalidError(f"there is no file {path} in the code {digest[:19]}")
 
     def receive(self) -> Upload:
@@ -115,7 +115,7 @@ class CodeStore:
             written = write_archive(entries(), target, max_bytes=self.max_bytes, max_files=self.max_files)
             if expected not in (None, written.digest):
                 raise InvalidError(
-                    f"what came is {written.digest}, not {expected}: it changed on its way, send it again",
+                    f"the archive received is {written.digest}, not {expected}: it changed on the way, send it again",
                     field="digest",
                 )
             with self._lock:
@@ -207,7 +207,7 @@ class Upload:
             return
         while data:
             if self._inflate.eof:
-                raise InvalidError("the compressed archive goes on after its end")
+                raise InvalidError("the compressed archive has data after its end")
             try:
                 self._store_piece(self._inflate.decompress(data, _PIECE))
             except zlib.error as error:
@@ -230,7 +230,7 @@ class Upload:
     def finish(self, expected: str | None = None) -> StoredCode:
         """Store the archive. Raises InvalidError if it is incomplete or invalid, or not the `expected` one."""
         if self._inflate is not None and not self._inflate.eof:
-            raise InvalidError("the compressed archive is cut off")
+            raise InvalidError("the compressed archive is truncated")
         if not self.received:
             raise InvalidError("there is no archive in the request: send a tar file as its body")
         self._file.flush()
@@ -241,7 +241,7 @@ class Upload:
 def check_room(folder: Path) -> None:
     """Raise NoSpaceError if free disk space is below the low-water mark."""
     if is_low(folder):
-        raise NoSpaceError(f"the disk of {folder} is almost full: nothing more is taken until somebody makes room")
+        raise NoSpaceError(f"the disk of {folder} is almost full: free disk space there, then try again")
 
 
 @contextmanager
@@ -252,4 +252,4 @@ def full_disk_told(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise NoSpaceError(f"there is no room for the archive in {folder}: {error.strerror}") from error
+        raise NoSpaceError(f"no disk space for the archive in {folder}: {error.strerror}") from error

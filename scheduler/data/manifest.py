@@ -97,9 +97,9 @@ def manifest_of(items: Iterable[ManifestEntry], max_bytes: int = MAX_BYTES, max_
         if item.kind is not Kind.FILE:
             continue
         if not re.fullmatch(BLOB, item.blob):
-            raise InvalidError(f"{item.path!a} has no SHA-256 of 64 hexadecimal digits", field="files")
+            raise InvalidError(f"{item.path!a} needs a SHA-256 of 64 hexadecimal digits", field="files")
         if item.size < 0 or sizes.setdefault(item.blob, item.size) != item.size:
-            raise InvalidError(f"{item.path!a} has the content of another file, and another size", field="files")
+            raise InvalidError(f"{item.path!a} has the digest of another file, but a different size", field="files")
     entries = [Entry(i.path, i.kind, i.size, i.executable, i.target) for i in found.values()]
     return Manifest(tuple(found[entry.path] for entry in check_entries(entries, max_bytes, max_files)))
 
@@ -114,7 +114,8 @@ def check_name(name: str) -> str:
     """Raise InvalidError for an invalid name of a data set; otherwise return the name."""
     if not _NAME.fullmatch(name):
         raise InvalidError(
-            f"{name[:120]!r} can't name a data set: 100 letters, digits, '_', '.' and '-' at most, not first '.'",
+            f"invalid name {name[:120]!r} of a data set: use at most 100 letters, digits, '_', '.' and '-', beginning "
+            "with a letter or digit",
             field="name",
         )
     return name
@@ -124,7 +125,9 @@ def split_reference(reference: str) -> tuple[str, int | None]:
     """Split `NAME` or `NAME@3` into (name, version); None means the newest version. Raises InvalidError."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise InvalidError(f"{reference[:120]!r} is neither NAME nor NAME@3, a name and a version of it", field="data")
+        raise InvalidError(
+            f"invalid reference {reference[:120]!r}: must be NAME, or NAME@3 with a version", field="data"
+        )
     return match[1], int(match[2]) if match[2] else None
 
 
@@ -135,15 +138,17 @@ def kept_path(path: str) -> str:
     inner = path.strip("/")
     if path.startswith("/"):
         if inner != "outputs" and not inner.startswith("outputs/"):
-            raise InvalidError(f"{path[:200]!r} is not below /outputs, where a job writes what stays", field="keep")
+            raise InvalidError(
+                f"{path[:200]!r} is not below /outputs: a job must write its results there", field="keep"
+            )
         inner = inner.removeprefix("outputs").lstrip("/")
     parts = inner.split("/") if inner else []
     if any(part in ("", ".", "..") for part in parts) or "\0" in inner or len(inner) > 1024:
-        raise InvalidError(f"{path[:200]!r} is no path below /outputs", field="keep")
+        raise InvalidError(f"{path[:200]!r} is not a valid path below /outputs", field="keep")
     return inner
 
 
 def check_digest(digest: str) -> str:
     if not re.fullmatch(DIGEST, digest):
-        raise InvalidError("a digest is sha256: and 64 hexadecimal digits", field="digest")
+        raise InvalidError("a digest must be sha256: and 64 hexadecimal digits", field="digest")
     return digest

@@ -90,8 +90,8 @@ class DataStore:
         needed = sum(each.size for each in found)
         if self.room and needed and self.used() + needed > self.room:
             raise NoSpaceError(
-                f"the data needs {show_bytes(needed)} more, and the service keeps {show_bytes(self.room)} at most "
-                "(setting data_store): remove versions that nobody needs with `schedulearn data rm`"
+                f"the data needs {show_bytes(needed)} more, which exceeds the quota of {show_bytes(self.room)} "
+                "(setting data_store): remove unused versions with `schedulearn data rm`"
             )
         return found
 
@@ -102,7 +102,9 @@ class DataStore:
         content."""
         _check_blob(name)
         if not 0 <= size <= self.max_bytes:
-            raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)", field="size")
+            raise InvalidError(
+                f"a file may have at most {show_bytes(self.max_bytes)} (setting data_limit)", field="size"
+            )
         check_room(self.folder)
         return BlobUpload(self, name, size, offset)
 
@@ -116,11 +118,13 @@ class DataStore:
             for entry in read_entries(source, BATCH_FILES):
                 _check_blob(entry.path)
                 if entry.open is None:
-                    raise InvalidError(f"{entry.path} is no file")
+                    raise InvalidError(f"{entry.path} is not a file")
                 path = Path(folder, entry.path)
                 with closing(entry.open()) as content, path.open("xb") as target:
                     if _copy(content.read, target) != entry.path:
-                        raise InvalidError(f"the content of {entry.path} has another digest: it changed on its way")
+                        raise InvalidError(
+                            f"the content of {entry.path} has a different digest: it changed on the way, send it again"
+                        )
                 ready.append((path, entry.path))
             os.sync()  # once for all files: flushing each file would take most of the time
             for path, name in ready:
@@ -140,7 +144,7 @@ class DataStore:
                 for piece in pieces:
                     size += len(piece)
                     if size > self.max_bytes:
-                        raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)")
+                        raise InvalidError(f"a file may have at most {show_bytes(self.max_bytes)} (setting data_limit)")
                     digest.update(piece)
                     target.write(piece)
                 target.flush()
@@ -154,7 +158,7 @@ class DataStore:
         with self._lock, full_disk_told(self.folder):
             lacking = next((blob for blob in manifest.blobs if not self._touch(blob)), None)
             if lacking is not None:
-                raise ConflictError(f"the content {lacking.name} is not here, or not any more: send it again")
+                raise ConflictError(f"the content {lacking.name} is not stored here, or no longer: send it again")
             path = self._version(digest)
             if path.exists():
                 os.utime(path)
@@ -174,7 +178,7 @@ class DataStore:
         try:
             return read_manifest(self._version(digest).read_bytes())
         except FileNotFoundError:
-            raise NotFoundError(f"the content {digest} is not stored here, or not any more") from None
+            raise NotFoundError(f"the content {digest} is not stored here, or no longer") from None
 
     def pack(self, manifest: Manifest) -> Iterator[bytes]:
         """Return a version, or a part of it, as a tar archive. Reading it may raise OSError."""
@@ -253,9 +257,11 @@ class BlobUpload:
         store = self._store
         with store._lock:
             if self._name in store._open:
-                raise ConflictError(f"the content {self._name} is being sent by somebody else: try again in a moment")
+                raise ConflictError(f"another request is sending the content {self._name}: try again in a moment")
             if store._received(self._name) != self._offset:
-                raise ConflictError(f"{store._received(self._name)} bytes of {self._name} are here: go on from there")
+                raise ConflictError(
+                    f"{store._received(self._name)} bytes of {self._name} are stored: continue from there"
+                )
             store._open.add(self._name)
         try:
             self._file = self._path.open("ab")
@@ -275,7 +281,7 @@ class BlobUpload:
     def write(self, data: bytes) -> None:
         """Add received bytes. Raises InvalidError for more bytes than the content has, and NoSpaceError."""
         if self.received + len(data) > self._size:
-            raise InvalidError(f"more than the {self._size} bytes of {self._name} came")
+            raise InvalidError(f"received more than the {self._size} bytes of {self._name}")
         with full_disk_told(self._store.folder):
             self._file.write(data)
             self._file.flush()
@@ -291,7 +297,9 @@ class BlobUpload:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             if digest != self._name:
                 self._path.unlink(missing_ok=True)
-                raise InvalidError(f"the content of {self._name} has another digest: it changed on its way")
+                raise InvalidError(
+                    f"the content of {self._name} has a different digest: it changed on the way, send it again"
+                )
             self._store._commit(self._path, self._name)
         return self.received
 
@@ -336,7 +344,7 @@ def _packed(manifest: Manifest, path_of: Callable[[str], Path]) -> Iterator[byte
 
 def _check_blob(name: str) -> None:
     if not re.fullmatch(BLOB, name):
-        raise InvalidError("content is named by its SHA-256, 64 hexadecimal digits")
+        raise InvalidError("the name of content must be its SHA-256, 64 hexadecimal digits")
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

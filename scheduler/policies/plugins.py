@@ -32,10 +32,10 @@ def load_policies(files: Sequence[str] = ()) -> list[str]:
     added: dict[str, type[Policy]] = {}
     for source, cls in found:
         if not _is_policy(cls):
-            raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
+            raise InvalidError(f"policy from {source}: must be a class with a `name` and a method `allocate`")
         name = canonical_name(cls.name)
         if name in _BUILT_IN | added.keys():
-            raise InvalidError(f"own policy of {source}: there is a policy named {cls.name!r} already")
+            raise InvalidError(f"policy from {source}: the name {cls.name!r} is already used by another policy")
         added[name] = with_defaults(cls)
     POLICIES.update(added)
     return list(added)
@@ -60,14 +60,14 @@ def _from_file(name: str) -> object:
     path, _, class_name = name.rpartition(":")
     file = Path(path).expanduser()
     if not class_name or not file.is_file():
-        raise InvalidError(f"own policy {name!r}: write path/to/file.py:ClassName, with a file that exists")
+        raise InvalidError(f"policy {name!r}: must be path/to/file.py:ClassName, with an existing file")
     spec = importlib.util.spec_from_file_location(f"schedulearn_policy_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise InvalidError(f"own policy {name!r}: {file} is not a Python file")
+        raise InvalidError(f"policy {name!r}: {file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
         return getattr(module, class_name)
     except Exception as error:
-        raise InvalidError(f"own policy {name!r} can't be loaded: {type(error).__name__}: {error}") from error
+        raise InvalidError(f"policy {name!r} can't be loaded: {type(error).__name__}: {error}") from error

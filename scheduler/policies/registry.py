@@ -86,7 +86,7 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Poli
     cls = POLICIES.get(canonical_name(algorithm))
     if cls is None:
         raise UnknownPolicyError(
-            f"there is no policy {algorithm!r}; valid: {', '.join(sorted(POLICIES))}", field="algorithm"
+            f"unknown policy {algorithm!r}; valid: {', '.join(sorted(POLICIES))}", field="algorithm"
         )
     cls = with_defaults(cls)
     if metric not in cls.metrics:
@@ -96,7 +96,7 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Poli
     known = parameters_of(cls)
     for key, value in params.items():
         if key not in known:
-            valid = ", ".join(sorted(known)) or "it takes none"
+            valid = ", ".join(sorted(known)) or "none"
             hint = did_you_mean(key, known)
             raise InvalidError(
                 f"the policy {cls.name!r} has no parameter {key!r}{hint}; valid: {valid}", field=f"params.{key}"
@@ -122,7 +122,7 @@ def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
         if isinstance(part, float | str) and _is_endless(part):
             fault = "must be a finite number"
         elif isinstance(part, int) and abs(part) > _LARGEST:
-            fault = f"must lie between -{_LARGEST} and {_LARGEST}"
+            fault = f"must be between -{_LARGEST} and {_LARGEST}"
         elif isinstance(part, str) and (len(part) > _LONGEST or not _encodable(part)):
             fault = f"must be text of at most {_LONGEST} characters"
         else:

@@ -17,7 +17,7 @@ def _git_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be like https://github.com/owner/name.git")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("must be without a user, password, ? and #: it is stored and shown with the job")
+        raise ValueError("must not have a user, password, ? or #: it is stored and shown with the job")
     return url
 
 
@@ -46,9 +46,9 @@ class CodeSpec(BaseModel):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.digest is None and self.git is None:
-            raise ValueError("must have a digest, or the repository `git`")
+            raise ValueError("must have `digest` or `git`")
         if self.digest is None and (self.commit is not None or self.dirty is not None):
-            raise ValueError("commit and dirty go with a digest; which commit of `git` is meant is said by ref")
+            raise ValueError("commit and dirty need a digest; with `git`, choose the commit with ref")
         return self
 
 

@@ -59,13 +59,13 @@ def check_no_mask(spec: JobSpec) -> None:
     for field, text in (("command", spec.command), ("setup", spec.setup), *(("requirements", line) for line in lines)):
         if text is not None and MASK in text:
             raise InvalidError(
-                f"a value in {field} is hidden: write it anew, or better give it as a secret (the key `secrets`)",
+                f"a value in {field} is hidden: enter it again, or better, use a secret (the key `secrets`)",
                 field=field,
             )
     for name, value in spec.env.items():
         if value == MASK:
             raise InvalidError(
-                f"the value of {name} is hidden: write it anew, or name the job that has it by `env_from`",
+                f"the value of {name} is hidden: enter it again, or name the job that has it in `env_from`",
                 field=f"env.{name}",
             )
 
@@ -86,8 +86,8 @@ def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
         changed.append("env")
     if changed:
         raise InvalidError(
-            f"hidden values are taken only from a job that runs the same, and {', '.join(changed)} differ from job "
-            f"{source['id']}: write the values anew, without `env_from`",
+            f"hidden values are copied only from a job with the same program; different from job {source['id']}: "
+            f"{', '.join(changed)}. Enter the values again, without `env_from`",
             field="env_from",
         )
     return spec.model_copy(update={"env": dict(env)})

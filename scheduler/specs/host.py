@@ -49,18 +49,18 @@ class HostSpec(BaseModel):
             url = urlsplit(address)
             port, host = url.port, url.hostname
         except ValueError as error:
-            raise ValueError(f"is no address: {error}") from error
+            raise ValueError(f"is not a valid address: {error}") from error
         if url.scheme not in SCHEMES:
             raise ValueError("must be like ssh://user@gpu2, tcp://gpu2:2376 or unix:///path/to/docker.sock")
         if url.password:
-            raise ValueError("must not hold a password: use a key, which ssh finds by itself or by its configuration")
+            raise ValueError("must not contain a password: use a key from ssh's default files or its configuration")
         if url.scheme == "unix":
             if not url.path.startswith("/") or url.netloc:
                 raise ValueError("must be like unix:///path/to/docker.sock, with three slashes")
         elif not host or host.startswith("-"):
-            raise ValueError("names no host")
+            raise ValueError("has no host name")
         elif url.scheme == "tcp" and port is None:
-            raise ValueError("needs a port: 2376 is usual with TLS")
+            raise ValueError("needs a port, usually 2376 with TLS")
         return address
 
     @model_validator(mode="after")
@@ -68,13 +68,16 @@ class HostSpec(BaseModel):
         url = urlsplit(self.address)
         if not self.name:
             if url.scheme == "unix":
-                raise ValueError("give it a name: an address of a socket has none")
+                raise ValueError("needs a `name`: the address of a socket does not give one")
             self.name = _name_of(str(url.hostname))
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} can't be a name: up to 63 letters, digits, dots, dashes, underscores")
+            raise ValueError(
+                f"invalid name {self.name!r}: use at most 63 letters, digits, '.', '-' and '_', "
+                "beginning with a letter or digit"
+            )
         if self.tls:
             if url.scheme != "tcp":
-                raise ValueError("tls is for tcp:// addresses only")
+                raise ValueError("tls needs a tcp:// address")
             self.tls = _tls_folder(self.tls)
         return self
 
@@ -90,7 +93,7 @@ def _tls_folder(given: str) -> str:
         folder = Path(given).expanduser().absolute()
         missing = [name for name in TLS_FILES if not (folder / name).is_file()]
     except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(f"tls names no folder: {error}") from error
+        raise ValueError(f"the folder in tls can't be read: {error}") from error
     if missing:
         raise ValueError(f"the folder {folder} has no {', '.join(missing)}")
     return str(folder)

@@ -302,11 +302,12 @@ class JobSpec(JobFields):
     def _allowed(cls, env: dict[str, str]) -> dict[str, str]:
         for name in env:
             if not _ENV_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a name for an environment variable")
+                raise ValueError(
+                    f"invalid name {name!r} of an environment variable: use letters, digits and '_', not "
+                    "beginning with a digit"
+                )
         if reserved := reserved_env(env):
-            raise ValueError(
-                f"{', '.join(reserved)} can't be set by a job: which GPUs it sees is decided by the scheduler"
-            )
+            raise ValueError(f"{', '.join(reserved)} can't be set by a job: the scheduler sets them")
         return env
 
     @field_validator("mounts")
@@ -314,7 +315,7 @@ class JobSpec(JobFields):
     def _targets(cls, mounts: dict[str, str]) -> dict[str, str]:
         found = {name: check_target(target) for name, target in mounts.items()}
         if len(set(found.values())) < len(found):
-            raise ValueError("two data sets can't be at one path")
+            raise ValueError("two data sets have the same path: choose different ones")
         return found
 
     @field_validator("data")
@@ -341,18 +342,20 @@ class JobSpec(JobFields):
             raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
         self._check_targets()
         if both := self.env.keys() & self.secrets.keys():
-            raise ValueError(f"{min(both)} is in env and in secrets: it can have one value")
+            raise ValueError(f"{min(both)} is in both env and secrets: remove one of them")
         if not self.required_gpus or 0 in (self.min_gpus, self.max_gpus):
             self._check_cpu_only()
         if not self.elastic:
             for bound in ("min_gpus", "max_gpus"):
                 if getattr(self, bound) not in (None, self.required_gpus):
-                    raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
+                    raise ValueError(f"{bound} differs from required_gpus: set elastic, or leave {bound} out")
             self.min_gpus = self.max_gpus = self.required_gpus
         if self.resize == "in-place":
             self._check_in_place()
         if isinstance(self.requirements, str) and self.code is None:
-            raise ValueError(f"requirements names the file {self.requirements[:80]!r}, which needs code to be in")
+            raise ValueError(
+                f"requirements names the file {self.requirements[:80]!r}, but the job has no code: set code"
+            )
         if self.batch_size and self.max_batch_size and self.max_batch_size < self.batch_size:
             raise ValueError(f"max_batch_size ({self.max_batch_size}) is less than batch_size ({self.batch_size})")
         self.family = self.family or family_of(self.container_image, self.command)
@@ -368,9 +371,12 @@ class JobSpec(JobFields):
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.gpu_type is not None and (self.elastic or not self.required_gpus):
-            raise ValueError("gpu_type needs a rigid job that has GPUs: leave out elastic, or gpu_type")
+            raise ValueError(
+                "gpu_type needs a rigid job with GPUs: leave out gpu_type, or set elastic to false and "
+                "required_gpus to at least 1"
+            )
         if self.idle_timeout is not None and not self.ports:
-            raise ValueError("idle_timeout needs ports: without them nobody can connect to the job")
+            raise ValueError("idle_timeout needs ports: without ports the job has no connections")
         if "shm_size" not in self.model_fields_set:
             self.shm_size = usual_shm(self.required_gpus)
         return self
@@ -378,21 +384,21 @@ class JobSpec(JobFields):
     def _check_targets(self) -> None:
         nested = nested_target([*self.mounts.values(), *self.data.values()]) if self.data else None
         if nested is not None:
-            raise ValueError(f"{nested} would hold two data sets, or one inside another: choose another folder")
+            raise ValueError(f"{nested} has two data sets, or one inside another: choose another folder")
 
     def _check_in_place(self) -> None:
         if not self.elastic:
-            raise ValueError("resize: in-place is for elastic jobs: set elastic")
+            raise ValueError("resize: in-place needs an elastic job: set elastic")
         if self.launcher != "horovod" or names_launcher(self.command):
-            raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+            raise ValueError("resize: in-place needs launcher: horovod, and a command without a launcher")
 
     def _check_cpu_only(self) -> None:
         if self.elastic:
-            raise ValueError("an elastic job needs GPUs: required_gpus, min_gpus and max_gpus are 1 at least")
+            raise ValueError("an elastic job needs GPUs: required_gpus, min_gpus and max_gpus must be at least 1")
         if not self.required_gpus:
             if "launcher" in self.model_fields_set and self.launcher != "none":
                 raise ValueError(
-                    f"launcher: {self.launcher} starts a worker a GPU, and required_gpus is 0: leave it out"
+                    f"launcher: {self.launcher} starts one worker per GPU, but required_gpus is 0: leave launcher out"
                 )
             self.launcher = "none"
 

@@ -19,8 +19,8 @@ def _named(ports: dict[str, int]) -> dict[str, int]:
     for name in ports:
         if len(name) > LONGEST or not _NAME.fullmatch(name):
             raise ValueError(
-                f"{name[:40]!r} is no name for a port: at most {LONGEST} of a-z, 0-9 and -, beginning with a letter, "
-                "as it becomes part of a host name"
+                f"invalid port name {name[:40]!r}: use at most {LONGEST} lower-case letters, digits and '-', "
+                "beginning with a letter and not ending with '-'"
             )
     return ports
 

@@ -32,15 +32,17 @@ def requirement_lines(given: Sequence[str]) -> list[str]:
     """Return the requirements without comments and empty lines. Raises ValueError for invalid ones."""
     joined = "\n".join(given).replace("\\\n", " ")
     if len(joined.encode()) > MAX_BYTES:
-        raise ValueError(f"must have {MAX_BYTES >> 10} KiB at most")
+        raise ValueError(f"must have at most {MAX_BYTES >> 10} KiB")
     lines = [line for each in joined.splitlines() if (line := _COMMENT.sub("", each).strip())]
     if len(lines) > MAX_LINES:
-        raise ValueError(f"must have {MAX_LINES} lines at most")
+        raise ValueError(f"must have at most {MAX_LINES} lines")
     for line in lines:
         if line.startswith("-") and not _OPTION.match(line):
-            raise ValueError(f"the option {line.split()[0][:40]} can't be used here: name what is to be installed")
+            raise ValueError(f"the option {line.split()[0][:40]} can't be used here: name packages instead")
         if line.startswith((".", "/", "file:")) or "\0" in line:
-            raise ValueError(f"{line[:80]!r} is a path: the code is not there yet when they are installed; use setup")
+            raise ValueError(
+                f"{line[:80]!r} is a path, but packages are installed before the code is present: use setup"
+            )
     return lines
 
 

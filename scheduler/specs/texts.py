@@ -31,7 +31,7 @@ def _as_text(value: Any) -> Any:
 def _bounded(pairs: dict[str, str]) -> dict[str, str]:
     for name, value in pairs.items():
         if len(name) > LONGEST_NAME:
-            raise ValueError(f"a name has at most {LONGEST_NAME} characters; {name[:40]}... has {len(name)}")
+            raise ValueError(f"a name must have at most {LONGEST_NAME} characters; {name[:40]}... has {len(name)}")
         # A character has at most four bytes, and most values are short.
         if len(value) > LARGEST_PAIR // 8 and len(f"{name}={value}".encode()) >= LARGEST_PAIR:
             raise ValueError(f"{name} and its value have more than {LARGEST_PAIR >> 10} KiB")

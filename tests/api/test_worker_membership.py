@@ -173,8 +173,8 @@ def test_only_workers_of_the_job_are_heard(api: Api) -> None:
     ("fields", "words"),
     [
         ({"elastic": False}, "set elastic"),
-        ({"launcher": "torchrun"}, "launcher horovod"),
-        ({"command": "horovodrun -np 2 python train.py"}, "leaves to the service"),
+        ({"launcher": "torchrun"}, "launcher: horovod"),
+        ({"command": "horovodrun -np 2 python train.py"}, "a command without a launcher"),
         ({"resize": "sometimes"}, "in-place"),
     ],
 )

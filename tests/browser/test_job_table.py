@@ -68,8 +68,8 @@ def test_rows_are_of_one_height_and_each_tells_its_reason(cluster: Cluster, page
     rows = page.locator("tr[data-index]")
     expect(rows).to_have_count(8)
     reasons = page.locator("tr[data-index] td:last-child")
-    expect(reasons.filter(has_text="needs 2 GPUs on one host; 1 is free in all")).to_have_count(6)
-    kept = reasons.filter(has_text=f"GPUs are kept for it: it starts when {SCRIPT_IN_NAME} ends.")
+    expect(reasons.filter(has_text="needs 2 GPUs on one host; 1 is free in total")).to_have_count(6)
+    kept = reasons.filter(has_text=f"GPUs are reserved for it: it starts when {SCRIPT_IN_NAME} ends.")
     expect(kept.get_by_role("link")).to_have_attribute("href", f"/ui/jobs/{cluster.holder}")
     heights = rows.evaluate_all("rows => rows.map((row) => Math.round(row.getBoundingClientRect().height))")
     assert set(heights) <= {36, 37}, heights

@@ -109,7 +109,7 @@ def test_resubmit_takes_the_flags_of_submit(service: Service) -> None:
 def test_hidden_values_never_reach_another_program(service: Service) -> None:
     first = service.submit_shell("true", env={"TOKEN": "x"})
     refused = service.invoke("resubmit", first, "--", "env", code=1)
-    assert "hidden values are taken only from a job that runs the same, and command differ" in refused.err
+    assert f"from a job with the same program; different from job {first}: command." in refused.err
 
 
 def test_a_deadline_that_has_passed_is_not_taken_over(service: Service) -> None:

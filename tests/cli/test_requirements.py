@@ -64,7 +64,7 @@ def test_requirements_that_cannot_be_had_are_told_in_the_words_of_pip(service: S
     ("requirements", "told"),
     [
         (["-r more.txt"], "the option -r"), (["-e ."], "the option -e"), (["./nets"], "use setup"),
-        (["--target=/etc"], "the option --target"), ("../needs.txt", "name of a file"), ("needs.txt", "needs code"),
+        (["--target=/etc"], "the option --target"), ("../needs.txt", "name of a file"), ("needs.txt", "set code"),
         (["x"] * 1001, "1000 lines"), (["x" * 70_000], "64 KiB"), ([5], "requirements"),
     ],
     ids=lambda value: str(value)[:20],

@@ -151,7 +151,7 @@ def test_a_command_is_enough(service: Service, monkeypatch: pytest.MonkeyPatch) 
     [
         (["--gpus", "-3"], "Error: --gpus: "),
         (["--priority", "101", "--env", "1=2"], "--priority: "),
-        (["--priority", "101", "--env", "1=2"], "--env: '1' is not a name for an environment variable"),
+        (["--priority", "101", "--env", "1=2"], "--env: invalid name '1' of an environment variable"),
         (["--mount", "nothing"], "--mount: "),
         (["--deadline", "2020-01-01", "--refuse-late"], "--deadline: "),
         (["--type", "x" * 1000], "--type: "),
@@ -297,7 +297,7 @@ def test_following_survives_a_restart_of_the_service_without_losing_or_doubling_
 def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None:
     big = service.submit_shell("sleep 1000", required_gpus=4)
     service.wait(big, "running")
-    why = "It needs 1 GPU on one host; 0 are free in all"  # what follows changes as time goes by
+    why = "It needs 1 GPU on one host; 0 are free in total"  # what follows changes as time goes by
     with service.begin(*FLAGS, "--", "echo", "at last") as following:
         job_id = wait_for(lambda: service.invoke("ls", "--state", "queued", "--json").json["items"])[0]["id"]
         wait_for(lambda: service.job(job_id)["message"].startswith(why))

@@ -111,8 +111,8 @@ def test_data_that_there_is_not_is_refused(tmp_path: Path, data: Any, told: str)
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (["no name"], "neither NAME nor NAME@3"),
-        (["faces@x"], "neither NAME nor NAME@3"),
+        (["no name"], "must be NAME, or NAME@3"),
+        (["faces@x"], "must be NAME, or NAME@3"),
         ({"faces": "/etc"}, "can't be used for data sets"),
         ({"faces": "/data/../faces"}, "without '..'"),
         ({"faces": "/inputs/x"}, "can't be used for data sets"),

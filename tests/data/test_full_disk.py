@@ -73,7 +73,7 @@ def run_on_a_full_disk(program: str, *words: str) -> str:
 @pytest.mark.parametrize("how", ["upload", "batch", "of_a_job"])
 def test_the_store_says_so_and_has_no_content_by_its_name(tmp_path: Path, how: str) -> None:
     told = run_on_a_full_disk(_STORE, str(tmp_path), how)
-    assert told.startswith("507 there is no room for")
+    assert told.startswith("507 no disk space for")
     assert told.endswith("blobs: []\n")
 
 

@@ -94,13 +94,13 @@ def test_a_class_that_inherits_nothing_gets_the_defaults_and_keeps_what_it_says(
 @pytest.mark.parametrize(
     ("content", "name", "words"),
     [
-        (None, "P", "file that exists"),
+        (None, "P", "existing file"),
         ("x = (", "P", "SyntaxError"),
         ("raise KeyError('k')", "P", "KeyError"),
         ("", "P", "AttributeError"),
         ("class P: pass", "P", "a `name` and a method"),
         ("import schedulearn.policy as s\nclass P(s.Policy): name = 'p'", "P", "a `name` and a method"),
-        ("class P:\n name = 'fifo'\n def allocate(self, s): ...", "P", "there is a policy named 'fifo' already"),
+        ("class P:\n name = 'fifo'\n def allocate(self, s): ...", "P", "the name 'fifo' is already used"),
     ],
 )
 def test_an_own_policy_that_cannot_be_used_is_told_why(

@@ -39,7 +39,7 @@ class EarliestDeadlineFirst(Policy):
             rank = 2 if job.deadline is None else int(job.id in late)
             return (rank, inf if job.deadline is None else job.deadline, job.order)
 
-        order = Order(key, "by deadline, earliest first, those that can still be in time first")
+        order = Order(key, "by deadline (earliest first; jobs that can't meet theirs come later)")
         return serve_in_order(snapshot, room, room.first_host, backfill=self.backfill, order=order)
 
 

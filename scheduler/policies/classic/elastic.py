@@ -24,17 +24,17 @@ class Damping:
     min_run: float = field(
         default=120.0,
         metadata={
-            "doc": "a job is resized or preempted at most once for so many seconds that it has run, and not before it "
-            "has run so long on what it holds"
+            "doc": "minimum seconds that a job runs on an allocation, and on average per start, before it is resized "
+            "or preempted"
         },
     )
     min_gain: float = field(
-        default=0.1, metadata={"doc": "a running job grows only if that makes it faster by this share, e.g. 0.1: 10 %"}
+        default=0.1, metadata={"doc": "minimum gain in speed for which a running job grows, e.g. 0.1: 10 %"}
     )
 
     def __post_init__(self) -> None:
         if self.min_run < 0 or self.min_gain < 0:
-            raise ValueError("min_run and min_gain must not be below 0")
+            raise ValueError("min_run and min_gain must be at least 0")
 
     def settled(self, job: JobView) -> bool:
         """Return whether the job has run long enough to be restarted again.

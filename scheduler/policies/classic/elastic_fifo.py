@@ -20,7 +20,7 @@ class ElasticFifo(Damping, Policy):
     name: ClassVar[str] = "elastic-fifo"
     resizes: ClassVar[bool] = True
 
-    backfill: bool = field(default=False, metadata={"doc": "let later jobs that fit pass one that waits"})
+    backfill: bool = field(default=False, metadata={"doc": "later jobs that fit may start before one that waits"})
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         return allocate_shares(snapshot, BY_SUBMISSION, self, self._share_out, self._holds_back)

@@ -27,7 +27,7 @@ class ElasticTiresias(Damping, Queues, Policy):
     resizes: ClassVar[bool] = True
 
     compact_above: int = field(
-        default=10, metadata={"doc": "jobs of later queues shrink to their least size when more jobs than this wait"}
+        default=10, metadata={"doc": "jobs of later queues shrink to their minimum size when more jobs than this wait"}
     )
 
     def __post_init__(self) -> None:

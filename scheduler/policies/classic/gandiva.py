@@ -28,9 +28,9 @@ class Gandiva(Policy):
 
     name: ClassVar[str] = "gandiva"
 
-    quantum: float = field(default=60.0, metadata={"doc": "seconds of a turn (at least 1)"})
+    quantum: float = field(default=60.0, metadata={"doc": "length of a time slice, seconds (at least 1)"})
     jobs_per_gpu: int = field(
-        default=2, metadata={"doc": "how many jobs may take turns on one GPU (1 to 16); all of them stay in its memory"}
+        default=2, metadata={"doc": "maximum jobs that take turns on one GPU (1 to 16); all of them stay in its memory"}
     )
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Gandiva(Policy):
                 beside = {emptiest: gpus} if emptiest is not None else None
             place = alone or beside
             if place is None:
-                few = f"It needs {gpu_count(gpus)}; too few have fewer than {self.jobs_per_gpu} jobs that take turns."
+                few = f"It needs {gpu_count(gpus)}; too few GPUs have fewer than {self.jobs_per_gpu} jobs."
                 reasons[job.id] = shared.too_little_memory(gpus) or Explanation("waiting_for_gpus", few)
                 continue
             allocations[job.id] = place
@@ -74,7 +74,7 @@ class Gandiva(Policy):
                 shared.take(host_id, count)
         for job_id in suspended:
             reasons[job_id] = Explanation(
-                "time_slice", f"It shares its GPUs and waits for its turn; turns last {self.quantum:g} s."
+                "time_slice", f"It shares its GPUs and waits for its time slice of {self.quantum:g} s."
             )
         review_at = (turn + 1) * self.quantum if suspended else None
         return Plan(

@@ -10,7 +10,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import Order
 from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
 
-_ORDER = Order(lambda job: (job.attained_gpu_seconds, job.order), "by attained service, least first")
+_ORDER = Order(lambda job: (job.attained_gpu_seconds, job.order), "by attained service, lowest first")
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,9 @@ class LeastAttainedService(Policy):
     name: ClassVar[str] = "las"
 
     factor: float = field(
-        default=2.0, metadata={"doc": "a job is preempted only by one with so many times less attained service"}
+        default=2.0, metadata={"doc": "a job is preempted only by one whose attained service is this many times lower"}
     )
-    least_service: float = field(
-        default=600.0, metadata={"doc": "GPU-seconds below which services count as equal: nobody is preempted before"}
-    )
+    least_service: float = field(default=600.0, metadata={"doc": "GPU-seconds below which services count as equal"})
 
     def __post_init__(self) -> None:
         if self.factor < 1 or self.least_service < 0:

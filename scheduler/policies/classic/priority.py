@@ -9,7 +9,7 @@ from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import BACKFILL, Backfill, Order, Room, serve_in_order
 
-_ORDER = Order(lambda job: (-job.priority, job.order), "by priority, higher first")
+_ORDER = Order(lambda job: (-job.priority, job.order), "by priority, highest first")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ Backfill = Literal["reserved", "all", "none"] | bool
 """Jobs that may pass the first job that waits for GPUs: those that do not delay it, all that fit, or none. True and
 False are older names of `all` and `none`."""
 BACKFILL: Mapping[str, object] = {
-    "doc": "who may pass the first job that waits: those that do not hold it up, all that fit, or nobody",
+    "doc": "jobs that may start before the first one that waits: those that do not delay it, all that fit, or none",
     "choices": ("reserved", "all", "none"),
 }
 
@@ -24,16 +24,16 @@ class SharingParameters:
     """The parameters of policies that may put several jobs on a GPU, as the original Schedulearn did."""
 
     backfill: Backfill = field(default="reserved", metadata=BACKFILL)
-    jobs_per_gpu: int = field(default=1, metadata={"doc": "how many jobs may share one GPU (1 to 16)"})
+    jobs_per_gpu: int = field(default=1, metadata={"doc": "maximum jobs on one GPU (1 to 16)"})
     max_utilization: float = field(
-        default=90.0, metadata={"doc": "share a GPU that has a job only below this utilisation, in per cent"}
+        default=90.0, metadata={"doc": "a GPU that has a job gets another one only below this utilization, in percent"}
     )
 
     def __post_init__(self) -> None:
         if not 1 <= self.jobs_per_gpu <= 16:
             raise ValueError(f"jobs_per_gpu must be 1 to 16, not {self.jobs_per_gpu}")
         if not 0 < self.max_utilization <= 100:
-            raise ValueError(f"max_utilization must be above 0 and at most 100 per cent, not {self.max_utilization}")
+            raise ValueError(f"max_utilization must be above 0 and at most 100 percent, not {self.max_utilization}")
 
     @property
     def shares_gpus(self) -> bool:
@@ -242,7 +242,7 @@ class Room:
             return None
         return Explanation(
             "unsatisfiable_now",
-            f"It needs {gpu_count(gpus)}; the hosts that may be used have {self.capacity} in all.",
+            f"It needs {gpu_count(gpus)}; the usable hosts have {self.capacity} in total.",
         )
 
     def too_full_for(self, gpus: int) -> Explanation:
@@ -250,11 +250,11 @@ class Room:
         if (memory := self.too_little_memory(gpus)) is not None:
             return memory
         number = self.free_gpus()
-        free = f"{number} {'is' if number == 1 else 'are'} free in all"
+        free = f"{number} {'is' if number == 1 else 'are'} free in total"
         if gpus > self.largest:
             return Explanation(
                 "waiting_for_gpus",
-                f"It needs {gpu_count(gpus)} on several hosts, whole free ones and one more for the rest; {free}.",
+                f"It needs {gpu_count(gpus)} on several hosts: free ones, and one more for the rest; {free}.",
             )
         return Explanation(
             "waiting_for_gpus",
@@ -271,7 +271,7 @@ class Room:
         ]
         if not shared or not self._needs:
             return None
-        has = f"It is predicted to take {_gib(self._needs)} of a GPU's memory"
+        has = f"It is predicted to use {_gib(self._needs)} of a GPU's memory"
         most = f"at most {_gib(max(0, *shared))} is left on the {gpu_count(len(shared))} that it could share"
         return Explanation("waiting_for_gpus", f"{has}; {most}, and it needs {gpu_count(gpus)}.")
 
@@ -458,7 +458,8 @@ def serve_in_order(
 
 def _reserved(why: str, kept: Reservation) -> Explanation:
     return Explanation(
-        getattr(why, "code", "waiting_for_gpus"), f"{why} GPUs are kept for it: it starts when {kept.after.id} ends."
+        getattr(why, "code", "waiting_for_gpus"),
+        f"{why} GPUs are reserved for it: it starts when {kept.after.id} ends.",
     )
 
 
@@ -466,7 +467,7 @@ def _held_up(first: JobView, kept: Reservation) -> Explanation:
     """Explain why a job waits although it fits."""
     return Explanation(
         "behind_others",
-        f"It may run for longer than {kept.after.id}, and then hold up {first.id}, "
+        f"It may run for longer than {kept.after.id}, and would then hold up {first.id}, "
         f"which needs {gpu_count(fixed_size(first))} and comes first.",
     )
 

@@ -29,10 +29,10 @@ class ShortestRemainingTimeFirst(Policy):
     name: ClassVar[str] = "srtf"
 
     factor: float = field(
-        default=2.0, metadata={"doc": "a job is preempted only by one with so many times less work left"}
+        default=2.0, metadata={"doc": "a job is preempted only by one whose remaining work is this many times less"}
     )
     least_length: float = field(
-        default=600.0, metadata={"doc": "seconds on one GPU below which lengths count as equal: nobody is preempted"}
+        default=600.0, metadata={"doc": "seconds on one GPU below which remaining work counts as equal"}
     )
 
     def __post_init__(self) -> None:

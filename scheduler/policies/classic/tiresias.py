@@ -26,13 +26,13 @@ class Queues:
 
     thresholds: tuple[float, ...] | str = field(
         default=(3600.0,),
-        metadata={"doc": "GPU-seconds at which a job falls into the next queue, ascending, with commas between them"},
+        metadata={"doc": "GPU-seconds at which a job moves to the next queue, ascending, separated by commas"},
     )
     promote: float = field(
         default=8.0,
         metadata={
-            "doc": "a job that has waited so many times as long as it has run (10 minutes count as the least) goes "
-            "before all others, and nobody passes it"
+            "doc": "a job that has waited this many times its run time (counted as at least 10 minutes) comes before "
+            "all others, and no job may pass it"
         },
     )
 
@@ -54,7 +54,9 @@ class Queues:
         return self.queue(job, now) == _PROMOTED
 
     def order(self, now: float) -> Order:
-        return Order(lambda job: (self.queue(job, now), job.order), "by queue (promoted ones first), then as submitted")
+        return Order(
+            lambda job: (self.queue(job, now), job.order), "by queue (promoted ones first), then in order of submission"
+        )
 
 
 @lru_cache
@@ -64,7 +66,7 @@ def _numbers(thresholds: tuple[float, ...] | str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in thresholds.split(",") if number.strip())
     except ValueError as error:
-        raise ValueError(f"thresholds must be numbers with commas between them, not {thresholds!r}") from error
+        raise ValueError(f"thresholds must be numbers separated by commas, not {thresholds!r}") from error
 
 
 @dataclass(frozen=True)

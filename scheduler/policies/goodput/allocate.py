@@ -242,22 +242,23 @@ def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, op
     if not new:
         need = job.min_gpus if job.elastic else job.required_gpus
         if need > total:
-            sentence = f"It needs {gpu_count(need)}; the hosts that may be used have {total} in all."
+            sentence = f"It needs {gpu_count(need)}; the usable hosts have {total} in total."
             return Explanation("unsatisfiable_now", sentence)
-        what = "It gives its GPUs up to jobs of more weight" if old else f"It waits for {gpu_count(need)}"
+        what = "It releases its GPUs" if old else f"It waits for {gpu_count(need)}"
         return Explanation(
             "preempted" if old else "waiting_for_gpus",
-            f"{what}: {len(options.jobs)} jobs share {gpu_count(total)}, and its weight is among the lowest.",
+            f"{what}: {len(options.jobs)} jobs compete for {gpu_count(total)}, and others have more weight or gain "
+            "more.",
         )
     if not old:
         return None
     before, after = sum(old.values()), sum(new.values())
-    cost = f"for a restart of about {max(1.0, job.restart_cost):.0f} s"
+    cost = f"at the cost of a restart of about {max(1.0, job.restart_cost):.0f} s"
     if after > before:
-        faster = f"{speedup:.2f} times as fast as on one"
+        faster = f"{speedup:.2f} times as fast as on one GPU"
         return Explanation("grows", f"Grows from {before} to {gpu_count(after)}, {faster}, {cost}.")
     if after < before:
         return Explanation(
-            "shrinks", f"Gives {before - after} of {gpu_count(before)} to jobs that gain more by them, {cost}."
+            "shrinks", f"Gives {before - after} of {gpu_count(before)} to jobs that gain more from them, {cost}."
         )
     return Explanation("moves", f"Moves to {', '.join(sorted(new))} so that another job fits on whole hosts, {cost}.")

@@ -56,13 +56,14 @@ class GoodputPolicy(Policy):
         default=1.6,
         metadata={
             "doc": "metrics `cost` and `balanced`: maximum ratio of the jobs' total time to that at the price which "
-            "other jobs would pay for GPUs; where no other job wants them, half of that excess"
+            "other jobs would pay for GPUs; where no other job needs them, half of that excess"
         },
     )
     later_price: float = field(
         default=0.2,
         metadata={
-            "doc": "price of a GPU after today's crowd of jobs, relative to today's (metric `speed`; at least 0.5 for "
+            "doc": "expected price of a GPU once fewer jobs compete for GPUs, relative to the current price (metric "
+            "`speed`; at least 0.5 for "
             "a job that does not report its run time). At 1 long jobs don't wait for cheaper GPUs: the last job ends "
             "sooner, but the mean job later"
         },
@@ -70,8 +71,8 @@ class GoodputPolicy(Policy):
     deadline_share: float = field(
         default=0.5,
         metadata={
-            "doc": "maximum share of all GPUs kept for jobs that would otherwise miss their deadline; 0: deadlines "
-            "are ignored"
+            "doc": "maximum share of all GPUs reserved for jobs that would otherwise miss their deadline; 0: "
+            "deadlines are ignored"
         },
     )
     low_utility: float = field(

@@ -75,7 +75,7 @@ def test_what_is_cut_or_damaged_leaves_nothing(store: CodeStore, body: bytes) ->
 
 
 def test_another_digest_than_was_said_leaves_nothing(store: CodeStore) -> None:
-    with pytest.raises(InvalidError, match="it changed on its way"):
+    with pytest.raises(InvalidError, match="it changed on the way"):
         send(store, tar(a=b"x"), f"sha256:{'0' * 64}")
     assert files(store) == []
 
@@ -113,7 +113,7 @@ except NoSpaceError as error:
         ["sh", "-c", 'ulimit -f 100; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.startswith("507 there is no room for the archive in")
+    assert done.stdout.startswith("507 no disk space for the archive in")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -85,7 +85,7 @@ def test_what_is_not_there_any_more_is_not_promised(target: dict[str, int], stat
 
 
 def test_gpus_that_a_job_is_about_to_leave_are_no_reason_to_say_that_there_are_none() -> None:
-    """`It needs 1 GPUs; the hosts that may be used have 0 in all`, while four were being left."""
+    """`It needs 1 GPUs; the usable hosts have 0 in total`, while four were being left."""
     jobs = [row("a", "resizing", target={"h1": 1}), row("b", "stopping"), row("new", "queued", attempt=0, max_gpus=1)]
     found = look(cluster(jobs, [on("a", 0, 1, stop=True), on("b", 2, 3, stop=True)]))
     assert [job.id for job in found.jobs] == ["a", "new"], "one that ends is no matter of policies"

@@ -57,7 +57,7 @@ def test_strict_policies_keep_room_for_a_job_over_several_hosts_and_backfill_let
     assert "8 GPUs on several hosts" in strict.reasons["big"]
     assert set(make_policy("fifo", backfill=True).allocate(state).allocations) == {"runs", "late"}
     never = make_policy("fifo").allocate(snapshot([job("big", gpus=9)], [host("a"), host("b")]))
-    assert (code(never, "big"), "8 in all" in never.reasons["big"]) == ("unsatisfiable_now", True)
+    assert (code(never, "big"), "8 in total" in never.reasons["big"]) == ("unsatisfiable_now", True)
 
 
 def test_preemption_clears_whole_hosts_for_a_job_over_several_and_spares_the_rest() -> None:
@@ -167,7 +167,7 @@ def test_thresholds_of_tiresias_are_checked() -> None:
     for thresholds in ([100, 100], [200, 100], [0], "5, 4"):
         with pytest.raises(InvalidError, match="ascending"):
             make_policy("tiresias", thresholds=thresholds)
-    with pytest.raises(InvalidError, match="commas between them, not '100; 200'"):
+    with pytest.raises(InvalidError, match="separated by commas, not '100; 200'"):
         make_policy("tiresias", thresholds="100; 200")
 
 

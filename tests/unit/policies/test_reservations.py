@@ -55,7 +55,7 @@ def test_it_is_reserved_for_the_first_time_at_which_enough_is_free_on_one_host()
     jobs = [*running, waits("big", 1, 4), waits("small", 2, 1, 1e9)]
     assert started(jobs, hosts) == {"small": {"small": 1}}
     plan = FIFO.allocate(snapshot(jobs, [host(name, gpus) for name, gpus in hosts.items()]))
-    assert plan.reasons["big"].endswith("GPUs are kept for it: it starts when d ends.")
+    assert plan.reasons["big"].endswith("GPUs are reserved for it: it starts when d ends.")
 
 
 def test_a_job_over_several_hosts_is_waited_for_likewise() -> None:
@@ -88,7 +88,7 @@ def test_who_is_held_back_is_told_by_whom() -> None:
     jobs = [runs("a", {"h": 6}, 100.0), waits("big", 1, 8, 50.0), waits("long", 2, 2, 101.0), waits("wide", 3, 3)]
     plan = FIFO.allocate(snapshot(jobs, [host("h", 8)]))
     assert plan.reasons["long"] == (
-        "It may run for longer than a, and then hold up big, which needs 8 GPUs and comes first."
+        "It may run for longer than a, and would then hold up big, which needs 8 GPUs and comes first."
     )
     assert "It needs 3 GPUs on one host" in plan.reasons["wide"]
 

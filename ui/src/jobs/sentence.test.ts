@@ -19,10 +19,10 @@ test("each sentence of a queue has names where they are known", () => {
   const names = { "0txbq3m8ka": "resnet", "0txbq3m8kb": "bert" };
   for (const [told, expected] of [
     [
-      "It may run for longer than 0txbq3m8ka, and then hold up 0txbq3m8kb.",
-      "longer than resnet, and then hold up bert.",
+      "It may run for longer than 0txbq3m8ka, and would then hold up 0txbq3m8kb.",
+      "longer than resnet, and would then hold up bert.",
     ],
-    ["GPUs are kept for it: it starts when 0txbq3m8ka ends.", "it starts when resnet ends."],
+    ["GPUs are reserved for it: it starts when 0txbq3m8ka ends.", "it starts when resnet ends."],
     ["It shrinks from 2 GPUs to 1 to make room for 0txbq3m8kb.", "make room for bert."],
     ["It waits behind 0txbq3m8kc.", "It waits behind 0txbq3m8kc."],
   ] as const)

@@ -85,7 +85,7 @@ class _OnlyThere:
         return runtime.data.has(key)
 
     def fetch(self, key: str, runtime: Runtime) -> Iterator[FetchProgress]:
-        raise ImageUnavailable(f"{Data(key)} can't be had here")
+        raise ImageUnavailable(f"{Data(key)} can't be fetched here")
 
 
 _ACTIONS = 8  # at a time
@@ -189,7 +189,7 @@ class HostAgent:
         if not job.required_gpus or not gpus.real:
             return ""
         if lacks_cuda(job.container_image):
-            return f"there is no {job.container_image} with CUDA: use an image of your own"
+            return f"{job.container_image} does not exist with CUDA: use your own image"
         if is_framework(job.container_image) and (why := cuda_on(self.host_id, self.status.facts, gpus).why):
             return why
         return self._unfit.get(f"{self.image_of(job)} {gpus.driver}", "")
@@ -346,7 +346,7 @@ class HostAgent:
             self._do(action, waiting)
             self._retries.forget(goal_of(action))
         except NotWanted:
-            log.info("%s: %s ends, no job needs it any more", self.host_id, action)
+            log.info("%s: %s stopped, no job needs it any more", self.host_id, action)
         except StartRefused as fault:
             self._refuse(action, fault)
         except Exception as fault:
@@ -386,8 +386,8 @@ class HostAgent:
                 self._on_untracked_files(task_id, files)
         except Exception as fault:
             if self._stopping:
-                raise RuntimeFault("the service ends") from fault
-            log.warning("%s: what %s wrote to its own disk is not known: %s", self.host_id, task_id, fault)
+                raise RuntimeFault("the service is stopping") from fault
+            log.warning("%s: can't list the files that %s wrote to its own disk: %s", self.host_id, task_id, fault)
 
     def _check(self, need: Need, waiting: Sequence[str]) -> None:
         there = self._is_there(need)
@@ -435,7 +435,7 @@ class HostAgent:
         try:
             for step in progress:
                 if self._stopping:
-                    raise RuntimeFault("the service ends")
+                    raise RuntimeFault("the service is stopping")
                 note(step)
                 self._on_change()
         finally:

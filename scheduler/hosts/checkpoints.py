@@ -76,7 +76,7 @@ class Copies:
                     left -= len(chunk)
                     if left < 0:
                         raise RuntimeFault(
-                            f"the checkpoints of {job_id} do not fit into the {self._limit / 1e9:g} GB for copies: "
+                            f"the checkpoints of {job_id} exceed the quota of {self._limit / 1e9:g} GB for copies: "
                             "see the setting checkpoint_copies"
                         )
                     file.write(chunk)
@@ -150,7 +150,7 @@ class Checkpoints:
             "checkpoints",
             self._run,
             first_s=every_s,
-            trouble="checkpoints could not be copied or swept",
+            trouble="checkpoints could not be copied or deleted",
             trouble_s=every_s,
         )
 
@@ -177,21 +177,23 @@ class Checkpoints:
         if agent is not None and agent.status.observation is not None:
             chunks = agent.runtime.checkpoints.save(job_id)
             if (first := next(chunks, None)) is not None:
-                what = f"bringing its checkpoints from {home}"
+                what = f"copying its checkpoints from {home}"
                 yield from transfer(chain([first], chunks), partial(runtime.checkpoints.load, job_id), what)
-                self._tell(job_id, host_id, f"Its checkpoints were brought from {home} to {host_id}.")
+                self._tell(job_id, host_id, f"Its checkpoints were copied from {home} to {host_id}.")
                 return
             why = f"{home} has lost its checkpoints"
         of = self._copies.time_of(job_id)
         if of is not None:
-            what = f"bringing the copy of its checkpoints to {host_id}"
+            what = f"copying the service's copy of its checkpoints to {host_id}"
             yield from transfer(self._copies.read(job_id), partial(runtime.checkpoints.load, job_id), what)
             at = time.strftime("%H:%M:%S", time.localtime(of))
-            self._tell(job_id, host_id, f"{why}: it goes on from the copy of them that was made of {at}.")
+            self._tell(job_id, host_id, f"{why}: it continues from the service's copy of the checkpoints of {at}.")
         elif runtime.checkpoints.changed_at(job_id) is not None:
-            self._tell(job_id, host_id, f"{why}, and there is no copy: it goes on from older ones on {host_id}.")
+            self._tell(
+                job_id, host_id, f"{why}, and there is no copy: it continues from older checkpoints on {host_id}."
+            )
         else:
-            self._tell(job_id, host_id, f"{why}, and there is no copy: it begins anew.")
+            self._tell(job_id, host_id, f"{why}, and there is no copy: it starts from the beginning.")
 
     def copy(self) -> None:
         """Copy the changed checkpoints of running jobs.
@@ -214,7 +216,7 @@ class Checkpoints:
             except (RuntimeFault, OSError) as fault:
                 if self._complaints.get(task.job_id) != str(fault):
                     self._complaints[task.job_id] = str(fault)
-                    log.warning("the checkpoints of job %s on %s are not copied: %s", task.job_id, task.host_id, fault)
+                    log.warning("the checkpoints of job %s on %s can't be copied: %s", task.job_id, task.host_id, fault)
 
     def sweep(self) -> None:
         """Delete the checkpoints of jobs that ended long ago, and those left on former hosts."""
@@ -224,7 +226,7 @@ class Checkpoints:
                     with about_one(f"checkpoints of {job_id} on {agent.host_id}"):
                         agent.drop_checkpoints(job_id, partial(self._may_go, job_id, agent.host_id))
             except RuntimeFault as fault:
-                log.debug("checkpoints on %s stay for now: %s", agent.host_id, fault)
+                log.debug("checkpoints on %s can't be deleted yet: %s", agent.host_id, fault)
         for job_id in self._copies.jobs():
             if (row := self._job(job_id)) is None or row.finished_at is not None:
                 self._copies.drop(job_id)

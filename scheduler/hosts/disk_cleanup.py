@@ -102,13 +102,13 @@ class Housekeeping:
                 if self._bounds_hosts:
                     self._tidy_host(agent)
             except RuntimeFault as fault:
-                log.warning("%s is not tidied up: %s", agent.host_id, fault)
+                log.warning("disk cleanup of %s failed: %s", agent.host_id, fault)
         if freed := self._collect_data():
-            log.info("content of data sets that no version names is gone: %.0f MB", freed / 1e6)
+            log.info("deleted content that no version of a data set uses: %.0f MB", freed / 1e6)
         if self._settings.log_room:
             self._tidy_logs()
         for gone in self._code.prune(self._needed_code, self._settings.code_room, time.time()):
-            log.info("the code %s goes: code_room is full", gone.digest)
+            log.info("deleted the code %s: code_room is full", gone.digest)
 
     @property
     def _bounds_hosts(self) -> bool:
@@ -130,17 +130,17 @@ class Housekeeping:
         used = {**unknown, **used, **dict.fromkeys(keep)}
         images = [StoredItem(image.name, image.own_bytes, used.get(image.name)) for image in disk.images]
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
-            log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
+            log.info("deleting image %s on %s: image_room is full", name, agent.host_id)
             with about_one(f"image {name} on {agent.host_id}"):
                 agent.forget(Image(name))
         for job_id in self._jobs_to_drop(disk.checkpoints, self._settings.checkpoint_room):
-            log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
+            log.info("deleting the checkpoints of job %s on %s: checkpoint_room is full", job_id, agent.host_id)
             with about_one(f"checkpoints of {job_id} on {agent.host_id}"):
                 agent.drop_checkpoints(job_id, lambda: True)
         with self._db.read() as db:
             needed = needed_outputs(db)
         for job_id in self._jobs_to_drop(disk.outputs, self._settings.output_room, needed):
-            log.info("the outputs of job %s go from %s: output_room is full", job_id, agent.host_id)
+            log.info("deleting the outputs of job %s on %s: output_room is full", job_id, agent.host_id)
             with about_one(f"outputs of {job_id} on {agent.host_id}"):
                 agent.drop_outputs(job_id, lambda: True)
         self._tidy_data(agent, disk.data)
@@ -151,7 +151,7 @@ class Housekeeping:
             with self._db.read() as db:
                 needed = data_of_jobs(db, agent.host_id, time.time()).get(key, 0.0) is None
             if not needed:
-                log.info("%s goes from %s: its copy was cut, no job needs it", Data(key), agent.host_id)
+                log.info("deleting %s on %s: the copy is incomplete, and no job needs it", Data(key), agent.host_id)
                 with about_one(f"{key} on {agent.host_id}"):
                     agent.runtime.data.drop(key)
 
@@ -160,7 +160,7 @@ class Housekeeping:
             used = data_of_jobs(db, agent.host_id, time.time())
         items = [StoredItem(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
         for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
-            log.info("%s goes from %s: data_room is full", Data(key), agent.host_id)
+            log.info("deleting %s on %s: data_room is full", Data(key), agent.host_id)
             with about_one(f"{key} on {agent.host_id}"):
                 agent.forget(Data(key))
 
@@ -179,7 +179,7 @@ class Housekeeping:
         over = self._finished(list(tasks))
         items = [StoredItem(job, sum(sizes[task] for task in mine), over.get(job)) for job, mine in tasks.items()]
         for job in surplus(items, sum(sizes.values()), self._settings.log_room):
-            log.info("the logs of job %s go: log_room is full", job)
+            log.info("deleting the logs of job %s: log_room is full", job)
             for task in tasks[job]:
                 self._logs.delete(task)
 

@@ -83,7 +83,7 @@ def embedded_host(
     if nvml.has_driver() or before.real_gpus:
         log.warning("%s has no GPUs: %s", HOST_ID, found.problem or "its driver lists none")
         return host([], LocalProbe(), found.problem)
-    log.info("%s has no NVIDIA driver: %d GPUs are simulated, jobs on them have none", HOST_ID, SIMULATED_GPUS)
+    log.info("%s has no NVIDIA driver: simulating %d GPUs; jobs on them have no real GPU", HOST_ID, SIMULATED_GPUS)
     return host(simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS))
 
 
@@ -94,7 +94,7 @@ def _runtime(data_dir: Path, cluster_id: str, settings: ClusterSettings, before:
         url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         why = ping(url)
         if why is not None and settings.runtime == "auto" and before == "docker":
-            log.warning("%s runs jobs in Docker, and no engine answers at %s: %s. It is waited for.", HOST_ID, url, why)
+            log.warning("%s runs jobs in Docker, but no engine answers at %s: %s. Waiting for it.", HOST_ID, url, why)
             why = None
         if why is None:
             return "docker", url, DockerRuntime(HOST_ID, url, data_dir, cluster_id)

@@ -129,7 +129,7 @@ class Fleet:
 
         def change(db: Connection) -> hosts.HostRow:
             if any(row.id == spec.name for row in hosts.list_hosts(db)):
-                raise ConflictError(f"there is a host {spec.name!r} already: remove it first, or give a `name`")
+                raise ConflictError(f"a host {spec.name!r} already exists: remove it first, or set another `name`")
             hosts.put_spec(db, spec, "api", self.clock())
             return hosts.get_host(db, spec.name)
 
@@ -146,11 +146,13 @@ class Fleet:
             row = hosts.get_host(db, host_id)
             if row.origin != "api":
                 where = "the settings file" if row.origin == "settings" else "this service (see --simulate-gpus 0)"
-                raise ConflictError(f"{host_id} belongs to {where}: it can't be removed, but cordoned and drained")
+                raise ConflictError(f"{host_id} belongs to {where}: it can't be removed; cordon or drain it instead")
             live = live_tasks(db, host_id)
             if live and not force:
                 jobs = ", ".join(sorted({task.job_id for task in live})[:5])
-                raise ConflictError(f"jobs have containers on {host_id} ({jobs}): drain it first, or force its removal")
+                raise ConflictError(
+                    f"jobs have containers on {host_id} ({jobs}): drain it first, or remove it with force"
+                )
             now = self.clock()
             for task in live:
                 repository.end_task(db, task, outcome=Reason.HOST_LOST.value, now=now, error=f"{host_id} was removed")
@@ -325,4 +327,4 @@ def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[FetchProgr
     """Copy an image from one host to another, through the service."""
     yield from transfer(source.runtime.images.save(image), target.images.load, f"copying {image} from {source.host_id}")
     if not target.images.has(image):
-        raise RuntimeFault(f"{image} was copied from {source.host_id}, and is not there all the same")
+        raise RuntimeFault(f"{image} was copied from {source.host_id}, but is missing afterwards")

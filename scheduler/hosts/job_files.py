@@ -57,7 +57,7 @@ class OpenFile:
                 yield last
             last = piece
         if self._view.stat(self.path) != self.entry:
-            raise RuntimeFault(f"{self.path} has changed while it was read: ask for it again")
+            raise RuntimeFault(f"{self.path} changed while it was read: try again")
         yield last
 
     def pack(self) -> Iterator[bytes]:
@@ -115,11 +115,13 @@ class JobFiles:
         Also raises InvalidError for the empty path and for a path that is neither a file nor a folder."""
         parts = parts_of(path)
         if not parts:
-            raise InvalidError(f"a job has the folders {OUTPUTS} and {CHECKPOINTS}: ask for one of them", field="path")
+            raise InvalidError(
+                f"the path must begin with {OUTPUTS} or {CHECKPOINTS}, the folders of a job", field="path"
+            )
         with ExitStack() as stack:
             first = self._places(stack, job_id, parts, host)[0][0]
             if first.entry.kind not in (FileKind.FILE, FileKind.FOLDER):
-                raise InvalidError(f"{path} is neither a file nor a folder: it can't be read", field="path")
+                raise InvalidError(f"{path} can't be read: it is neither a file nor a folder", field="path")
             return OpenFile(first.path, first.entry, first.view, stack.pop_all())
 
     def _places(
@@ -131,7 +133,7 @@ class JobFiles:
         if host is not None:
             if host not in hosts:
                 raise NotFoundError(
-                    f"job {job_id} has no {top} on {host!r}: they are on {', '.join(hosts) or 'no host'}"
+                    f"job {job_id} has no {top} on {host!r}; hosts that have them: {', '.join(hosts) or 'none'}"
                 )
             hosts = [host]
         agents = self._agents()
@@ -158,7 +160,7 @@ class JobFiles:
         with self._db.read() as db:
             job = repository.get_job(db, job_id)
             if top not in (OUTPUTS, CHECKPOINTS):
-                raise NotFoundError(f"a job has the folders {OUTPUTS} and {CHECKPOINTS}, not {top!r}")
+                raise NotFoundError(f"unknown folder {top!r}: a job has {OUTPUTS} and {CHECKPOINTS}")
             hosts = hosts_with_outputs(db, job_id)
         return hosts[:1] if top == CHECKPOINTS else hosts, job.finished_at is not None
 
@@ -184,4 +186,7 @@ def _no_folder(job_id: str, top: str, hosts: Sequence[str], over: bool) -> NotFo
     if not hosts or not over:
         return NotFoundError(f"job {job_id} has no {top} yet: it has not started")
     rule = "keep_outputs, output_room" if top == OUTPUTS else "keep_checkpoints, checkpoint_room"
-    return FilesGoneError(f"the {top} of job {job_id} are gone: they are kept for a while after its end ({rule})")
+    return FilesGoneError(
+        f"the {top} of job {job_id} are no longer there: they are kept for a limited time after its "
+        f"end (settings {rule})"
+    )

@@ -82,7 +82,7 @@ class HostObserver:
         """True if a connection broke since the last request to the host."""
         self._observing = Background(f"observe-{host_id}", self.observe)
         self._watching = Background(
-            f"watch-{host_id}", self._watch, trouble=f"{host_id} can't be watched", trouble_s=_RESYNC_S
+            f"watch-{host_id}", self._watch, trouble=f"can't watch {host_id}", trouble_s=_RESYNC_S
         )
 
     @property
@@ -137,7 +137,7 @@ class HostObserver:
             self._failures = 0
         except Exception as fault:
             if not isinstance(fault, SchedulearnError):
-                log.exception("%s can't be observed", self._host_id)
+                log.exception("can't observe %s", self._host_id)
             if before.observation is not None:
                 self._silent_from = self._monotonic()
             self._status = HostStatus(self._host_id, None, str(fault), before.facts)

@@ -17,4 +17,4 @@ def about_one(what: str) -> Iterator[None]:
     try:
         yield
     except ObjectFault as fault:
-        log.warning("%s: left for later: %s", what, fault)
+        log.warning("%s: failed, will be tried again: %s", what, fault)

@@ -61,7 +61,7 @@ class Outputs:
         self._keep_s = keep_s
         self._clock = clock
         self._thread = Background(
-            "outputs", self._run, first_s=_SWEEP_S, trouble="outputs could not be swept", trouble_s=_SWEEP_S
+            "outputs", self._run, first_s=_SWEEP_S, trouble="outputs could not be deleted", trouble_s=_SWEEP_S
         )
 
     def start(self) -> None:
@@ -84,14 +84,12 @@ class Outputs:
             return
         agent = self._agents().get(home)
         if agent is None or agent.status.observation is None:
-            message = (
-                f"{home} does not answer: outputs that the job wrote there stay there, and are shown once it does."
-            )
+            message = f"{home} does not answer: the job's outputs there stay there, and are visible once it answers."
             self._tell(job_id, host_id, message)
             return
         chunks = agent.runtime.outputs.save(job_id)
         if (first := next(chunks, None)) is not None:
-            what = f"bringing its outputs from {home}"
+            what = f"copying its outputs from {home}"
             yield from transfer(chain([first], chunks), partial(runtime.outputs.load, job_id, keep=True), what)
         self._db.write(lambda db: note_moved(db, job_id, home))
 
@@ -122,7 +120,7 @@ class Outputs:
                     with about_one(f"outputs of {job_id} on {agent.host_id}"):
                         agent.drop_outputs(job_id, partial(self._may_go, job_id, agent.host_id))
             except RuntimeFault as fault:
-                log.debug("outputs on %s stay for now: %s", agent.host_id, fault)
+                log.debug("outputs on %s can't be deleted yet: %s", agent.host_id, fault)
 
     def _may_go(self, job_id: str, host_id: str) -> bool:
         with self._db.read() as db:

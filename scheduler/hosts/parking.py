@@ -76,7 +76,7 @@ class HostParking:
         self._woken: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._thread = Background(
-            "parking", self._run, first_s=SETTLE_S, trouble="hosts could not be parked or woken", trouble_s=EVERY_S
+            "parking", self._run, first_s=SETTLE_S, trouble="hosts could not be powered down or up", trouble_s=EVERY_S
         )
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class HostParking:
                 continue
             if step in ("park", "wake") and (why := self._call(step, host_id, address[host_id])):
                 self._not_before[host_id] = now + RETRY_S
-                self._tell(host_id, "host.hook_failed", f"The hook could not {step} {host_id}: {why}")
+                self._tell(host_id, "host.hook_failed", f"The scaling hook failed to {step} {host_id}: {why}")
                 continue
             if step == "wake":
                 self._woken[host_id] = now

@@ -28,11 +28,12 @@ class RunningTasks:
             live = tasks_of(conn, [job_id], live=True)
         running = {task.rank: task for task in live if task.state == TaskPhase.RUNNING}
         if not running:
-            raise NotRunningError(f"job {job_id} is {job.state}: commands can run in it while it runs")
+            raise NotRunningError(f"job {job_id} is {job.status}: commands can run only in a running job")
         chosen = min(running) if rank is None else rank
         if chosen not in running:
             raise InvalidError(
-                f"job {job_id} has no rank {chosen}: it runs as {', '.join(map(str, sorted(running)))}", field="rank"
+                f"job {job_id} has no rank {chosen}; running ranks: {', '.join(map(str, sorted(running)))}",
+                field="rank",
             )
         task = running[chosen]
         agent = self._agents().get(task.host_id)

@@ -41,7 +41,7 @@ def read_answer(output: bytes, gpu_uuids: Sequence[str]) -> Checked:
             return Checked(errors={_uuid(str(key), gpu_uuids): str(why) for key, why in told["errors"].items()})
         if isinstance(told, dict) and "skipped" in told:
             return Checked(skipped=str(told["skipped"]))
-    return Checked(skipped="the check gave no answer")
+    return Checked(skipped="the check returned no result")
 
 
 def _uuid(index: str, gpu_uuids: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ _FRAMEWORK_MEMORY = re.compile(rb"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of
 _SETUP = re.compile(rb"(?:^|\n)" + SETUP_FAILED.encode() + rb" \d+\s*\Z")
 
 TRAINED_ALONE = (
-    "Warning: its workers never joined a process group, so each one did the whole work for itself. Call hvd.init() "
+    "Warning: its workers never joined a process group, so each one did all the work separately. Call hvd.init() "
     "with horovod, torch.distributed.init_process_group() with torchrun, or use schedulearn.worker: see "
     "docs/adapt-your-script.md. If the script shares its work by rank on its own, this is fine."
 )
@@ -39,7 +39,7 @@ TRAINED_ALONE = (
 def why_failed(tail: bytes) -> str:
     """Return the cause of a failure from the end of the program's output. Empty if unknown."""
     if _SETUP.search(tail):
-        return "the setup command failed, so that the command did not run"
+        return "the setup command failed, so the command did not run"
     if said := _GPU_MEMORY.findall(tail):
         return str(said[-1].decode(errors="replace"))[:_LONGEST].strip()
     if _FRAMEWORK_MEMORY.search(tail):

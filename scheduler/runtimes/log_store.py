@@ -203,7 +203,7 @@ class LogStore:
     def path(self, task_id: str) -> Path:
         """Return the directory of a task's log. Raises ValueError for a name that could lead out of `root`."""
         if not task_id or task_id.startswith(".") or len(task_id) > 200 or not _NAME.issuperset(task_id):
-            raise ValueError(f"{task_id!r} is not a task id: letters, digits, '-', '_' and '.' only")
+            raise ValueError(f"{task_id!r} is not a task id: use only letters, digits, '-', '_' and '.'")
         return self.root / task_id
 
 
@@ -239,7 +239,7 @@ class LogWriter:
         Starts new segments and deletes the oldest as needed. Raises OSError if a write fails, or if the disk is almost
         full. Bytes written before the error stay."""
         if is_low(self._directory):
-            raise OSError(errno.ENOSPC, "the disk is almost full: no more of the log is kept")
+            raise OSError(errno.ENOSPC, "the disk is almost full: the rest of the log is not stored")
         view = memoryview(data)
         self._find_again()
         while view:

@@ -21,9 +21,9 @@ def parts_of(path: str) -> tuple[str, ...]:
     """Split a path into its names. Raises InvalidError for a path with '..' or one that no file can have."""
     names = tuple(name for name in path.split("/") if name not in ("", "."))
     if ".." in names:
-        raise InvalidError(f"{path!r} leads out of the job's folders: write a path without '..'", field="path")
+        raise InvalidError(f"{path!r} leads out of the job's folders: remove '..'", field="path")
     if "\0" in path or len(path) > _LONGEST:
-        raise InvalidError(f"a path has no NUL character, and {_LONGEST} characters at most", field="path")
+        raise InvalidError(f"a path must have at most {_LONGEST} characters, and no NUL character", field="path")
     return names
 
 

@@ -16,26 +16,28 @@ def check_task(task: TaskSpec) -> None:
 
     Examples are an invalid id, an empty command, and bytes that exec can't pass on."""
     if parse_task_id(task.task_id) is None:
-        raise StartRefused(f"{task.task_id!r} is not a task id: a job id has lower-case letters and digits only")
+        raise StartRefused(f"{task.task_id!r} is not a task id: a job id may have only lower-case letters and digits")
     if not task.argv or not task.argv[0]:
         raise StartRefused("the command is empty", field="command")
     if any("\0" in word for word in task.argv):
-        raise StartRefused("the command holds a NUL character", field="command")
+        raise StartRefused("the command must not contain a NUL character", field="command")
     for target, source in task.mounts.items():
         if not source:
             raise StartRefused(
-                f"the data set for {target} is not declared any more: see the setting data_sets", field="mounts"
+                f"the data set for {target} is no longer declared: see the setting data_sets", field="mounts"
             )
     if task.writable and task.run_as is None:
         raise StartRefused(
-            f"{', '.join(task.writable)} is a folder of the hosts, and the job's user has no uid or may not write it "
-            "any more: ask an admin (schedulearn users ids, setting writable_data_sets), and submit the job again",
+            f"{', '.join(task.writable)} is a writable folder of the hosts, but the job's user has no uid, or may no "
+            "longer write it: ask an admin (schedulearn users ids, setting writable_data_sets), and submit the job "
+            "again",
             field="mounts",
         )
     for name, value in task.env.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise StartRefused(
-                f"{name!r} is no environment variable: no '=' in its name, no NUL character", field="env"
+                f"invalid environment variable {name!r}: '=' in its name and NUL characters are not allowed",
+                field="env",
             )
 
 

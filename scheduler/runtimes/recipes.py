@@ -100,7 +100,7 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
         if code != 0 or not ready:
             words = _last_words(errors)
             kind = RuntimeFault if was_cut_short(code, words) or is_full(words) else ImageUnavailable
-            raise kind(f"{what} could not be made: {script.name} ended with exit code {code}. {words}")
+            raise kind(f"{what} could not be built: {script.name} ended with exit code {code}. {words}")
     return ready
 
 

@@ -43,12 +43,12 @@ def told(files: list[UntrackedFile], *, contained: bool) -> str:
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     was = "was" if len(files) == 1 else "were"
     where = (
-        "the container's own disk, which goes with the container"
+        "the container's own disk, which is deleted with the container"
         if contained
-        else "the job's own folder, which goes with it"
+        else "the attempt's own folder, which is deleted with it"
     )
     outputs = "/outputs (SCHEDULEARN_OUTPUT_DIR)" if contained else "SCHEDULEARN_OUTPUT_DIR"
-    return f"{named}{more} {was} written to {where}: write to {outputs} what should stay."
+    return f"{named}{more} {was} written to {where}: write results to {outputs}."
 
 
 def _size(size: int) -> str:

@@ -11,4 +11,4 @@ from schedulearn.scheduler.errors import StartRefused
 def check_code(task: TaskSpec) -> None:
     """Raise StartRefused if the code archive of a task is gone."""
     if task.code and not Path(task.code).exists():
-        raise StartRefused(f"the code of job {task.job_id} is not in the data folder any more: submit it anew")
+        raise StartRefused(f"the code of job {task.job_id} is no longer in the data folder: submit the job again")

@@ -91,4 +91,4 @@ def test_a_setup_that_fails_is_told_and_the_command_does_not_run(service: Servic
         "submit", "--image", IMAGE, "--launcher", "none", "--setup", setup, "--", "echo", "trained", code=code
     )
     assert "trained" not in done.out
-    assert f"exit code {code}: the setup command failed, so that the command did not run" in done.err
+    assert f"exit code {code}: the setup command failed, so the command did not run" in done.err

@@ -54,7 +54,7 @@ def test_at_the_end_it_says_where_the_model_is_and_what_was_lost(service: Servic
     told = service.invoke(*RUN, "--", "sh", "train.sh").err
     [job] = re.findall(r"job (\w+) succeeded", told)
     assert f"its outputs are best.pt: `schedulearn cp {job}:/outputs .` brings them here" in told
-    assert re.search(r"model\.pt \(2\.0 MB\) was written to the job's own folder, which goes with it", told)
+    assert re.search(r"model\.pt \(2\.0 MB\) was written to the attempt's own folder, which is deleted with it", told)
     assert "outputs" not in service.invoke(*RUN, "--", "true").err
     assert service.invoke("cp", f"{job}:/outputs", ".").code == 0
     assert (project / "outputs" / "best.pt").read_text() == "1\n"

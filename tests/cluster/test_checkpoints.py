@@ -50,7 +50,7 @@ def test_they_are_brought_to_the_new_host_before_the_job_starts_there(tmp_path: 
             pass
         c.on_b(job)
         assert c.runtimes["b"].read_checkpoint(job) == b"step 7"
-        assert "brought from a to b" in c.message(job)
+        assert "copied from a to b" in c.message(job)
         c.cluster.checkpoints.sweep()
         assert c.runtimes["a"].read_checkpoint(job) is None, "what a job leaves behind is removed"
         assert c.runtimes["b"].read_checkpoint(job) == b"step 7"
@@ -97,7 +97,7 @@ def test_a_job_whose_host_is_lost_goes_on_from_the_copy(tmp_path: Path) -> None:
             c.runtimes["a"].silent = True
             wait_for(lambda: c.poke() and c.job(job).checkpoint_host == "b", what="its start on b")
             assert c.runtimes["b"].read_checkpoint(job) == b"step 7"
-            assert "a does not answer: it goes on from the copy" in c.message(job)
+            assert "a does not answer: it continues from the service's copy" in c.message(job)
             c.runtimes["a"].silent = False
             wait_for(lambda: c.poke() and not c.runtimes["a"].tasks(), what="the lost container to be removed")
         c.wait(job, "running")
@@ -110,7 +110,7 @@ def test_without_a_copy_it_begins_anew_and_says_so(tmp_path: Path) -> None:
         c.cluster.fleet.set_state("b", "active")
         c.runtimes["a"].silent = True
         wait_for(lambda: c.poke() and c.job(job).checkpoint_host == "b", what="its start on b")
-        assert "there is no copy: it begins anew" in c.message(job)
+        assert "there is no copy: it starts from the beginning" in c.message(job)
         c.runtimes["a"].silent = False
         wait_for(lambda: c.poke() and not c.runtimes["a"].tasks(), what="the lost container to be removed")
 

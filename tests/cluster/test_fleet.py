@@ -90,7 +90,7 @@ def test_one_engine_cannot_be_two_hosts(tmp_path: Path) -> None:
         assert others["h2"].calls == []
         with pytest.raises(ConflictError, match="address of host 'h1'"):
             c.cluster.fleet.add(HostSpec(address="tcp://h1.lab:2375", name="h3"))
-        with pytest.raises(ConflictError, match="there is a host 'h1'"):
+        with pytest.raises(ConflictError, match="a host 'h1' already exists"):
             c.cluster.fleet.add(HostSpec(address="tcp://h3.lab:2375", name="h1"))
 
 

@@ -159,7 +159,7 @@ def test_its_task_gets_the_archive_and_a_job_without_it_fails(api: Api) -> None:
     api.http.post(f"/api/v1/jobs/{blocker}/cancel")
     failed = api.wait(waiting, "failed")
     assert failed["reason"] == "start_refused"
-    assert "is not in the data folder any more: submit it anew" in failed["message"]
+    assert "is no longer in the data folder: submit the job again" in failed["message"]
 
 
 def test_nobody_without_the_token_sends_code_or_has_it(tmp_path: Path) -> None:

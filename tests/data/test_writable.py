@@ -82,7 +82,7 @@ def test_what_a_job_loses_while_it_waits_it_does_not_start_with(tmp_path: Path, 
                 SETTINGS.writable_data_sets["home"][:] = ["ben"]
         try:
             c.runtime.finish(c.task(first), 0)
-            assert "may not write it any more" in c.wait(second, "failed").message
+            assert "may no longer write it" in c.wait(second, "failed").message
         finally:
             SETTINGS.writable_data_sets["home"][:] = ["ada"]
 
@@ -130,7 +130,7 @@ def task(**fields: Any) -> TaskSpec:
 
 def test_no_engine_starts_a_task_that_writes_as_nobody(tmp_path: Path) -> None:
     for runtime in (FakeRuntime("fake"), ProcessRuntime("here", tmp_path)):
-        with pytest.raises(StartRefused, match="has no uid or may not write it any more"):
+        with pytest.raises(StartRefused, match="has no uid, or may no longer write it"):
             runtime.start(task(run_as=None))
         runtime.close()
 

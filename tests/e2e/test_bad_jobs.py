@@ -50,7 +50,7 @@ def test_a_log_that_is_not_text_does_no_harm(served: Service, image: str) -> Non
 @pytest.mark.parametrize("served", ["docker"], indirect=True)
 @each(
     [
-        ("schedulearn/nothing-like-this", "there is no image"),
+        ("schedulearn/nothing-like-this", "unknown image"),
         ("localhost:1/nobody/nothing:1", "can't be pulled"),
     ],
     *("name", "words"),

@@ -150,8 +150,8 @@ def test_cp_brings_a_folder_and_replaces_none(service: Service, job: str, model:
         ("outputs/model.pt", "is not JOB:PATH"),
         ("last:", "is not JOB:PATH"),
         ("last:/outputs/nothing", "there is no outputs/nothing"),
-        ("last:/etc/passwd", "the folders outputs and checkpoints"),
-        ("last:/outputs/../../x", "without '..'"),
+        ("last:/etc/passwd", "a job has outputs and checkpoints"),
+        ("last:/outputs/../../x", "remove '..'"),
         ("last:/outputs/plots/out", "outside of the job's folders"),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_file_that_changes_under_way_is_never_of_two_versions(tmp_path: Path) 
     service.cancel_all()
     ended = service.stop()
     assert (ended.code, service.leaked()) == (0, [])
-    assert "outputs/model.pt' was interrupted: model.pt has changed while it was read" in ended.errors
+    assert "outputs/model.pt' was interrupted: model.pt changed while it was read" in ended.errors
     assert "Traceback" not in ended.errors
     service.http.close()
 

@@ -177,8 +177,8 @@ def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Pa
         with c.cluster.db.read() as db:
             [event] = [e for e in repository.list_events(db, job_id=job) if e.kind == "job.stray_files"]
         assert event.message == (
-            "/workspace/model.pt (45 MB) was written to the container's own disk, which goes with the container: "
-            "write to /outputs (SCHEDULEARN_OUTPUT_DIR) what should stay."
+            "/workspace/model.pt (45 MB) was written to the container's own disk, which is deleted with the "
+            "container: write results to /outputs (SCHEDULEARN_OUTPUT_DIR)."
         )
         assert event.data == {"files": [{"path": "/workspace/model.pt", "bytes": 45_000_000}]}
         assert [call for call, _ in c.runtime.calls if call == "stray_files"] == ["stray_files"] * 2, (
@@ -188,8 +188,8 @@ def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Pa
 
 def test_the_warning_says_where_they_were_as_the_task_saw_it() -> None:
     assert told([UntrackedFile("/data/tasks/x/work/model.pt", 1)], contained=False) == (
-        "/data/tasks/x/work/model.pt (1 byte) was written to the job's own folder, which goes with it: "
-        "write to SCHEDULEARN_OUTPUT_DIR what should stay."
+        "/data/tasks/x/work/model.pt (1 byte) was written to the attempt's own folder, which is deleted with it: "
+        "write results to SCHEDULEARN_OUTPUT_DIR."
     )
 
 

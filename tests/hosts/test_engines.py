@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_host_is_said_where_it_is_added(served: Service, ho
     out = run("hosts", "add", "ssh://root@10.213.7.77", url=url).out
     assert "does not answer yet" in out
     out = run("hosts", "add", f"tcp://{tls.ip}:2376", "--name", "h2", url=url, code=1)
-    assert "there is a host 'h2' already" in out.err
+    assert "a host 'h2' already exists" in out.err
     out = run("hosts", "add", tls.socket, "--name", "again", url=url).out
     assert "that of host 'h2' already" in out
     out = run("hosts", "add", "gpu2", url=url, code=1)

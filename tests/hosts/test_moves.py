@@ -61,7 +61,7 @@ def test_a_drain_takes_checkpoints_along(training: Service, hosts: Lab) -> None:
     run("hosts", "drain", home.name, "--deadline", "60", url=str(training.http.base_url))
     goes_on(training, job, before, 120)
     [other] = {"h1", "h2"} - {home.name}
-    assert f"Its checkpoints were brought from {home.name} to {other}." in events(training, job)
+    assert f"Its checkpoints were copied from {home.name} to {other}." in events(training, job)
     assert training.job(job)["tasks"][-1]["host"] == other
     check_leases(training)
 
@@ -74,7 +74,7 @@ def test_after_a_cut_it_goes_on_from_the_copy_and_the_old_host_is_fenced(trainin
     wait_for(lambda: copy.stat().st_mtime > made, seconds=30, what="a newer copy")
     home.cut()
     goes_on(training, job, 1, 120)
-    assert f"{home.name} does not answer: it goes on from the copy" in events(training, job)
+    assert f"{home.name} does not answer: it continues from the service's copy" in events(training, job)
     assert home.running() == [f"schedulearn-{job}-1-0"], "it still trains there, cut off"
     check_leases(training)
     home.mend()

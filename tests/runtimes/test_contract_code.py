@@ -56,6 +56,6 @@ def test_a_task_that_was_only_created_gets_all_of_its_code(bench: Bench, code: s
 
 def test_code_that_is_gone_refuses_the_start_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
     spec = bench.spec(READS, code=str(tmp_path / "gone.tar"))
-    with pytest.raises(StartRefused, match="is not in the data folder any more"):
+    with pytest.raises(StartRefused, match="is no longer in the data folder"):
         bench.runtime.start(spec)
     assert bench.see(spec.task_id) is None

@@ -163,7 +163,7 @@ FULL = [
 @pytest.mark.parametrize("words", FULL)
 def test_a_full_disk_fails_nothing_for_good_and_is_told_in_plain_words(tmp_path: Path, words: str) -> None:
     engine = Engine("unix:///gpu2.sock")
-    told = "the disk of the Docker Engine at unix:///gpu2.sock is full, so it can't .*: make room there"
+    told = "the disk of the Docker Engine at unix:///gpu2.sock is full, so it can't .*: free disk space there"
     pull = _not_pulled(engine, "img", words)
     assert type(pull) is RuntimeFault
     assert re.match(told.replace(".*", "pull 'img'"), str(pull))
@@ -178,6 +178,6 @@ def test_a_full_disk_fails_nothing_for_good_and_is_told_in_plain_words(tmp_path:
 @pytest.mark.docker
 def test_a_disk_that_is_full_does_not_blame_the_requirements(installer: Installer) -> None:
     installer.does(f"echo '{FULL[1]}'; exit 1")
-    with pytest.raises(RuntimeFault, match="is full, so it can't install the requirements over") as caught:
+    with pytest.raises(RuntimeFault, match="is full, so it can't install the requirements on top of") as caught:
         installer.install()
     assert type(caught.value) is RuntimeFault

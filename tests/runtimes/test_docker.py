@@ -146,7 +146,7 @@ class TestContainers:
         missing = str(tmp_path / "nowhere")
         with pytest.raises(StartRefused, match="nowhere"):
             containers.start(SLEEPER, mounts={"/data/set": missing})
-        with pytest.raises(StartRefused, match="not declared any more"):
+        with pytest.raises(StartRefused, match="no longer declared"):
             containers.start(SLEEPER, mounts={"/data/set": ""})
 
     @pytest.mark.parametrize("writable", [True, False])
@@ -175,7 +175,7 @@ class TestContainers:
         spec = containers.spec(SLEEPER)
         theirs = engine.api.create_container(IMAGE, ["sleep", "100"], name=spec.task_id)["Id"]
         try:
-            with pytest.raises(StartRefused, match=f"{spec.task_id}.*not one of ours"):
+            with pytest.raises(StartRefused, match=f"{spec.task_id}.*does not belong to Schedulearn"):
                 containers.runtime.start(spec)
             containers.runtime.stop(spec.task_id, 0)
             containers.runtime.remove(spec.task_id)
@@ -514,7 +514,7 @@ class TestCudaCheck:
         failed = runtime.cuda_check(lambda: IMAGE)
         assert skipped is not None
         assert failed is not None
-        assert "is not there" in skipped.run(["GPU-a"]).skipped
+        assert "is missing" in skipped.run(["GPU-a"]).skipped
         assert "Docker gives no GPUs to containers" in failed.run(["GPU-a"]).errors[""]
         left = engine.api.containers(all=True, filters={"name": "schedulearn-cuda-check"})
         assert left == []

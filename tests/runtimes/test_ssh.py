@@ -43,16 +43,16 @@ def test_what_ssh_said_last_is_told_with_its_exit_code(ssh: Path, said: str, cod
     with pytest.raises(RuntimeFault) as caught:
         _ = Engine("ssh://ada@gpu2").api
     assert str(caught.value) == (
-        f"the Docker Engine at ssh://ada@gpu2 does not answer: ssh ended with exit code {code} and said {line}"
+        f"the Docker Engine at ssh://ada@gpu2 does not answer: ssh ended with exit code {code}: {line}"
     )
-    assert ping("ssh://ada@gpu2") == f"ssh ended with exit code {code} and said {line}"
+    assert ping("ssh://ada@gpu2") == f"ssh ended with exit code {code}: {line}"
 
 
 def test_an_ssh_that_says_nothing_or_speaks_before_the_engine_is_told_too(ssh: Path) -> None:
     ssh.write_text("#!/bin/sh\nexit 3\n")
-    assert ping("ssh://gpu2") == "ssh ended with exit code 3 and said nothing"
+    assert ping("ssh://gpu2") == "ssh ended with exit code 3: no output"
     ssh.write_text("#!/bin/sh\necho Welcome to gpu2\nprintf 'no \\033[31mdocker\\n' >&2\nexit 127\n")
-    assert ping("ssh://gpu2") == "ssh ended with exit code 127 and said no ?[31mdocker"
+    assert ping("ssh://gpu2") == "ssh ended with exit code 127: no ?[31mdocker"
 
 
 def test_users_ports_and_addresses_reach_ssh_as_they_are_meant(ssh: Path) -> None:

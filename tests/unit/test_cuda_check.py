@@ -70,8 +70,8 @@ def test_each_gpu_multiplies_and_copies_to_its_peers(torch: Any, errors: dict[An
         (b'{"errors": {"GPU-a": "x"}}', Checked(errors={"GPU-a": "x"})),
         (b'{"errors": {"": "none"}}', Checked(errors={"": "none"})),
         (b'{"skipped": "no PyTorch"}', Checked(skipped="no PyTorch")),
-        (b"Traceback\n", Checked(skipped="the check gave no answer")),
-        (b"", Checked(skipped="the check gave no answer")),
+        (b"Traceback\n", Checked(skipped="the check returned no result")),
+        (b"", Checked(skipped="the check returned no result")),
     ],
 )
 def test_its_answer_is_read_and_no_answer_says_nothing(output: bytes, answer: Checked) -> None:

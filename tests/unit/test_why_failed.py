@@ -25,7 +25,7 @@ LAUNCHER = b"[0]<stdout>:a worker ended with 1: the others can't go on\n"
             TRACEBACK + b"[1]<stdout>:" + SDK + LAUNCHER,
             "out of memory on the GPU with 64 samples a pass: 52 would fit (2.1 GB); set max_local=52",
         ),
-        (SETUP_FAILED.encode() + b" 3\n", "the setup command failed, so that the command did not run"),
+        (SETUP_FAILED.encode() + b" 3\n", "the setup command failed, so the command did not run"),
         (b"ValueError: no such batch\n", ""),
         (b"", ""),
     ],

@@ -53,7 +53,11 @@ class KeptOutputs:
         self._store = store
         self._files = files
         self._thread = Background(
-            "kept-outputs", self._run, first_s=_EVERY_S, trouble="outputs could not be kept", trouble_s=_EVERY_S
+            "kept-outputs",
+            self._run,
+            first_s=_EVERY_S,
+            trouble="outputs could not be stored as data sets",
+            trouble_s=_EVERY_S,
         )
 
     def start(self) -> None:
@@ -77,7 +81,7 @@ class KeptOutputs:
             try:
                 self._make_all(job)
             except RuntimeFault as fault:
-                log.info("the outputs of job %s are kept later: %s", job.id, fault)
+                log.info("the outputs of job %s will be stored later: %s", job.id, fault)
 
     def _make_all(self, job: _EndedJob) -> None:
         wanted = job.spec["keep"].items() if job.state is JobState.SUCCEEDED else ()
@@ -88,7 +92,7 @@ class KeptOutputs:
             except RuntimeFault:
                 raise  # the host does not answer yet: try again later
             except SchedulearnError as error:
-                told.append(partial(_tell, job=job, message=f"{name} was not made: {error.detail}", now=time.time()))
+                told.append(partial(_tell, job=job, message=f"{name} was not created: {error.detail}", now=time.time()))
 
         def change(conn: Connection) -> None:
             for each in told:
@@ -114,7 +118,7 @@ class KeptOutputs:
         where = f"{OUTPUTS}/{path}".rstrip("/")
         found = self._files.listing(job_id, where, host=None, after="", limit=0)
         if found.away:
-            raise RuntimeFault(f"{', '.join(found.away)} may have outputs of job {job_id}, and does not answer")
+            raise RuntimeFault(f"{', '.join(found.away)} may have outputs of job {job_id}, but does not answer")
         if found.of_file:
             yield self._file(job_id, where, found.hosts[0])
             return
@@ -127,7 +131,9 @@ class KeptOutputs:
                         taken.add(item.path)
                         yield item
             except tarfile.TarError as error:
-                raise RuntimeFault(f"the outputs of job {job_id} on {host} were cut off: {error}") from error
+                raise RuntimeFault(
+                    f"the outputs of job {job_id} on {host} were truncated during the transfer: {error}"
+                ) from error
             finally:
                 opened.close()
 
@@ -135,7 +141,7 @@ class KeptOutputs:
         opened = self._files.open(job_id, path, host=host)
         try:
             if opened.entry.kind is not FileKind.FILE:
-                raise RuntimeFault(f"{path} of job {job_id} has changed while it was read")
+                raise RuntimeFault(f"{path} of job {job_id} changed while it was read")
             blob = self._store.add(opened.read(0, opened.entry.bytes))
             return ManifestEntry(path.rpartition("/")[2], Kind.FILE, blob.size, blob=blob.name)
         finally:
@@ -171,7 +177,7 @@ def _add(conn: Connection, *, job: _EndedJob, made: Version, most: int) -> None:
     try:
         versions.check_share(conn, made.user, made.digest, made.bytes, most)
     except QuotaError as error:
-        _tell(conn, job=job, message=f"{made.name} was not made: {error.detail}", now=made.created_at)
+        _tell(conn, job=job, message=f"{made.name} was not created: {error.detail}", now=made.created_at)
         return
     versions.add(conn, made)
 

@@ -51,7 +51,7 @@ class HostData:
         else:
             yield from self._bring_outputs(key, job_id, runtime)
         if not runtime.data.has(key):
-            raise RuntimeFault(f"{key[:19]} was brought, and is not there all the same")
+            raise RuntimeFault(f"{key[:19]} was copied, but is missing afterwards")
 
     def _bring_version(self, digest: str, runtime: Runtime) -> Iterator[FetchProgress]:
         try:
@@ -77,11 +77,14 @@ class HostData:
         agents = self._agents()
         for home in homes:
             if home not in agents or agents[home].status.observation is None:
-                raise RuntimeFault(f"{home} has outputs of job {job_id}, and does not answer")
+                raise RuntimeFault(f"{home} has outputs of job {job_id}, but does not answer")
         gone = [home for home in homes if agents[home].runtime.outputs.changed_at(job_id) is None]
         if homes and len(gone) == len(homes):
-            raise ImageUnavailable(f"the outputs of job {job_id} are gone: keep_outputs and output_room say how long")
-        what = f"bringing the outputs of job {job_id}"
+            raise ImageUnavailable(
+                f"the outputs of job {job_id} are no longer there: they are kept for a limited time after its end "
+                "(settings keep_outputs, output_room)"
+            )
+        what = f"copying the outputs of job {job_id}"
         found = [agents[home].runtime.outputs.save(job_id) for home in reversed(homes) if home not in gone]
         yield from transfer_all(found, lambda archives: runtime.data.load(key, archives), what)
 

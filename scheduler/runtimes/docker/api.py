@@ -92,7 +92,7 @@ class Engine:
         """Return the message for an action that failed because the engine's disk is full."""
         return (
             f"the disk of the Docker Engine at {self.url} is full, so it can't {what}: "
-            "make room there (`docker system df` shows what takes it)."
+            "free disk space there (`docker system df` shows what uses it)."
         )
 
     @contextmanager
@@ -228,7 +228,9 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
         response: requests.Response = super().request(method, url, *args, timeout=timeout, **kwargs)
         if response.status_code in _REDIRECTS:  # the SDK would treat it as success
             response.close()
-            raise docker.errors.DockerException(f"it answers with a redirect ({response.status_code}): no engine does")
+            raise docker.errors.DockerException(
+                f"it answers with a redirect ({response.status_code}), as no engine does: check the address"
+            )
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> None:

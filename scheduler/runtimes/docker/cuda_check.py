@@ -32,7 +32,7 @@ class ContainerCheck:
         image = self._image()
         with self._engine.errors("check CUDA"):
             if not DockerImages(self._engine).has(image):
-                return Checked(skipped=f"the image {image} is not there")
+                return Checked(skipped=f"the image {image} is missing")
             self._remove()
             try:
                 return self._run(image, tuple(gpu_uuids))

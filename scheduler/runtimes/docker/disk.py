@@ -17,7 +17,7 @@ _QUERY_S = 300.0  # long, because an engine adds up the files of all volumes
 
 def disk(engine: Engine, cluster_label: str, cluster_id: str) -> Disk:
     """Implement `Runtime.disk`."""
-    with engine.errors("say what takes room"):
+    with engine.errors("report its disk usage"):
         api = engine.api
         answer = api.request("GET", f"{api.base_url}/v{api.api_version}/system/df?verbose=1", timeout=(5.0, _QUERY_S))
         answer.raise_for_status()

@@ -38,10 +38,10 @@ def reset_there(
         try:
             code = int(api.wait(container, timeout=RESET_S)["StatusCode"])
         except (requests.exceptions.Timeout, requests.exceptions.ConnectionError) as error:
-            raise RuntimeFault(f"nvidia-smi has not reset it for {RESET_S} s: reboot the host") from error
+            raise RuntimeFault(f"nvidia-smi did not reset it within {RESET_S} s: reboot the host") from error
         if code:
             said = " ".join(api.logs(container, tail=5).decode(errors="replace").split())
-            raise RuntimeFault(f"nvidia-smi did not reset it (exit code {code}): {said or 'it said nothing'}")
+            raise RuntimeFault(f"nvidia-smi did not reset it (exit code {code}): {said or 'no output'}")
     finally:
         with suppress(docker.errors.APIError):
             api.remove_container(container, v=True, force=True)

@@ -43,7 +43,7 @@ class DockerImages:
         return image
 
     def has(self, image: str) -> bool:
-        with self._engine.errors("look for an image"):
+        with self._engine.errors("find an image"):
             try:
                 if split_layered(image)[1]:
                     return is_current(self._engine.api, image)
@@ -59,18 +59,18 @@ class DockerImages:
     def fetch(self, image: str) -> Iterator[FetchProgress]:
         for progress in _fetch(self._engine, image):
             if self._closed.is_set():
-                raise RuntimeFault(f"the fetch of {image} was interrupted")
+                raise RuntimeFault(f"fetching {image} was interrupted")
             yield progress
 
     def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         for progress in add_layer(self._engine, image, requirements, self._service):
             if self._closed.is_set():
-                raise RuntimeFault(f"the making of {image} was interrupted")
+                raise RuntimeFault(f"building {image} was interrupted")
             yield progress
 
     def save(self, image: str) -> Iterator[bytes]:
         engine = self._engine
-        with engine.errors("hand out an image"):
+        with engine.errors("export an image"):
             try:
                 with engine.stream("GET", f"/images/{quote(image, safe='')}/get") as stream:
                     yield from stream.chunks()
@@ -80,13 +80,13 @@ class DockerImages:
     def load(self, archive: Iterable[bytes]) -> None:
         tar = {"Content-Type": "application/x-tar"}
         with (
-            self._engine.errors("take an image"),
+            self._engine.errors("import an image"),
             self._engine.stream("POST", "/images/load", params={"quiet": 1}, data=archive, headers=tar) as stream,
         ):
             for event in stream.objects():
                 if "error" in event:
                     raise RuntimeFault(
-                        f"the Docker Engine at {self._engine.url} can't take the image: {event['error']}"
+                        f"the Docker Engine at {self._engine.url} can't import the image: {event['error']}"
                     )
 
     def remove(self, image: str) -> None:
@@ -109,9 +109,9 @@ def _fetch(engine: Engine, image: str) -> Iterator[FetchProgress]:
     flavour = flavour_of(image)
     if flavour is None:
         raise ImageUnavailable(
-            f"there is no image {image!r}: schedulearn/{{{','.join(FRAMEWORKS)}}} and "
-            f"schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; "
-            "name your own images differently"
+            f"unknown image {image!r}: only schedulearn/{{{','.join(FRAMEWORKS)}}} and "
+            f"schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; choose another name for your own "
+            "image"
         )
     return _build(engine, image, flavour)
 
@@ -159,13 +159,17 @@ def _pull(engine: Engine, image: str) -> Iterator[FetchProgress]:
         except docker.errors.APIError as error:
             raise _not_pulled(engine, image, explain(error)) from error
     if not DockerImages(engine).has(image):
-        raise RuntimeFault(f"the pull of {image!r} ended without it")
+        raise RuntimeFault(f"the pull of {image!r} ended, but the image is missing")
 
 
 def _not_pulled(engine: Engine, image: str, why: str) -> RuntimeFault:
     if is_full(why):
         return RuntimeFault(engine.full(f"pull {image!r}"))
-    return RuntimeFault(f"the pull of {image!r} broke: {why}") if was_cut_short(1, why) else _unavailable(image, why)
+    return (
+        RuntimeFault(f"the pull of {image!r} was interrupted: {why}")
+        if was_cut_short(1, why)
+        else _unavailable(image, why)
+    )
 
 
 def _unavailable(image: str, why: str) -> ImageUnavailable:

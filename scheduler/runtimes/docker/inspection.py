@@ -58,7 +58,7 @@ def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bo
     """Return a failed task with the cause from its output."""
     tail = engine.api.logs(container, tail=_LAST_WORDS)
     if real_gpus and says_blind(tail):
-        return replace(task, state=EngineState.LOST, error="its container could not reach its GPUs any more")
+        return replace(task, state=EngineState.LOST, error="its container lost access to its GPUs")
     if not task.error and (why := why_failed(tail)):
         task = replace(task, error=why)
     if task.exit_code == FAILED:

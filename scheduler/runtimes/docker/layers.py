@@ -56,12 +56,12 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
         try:
             found = api.inspect_image(base)
         except docker.errors.NotFound as error:
-            raise ImageUnavailable(f"image {base!r} is not there, so that nothing can be installed over it") from error
+            raise ImageUnavailable(f"image {base!r} is missing, so nothing can be installed on top of it") from error
         container = _create(engine, base, layer_tag(image))
         try:
             api.put_archive(container, "/", _files(requirements))
             api.start(container)
-            yield from _follow(engine, container, requirements, f"the requirements over {base}")
+            yield from _follow(engine, container, requirements, f"the requirements on top of {base}")
             labels = {LABEL_BASE: found["Id"], LABEL_MAKER: maker, "schedulearn.layer": layer}
             labels = {**(found["Config"].get("Labels") or {}), **labels}
             config = {**found["Config"], "Labels": labels, "Entrypoint": found["Config"].get("Entrypoint") or []}
@@ -99,7 +99,7 @@ def _create(engine: Engine, base: str, tag: str) -> str:
             if status_of(error) != 409:
                 raise
             _make_way(engine, name)
-    raise RuntimeFault(f"the name {name} is taken on {engine.url}")
+    raise RuntimeFault(f"a container {name} already exists on {engine.url}: remove it")
 
 
 def _make_way(engine: Engine, name: str) -> None:
@@ -108,7 +108,7 @@ def _make_way(engine: Engine, name: str) -> None:
     A running one belongs to another service, or to one that has just ended."""
     try:
         if engine.api.inspect_container(name)["State"]["Running"]:
-            raise RuntimeFault("the same requirements are being installed there by another service")
+            raise RuntimeFault("another service is installing the same requirements there")
         engine.api.remove_container(name, v=True, force=True)
     except docker.errors.NotFound:
         pass
@@ -130,7 +130,9 @@ def _follow(engine: Engine, container: str, requirements: Sequence[str], what: s
     if state["ExitCode"]:
         told = " ".join(line.strip() for line in words if line.strip())[-1500:]
         if state.get("OOMKilled") or was_cut_short(int(state["ExitCode"])):
-            raise RuntimeFault(f"{what} are not installed: the container was ended from outside, or by its engine")
+            raise RuntimeFault(
+                f"{what} could not be installed: the container was stopped from outside, or by its engine"
+            )
         if is_full(told):
             raise RuntimeFault(engine.full(f"install {what}"))
         raise ImageUnavailable(f"{what} can't be installed: {told}")

@@ -44,7 +44,7 @@ def find_leftovers(engine: Engine, cluster_id: str | None, *, images: bool = Tru
     """Find the objects of the service `cluster_id`, or of all services for None.
 
     Raises RuntimeFault if the engine does not answer."""
-    with engine.errors("list what Schedulearn has there"):
+    with engine.errors("list the objects of Schedulearn"):
         api = engine.api
         containers = api.containers(all=True, filters={"label": LABEL})
         volumes = api.volumes()["Volumes"] or []
@@ -85,7 +85,7 @@ def remove_leftovers(engine: Engine, found: Leftovers) -> list[str]:
     Raises RuntimeFault if the engine does not answer."""
     api = engine.api
     problems: list[str] = []
-    with engine.errors("remove what Schedulearn has there"):
+    with engine.errors("remove the objects of Schedulearn"):
         steps: list[tuple[str, Callable[[str], object]]] = [
             *((name, partial(api.remove_container, v=True, force=True)) for name in found.containers),
             *((name, api.remove_volume) for name in found.volumes),

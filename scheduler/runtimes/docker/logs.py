@@ -218,7 +218,7 @@ class Copier:
                     left -= 1
                     if left == 0 and checksum(stamp, payload) != start.end:
                         self._keep(replace(start, counted=False))
-                        raise ValueError("the engine does not show the entries that it showed before")
+                        raise ValueError("the engine no longer has the entries that it had before")
                     continue
                 if stamp <= start.last:
                     continue

@@ -110,7 +110,7 @@ class ContainerProbe:
                     return
             ended = self._has_ended()
         if ended and words and not self._cut:
-            raise RuntimeFault(f"the probe on {self._engine.url} has ended: {words.decode(errors='replace')}")
+            raise RuntimeFault(f"the probe on {self._engine.url} ended: {words.decode(errors='replace')}")
 
     def interrupt(self, *, renew: bool = False) -> None:
         self._renew = self._renew or renew
@@ -157,8 +157,8 @@ class ContainerProbe:
             if "could not select device driver" not in explain(error):
                 raise
             self._blind = (
-                "its Docker gives no GPUs to containers: install the NVIDIA container toolkit there, or say that it "
-                "has none by simulate_gpus: 0"
+                "its Docker gives no GPUs to containers: install the NVIDIA container toolkit there, or set "
+                "simulate_gpus: 0 if it has no GPUs"
             )
             return self._start(image)
 
@@ -170,8 +170,8 @@ class ContainerProbe:
         except docker.errors.APIError as error:
             if status_of(error) == 409:
                 raise RuntimeFault(
-                    f"the name {self._name} is taken on {self._engine.url}: looking again; if it stays so, "
-                    f"`docker rm -f {self._name}` there"
+                    f"a container {self._name} already exists on {self._engine.url}: trying again; if this persists, "
+                    f"run `docker rm -f {self._name}` there"
                 ) from error
             self._remove()
             raise
@@ -254,7 +254,7 @@ class ContainerProbe:
         try:
             return self._as_given(from_line(line))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("the probe on %s wrote %r: %s", self._engine.url, line[:100], error)
+            log.warning("invalid output of the probe on %s: %r: %s", self._engine.url, line[:100], error)
             return None
 
     def _as_given(self, reading: Reading) -> Reading:

@@ -140,7 +140,7 @@ class DockerRuntime:
                 and not task.oom_killed
                 and row["Id"] in self._killed
             ):
-                task = replace(task, state=EngineState.LOST, error="its container was killed by somebody else")
+                task = replace(task, state=EngineState.LOST, error="its container was killed from outside")
             tasks.append(task)
         listed = {str(row["Id"]) for row in rows}
         self._states.keep(listed)
@@ -220,7 +220,7 @@ class DockerRuntime:
             self._followers.pop(task_id, None)
 
     def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
-        with self._engine.errors(f"look at {task_id}"):
+        with self._engine.errors(f"inspect {task_id}"):
             container = self._find(task_id)
         return untracked_files(self._engine, container) if container is not None else ()
 
@@ -229,7 +229,7 @@ class DockerRuntime:
             return
         if not self._log_store.ended(task_id):
             try:
-                with self._engine.errors("look for a container"):
+                with self._engine.errors("find a container"):
                     container = self._find(task_id)
             except RuntimeFault:
                 container = None  # the part of the log that was copied before can still be read
@@ -326,7 +326,7 @@ class DockerRuntime:
             self._check_data(task, container)
             if task.writable and api.inspect_container(container)["Image"] != image.id:
                 api.remove_container(container, v=True, force=True)
-                raise RuntimeFault(f"image {task.image!r} of {self.host_id} has just changed: try again")
+                raise RuntimeFault(f"image {task.image!r} on {self.host_id} changed during the start: try again")
             return container
         except docker.errors.APIError as error:
             match status_of(error):
@@ -388,9 +388,9 @@ class DockerRuntime:
                 raise RuntimeFault(f"{task.task_id} is being removed from {self.host_id}: try again") from error
             owner = (found["Config"].get("Labels") or {}).get(LABEL)
             if owner != self._cluster_id:
-                whose = f"it belongs to another Schedulearn, {owner}" if owner else "it is not one of ours"
+                whose = f"belongs to another Schedulearn, {owner}" if owner else "does not belong to Schedulearn"
                 raise StartRefused(
-                    f"{self.host_id} has a container {task.task_id} already (id {found['Id'][:12]}), and {whose}: "
+                    f"{self.host_id} already has a container {task.task_id} (id {found['Id'][:12]}), which {whose}: "
                     "rename or remove it"
                 )
             if found["State"]["Status"] != "created" or failed_to_start(found):
@@ -400,7 +400,7 @@ class DockerRuntime:
             time.sleep(0.1)
         if found["Config"]["Entrypoint"] != list(task.argv) and not self._has_shell(found["Id"], found["Image"]):
             self._engine.api.remove_container(found["Id"], v=True, force=True)
-            raise RuntimeFault(f"{task.task_id} was made for an image with a shell, and is made again")
+            raise RuntimeFault(f"{task.task_id} was created for an image with a shell; it is created again")
         return str(found["Id"])
 
     def _run(self, task: TaskSpec, container: str) -> None:

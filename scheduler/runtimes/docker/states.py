@@ -113,7 +113,7 @@ class ContainerStates:
             return stuck(task_id, container, DEAD)
         since = self._refused.setdefault(container, time.monotonic())
         if listed == "exited" and time.monotonic() - since >= PATIENCE_S:
-            return stuck(task_id, container, f"has ended, and can't be inspected: {fault}")
+            return stuck(task_id, container, f"has ended, but can't be inspected: {fault}")
         known = self._known.get(container)
         return known.task if known is not None else listed_task(task_id, container, listed)
 

@@ -58,13 +58,15 @@ def problems(info: Mapping[str, Any], our_time: float) -> Iterator[HostProblem]:
     if (theirs := _seconds(str(info.get("SystemTime", "")))) is not None and abs(theirs - our_time) > SKEW_S:
         off = f"{abs(theirs - our_time):.0f} s {'ahead of' if theirs > our_time else 'behind'}"
         yield HostProblem(
-            "time_skew", f"Its clock is {off} ours, so that times of jobs and logs there are off: synchronise it (NTP)."
+            "time_skew",
+            f"Its clock is {off} the service's, so times of jobs and logs there are wrong: synchronize it (NTP).",
         )
     if "nvidia" in (info.get("Runtimes") or {}) and _by_systemd(info) and not _has_cdi(info):
         yield HostProblem(
             "gpus_by_hook",
-            "It has no CDI description of its GPUs, so that `systemctl daemon-reload` can take GPUs from running "
-            "containers: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, then restart its Docker (25 or newer).",
+            "It has no CDI description of its GPUs, so `systemctl daemon-reload` can take GPUs from running "
+            "containers: run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, then restart its Docker (25 or "
+            "newer).",
         )
     if (info.get("SecurityOptions") or []) and any("rootless" in option for option in info["SecurityOptions"]):
         yield HostProblem("rootless", "Its engine is rootless: jobs over several hosts can't use its network.")

@@ -105,7 +105,7 @@ class SshLine:
         if process is None or words is None:
             return ""
         self._end(_LAST_WORDS_S)
-        return f"ssh ended with exit code {process.returncode} and said {self._said or 'nothing'}"
+        return f"ssh ended with exit code {process.returncode}: {self._said or 'no output'}"
 
     def _end(self, patience_s: float) -> None:
         process, self._process = self._process, None

@@ -89,8 +89,8 @@ class WritableFolders:
             for place in sorted(places):
                 if place != folder and real[place].is_relative_to(real[folder]):
                     return (
-                        f"has {place} inside of {folder}, which the job may write: the engine would write there as "
-                        "root, so mount the folder elsewhere"
+                        f"has {place} in {folder}, which the job may write, and the engine would write there as root: "
+                        "mount the folder elsewhere"
                     )
         return ""
 
@@ -114,9 +114,12 @@ def _problem_of_groups(view: VolumeView, numbers: set[str]) -> str:
     if found is None and resolved(f"/{_GROUPS}", view.stat) == PurePosixPath(f"/{_GROUPS}"):
         return ""
     if found is None or found.kind is not FileKind.FILE or found.bytes > _MAX_GROUPS:
-        return f"has a link or something else in place of a plain file /{_GROUPS}, by which the engine finds groups"
+        return f"needs a plain file /{_GROUPS} of at most {_MAX_GROUPS >> 20} MiB, in which the engine looks up groups"
     text = b"".join(view.read(_GROUPS, found.bytes, 0, found.bytes)).decode("latin-1") if found.bytes else ""
     names = {line.partition(":")[0].strip() for line in text.split("\n")}
     if taken := sorted(names & numbers):
-        return f"names a group {taken[0]!r} in /{_GROUPS}: the engine would take the group of that name for it"
+        return (
+            f"has a group with the number {taken[0]!r} as its name in /{_GROUPS}, which the engine would confuse "
+            "with the job's group: remove it"
+        )
     return ""

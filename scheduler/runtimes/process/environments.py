@@ -69,7 +69,10 @@ class Environments:
         """Build the environment and yield progress. Raises ImageUnavailable."""
         if image in self._named:
             if self.find(image) is None:
-                raise ImageUnavailable(f"{image} is configured as {self._named[image]}, which has no folder 'bin'")
+                raise ImageUnavailable(
+                    f"{image} is configured as {self._named[image]}, which has no folder 'bin': "
+                    "see the setting environments"
+                )
             return
         flavour = _flavour(image)
         # Our own interpreter is new enough; the first python3 on PATH may not be.
@@ -80,24 +83,24 @@ class Environments:
             what=f"the local training environment (horovod-{flavour})",
         )
         if not os.path.isdir(os.path.join(path, "bin")):
-            raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
+            raise ImageUnavailable(f"{SCRIPT} created {path!r}, which has no folder 'bin'")
         procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
 
     def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:
         base, _ = split_layered(image)
         below = self.find(base)
         if below is None:
-            raise ImageUnavailable(f"the local environment for {base!r} is not there")
+            raise ImageUnavailable(f"the local environment for {base!r} is missing")
         return self._layers.make(image, below, requirements)
 
     def has(self, image: str) -> bool:
         return self.find(image) is not None
 
     def save(self, image: str) -> Iterator[bytes]:
-        raise ImageUnavailable(f"{image!r} is a local environment here, which can't be copied to another host")
+        raise ImageUnavailable(f"{image!r} is a local environment, which can't be copied to another host")
 
     def load(self, archive: Iterable[bytes]) -> None:
-        raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
+        raise ImageUnavailable("local processes use local environments and can't use images of other hosts")
 
     def remove(self, image: str) -> None:
         """Remove the layer of an image. Environments stay: they belong to the user, or take long to build."""

@@ -61,7 +61,7 @@ class JobsOnDisk:
     def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
         self._remove_created(job_id)
         if not _is_job(job_id) or self._has_tasks(job_id):
-            raise RuntimeFault(f"a task of {job_id} still has its {self._root.name}")
+            raise RuntimeFault(f"a task of {job_id} still uses its {self._root.name}")
         try:
             if keep:
                 extract(archive, self.make(job_id))
@@ -110,12 +110,12 @@ class DiskView:
             with self._open(folders) as parent, open(os.open(name, _FILE, dir_fd=parent), "rb") as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-                    raise RuntimeFault(f"{path} has changed while it was read: ask for it again")
+                    raise RuntimeFault(f"{path} changed while it was read: try again")
                 file.seek(offset)
                 while length:
                     data = file.read(min(CHUNK, length))
                     if not data:
-                        raise RuntimeFault(f"{path} ended too early: ask for it again")
+                        raise RuntimeFault(f"{path} ended too early: try again")
                     length -= len(data)
                     yield data
         except OSError as error:

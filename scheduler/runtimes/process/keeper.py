@@ -276,7 +276,7 @@ def _become(spec: dict[str, Any], output: int, gate: int, failure: int) -> None:
 def _known(pid: int) -> procfs.Identity:
     identity = procfs.identify(pid)
     if identity is None:
-        raise OSError(f"process {pid} ended before it began")
+        raise OSError(f"process {pid} ended before its command started")
     return identity
 
 

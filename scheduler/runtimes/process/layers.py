@@ -30,7 +30,7 @@ from schedulearn.scheduler.runtimes.recipes import end_process
 
 _COMPLETE = "complete.json"  # written last
 _LOOK_S = 1.0
-_FULL = "the disk of the service's environments is full: make room there"
+_FULL = "the disk of the service's environments is full: free disk space there"
 _TAIL_BYTES = 2000
 _SITES = "import json, site, sys; print(json.dumps([p for p in sys.path if p.endswith('-packages')]))"
 
@@ -151,14 +151,14 @@ def _run(program: Path, *words: str) -> str:
     try:
         done = subprocess.run([str(program), *words], capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {error}") from error
+        raise ImageUnavailable(f"no environment can be created on top of {program.parent.parent}: {error}") from error
     if done.returncode < 0:
-        raise RuntimeFault(f"no environment was made over {program.parent.parent}: its maker was killed")
+        raise RuntimeFault(f"no environment was created on top of {program.parent.parent}: the program was killed")
     if done.returncode != 0:
         told = (done.stderr or done.stdout).strip()[-_TAIL_BYTES:]
         if is_full(told):
-            raise RuntimeFault(f"no environment was made over {program.parent.parent}: {_FULL}")
-        raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {told}")
+            raise RuntimeFault(f"no environment was created on top of {program.parent.parent}: {_FULL}")
+        raise ImageUnavailable(f"no environment can be created on top of {program.parent.parent}: {told}")
     return done.stdout
 
 
@@ -175,11 +175,11 @@ def _follow(
                 raise ImageUnavailable(f"the requirements were not installed within {INSTALL_S:.0f} s") from None
             yield installing(requirements, _tail(output))
     if was_cut_short(code):
-        raise RuntimeFault("the requirements are not installed: the installer was killed")
+        raise RuntimeFault("the requirements could not be installed: the installer was killed")
     if code != 0:
         told = " ".join(_tail(output))
         if is_full(told):
-            raise RuntimeFault(f"the requirements are not installed: {_FULL}")
+            raise RuntimeFault(f"the requirements could not be installed: {_FULL}")
         raise ImageUnavailable(f"the requirements can't be installed: {told}")
 
 

@@ -122,8 +122,8 @@ class ProcessRuntime:
         check_code(task)
         if task.run_as is not None and task.run_as.uid != os.geteuid():
             raise StartRefused(
-                f"{task.run_as.user} writes as uid {task.run_as.uid}, but local processes run as the service's account:"
-                " it needs a host with a Docker Engine",
+                f"{task.run_as.user} has uid {task.run_as.uid}, but local processes run as the service's account: the "
+                "job needs a host with a Docker Engine",
                 field="mounts",
             )
         deadline = time.monotonic() + START_S
@@ -136,7 +136,7 @@ class ProcessRuntime:
                 return
             # Another supervisor holds the lock: it has just started, or is about to end.
             if time.monotonic() > deadline:
-                raise RuntimeFault(f"{task.task_id} is locked by another process, which does not start it")
+                raise RuntimeFault(f"{task.task_id} is locked by another process that does not start it")
             time.sleep(0.02)
 
     def stop(self, task_id: str, grace_s: float) -> None:
@@ -156,7 +156,7 @@ class ProcessRuntime:
             return
         if not procfs.suspend_all(command, lambda: self._family(task_id, command), KILL_S):
             raise RuntimeFault(
-                f"{task_id} can't be paused: a process of it hangs in the kernel, or it starts ever more"
+                f"{task_id} can't be paused: a process of it hangs in the kernel, or it keeps starting new ones"
             )
         self._watch.wake()
 
@@ -246,7 +246,7 @@ class ProcessRuntime:
         """Start a supervisor and return its answer."""
         prefix = self.images.find(task.image)
         if prefix is None:
-            raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
+            raise ImageUnavailable(f"the local environment for image {task.image!r} is missing: fetch it first")
         if lacking := next((target for target, key in task.data.items() if not self.data.has(key)), None):
             raise ImageUnavailable(f"the data for {lacking} is not on {self.host_id}: fetch it first")
         directory = self._directory(task.task_id)
@@ -269,13 +269,15 @@ class ProcessRuntime:
                     answer = launcher.communicate(timeout=START_S)[0].decode().strip()
                 except subprocess.TimeoutExpired as error:
                     launcher.kill()
-                    raise RuntimeFault(f"the keeper of {task.task_id} did not answer within {START_S:.0f} s") from error
+                    raise RuntimeFault(
+                        f"the supervisor of {task.task_id} did not answer within {START_S:.0f} s"
+                    ) from error
                 errors.seek(0)
                 words = errors.read()[-2000:].decode(errors="replace").strip()
         except OSError as error:
             raise RuntimeFault(f"{task.task_id} can't be started: {error}") from error
         if answer not in (RUNS, BUSY):
-            raise RuntimeFault(f"the keeper of {task.task_id} failed: {words or 'it said nothing'}")
+            raise RuntimeFault(f"the supervisor of {task.task_id} failed: {words or 'no output'}")
         return answer
 
     def _prepare(self, task: TaskSpec, directory: Path, prefix: Path) -> None:
@@ -351,7 +353,7 @@ class ProcessRuntime:
         tail = b"" if code is None else self._log_store.tail(task_id, TAIL_BYTES)
         if code == FAILED:
             code = command_exit_code(FAILED, tail)
-        why = "its keeper process was killed, or the machine restarted" if lost else record.get("error", "")
+        why = "its supervisor process was killed, or the machine restarted" if lost else record.get("error", "")
         return ObservedTask(
             task_id,
             EngineState.LOST if lost else EngineState.EXITED,
@@ -431,7 +433,7 @@ class ProcessRuntime:
         """Create the folders again if they were removed while the service runs."""
         for folder, lost in ((self._tasks, "Tasks that ran in it are lost."), (self._log_store.root, "Logs are lost.")):
             if not folder.is_dir():
-                log.error("the folder %s was removed, and is made again. %s", folder, lost)
+                log.error("the folder %s was removed, and is created again. %s", folder, lost)
                 folder.mkdir(parents=True, exist_ok=True)
 
     def _directory(self, task_id: str) -> Path:

@@ -25,7 +25,7 @@ class DockerResources:
 
     def tasks(self, task_ids: Sequence[str]) -> Iterator[TaskCounters]:
         for task_id in task_ids:
-            with self._engine.errors(f"tell what {task_id} takes"):
+            with self._engine.errors(f"read the resource usage of {task_id}"):
                 try:
                     # With `one_shot` the engine answers at once: it does not wait a second for another sample.
                     stats = self._engine.api.stats(task_id, stream=False, one_shot=True)

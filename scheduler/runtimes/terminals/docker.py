@@ -100,18 +100,18 @@ class DockerTerminals:
                 return DockerTerminal(self._engine, container, argv, size, mark, self._end)
             except docker.errors.APIError as error:
                 if status_of(error) in (404, 409):
-                    raise NotRunningError(f"{task_id} is not running any more: nothing can run in it") from error
+                    raise NotRunningError(f"{task_id} is no longer running: nothing can run in it") from error
                 raise
 
     def load(self, task_id: str) -> TaskLoad:
-        with self._engine.errors(f"look into {task_id}"):
+        with self._engine.errors(f"inspect {task_id}"):
             container = self._running(task_id)
             try:
                 shown = self._engine.api.top(container, _PS)
                 stats = self._engine.api.stats(container, stream=False)
             except docker.errors.APIError as error:
                 if status_of(error) in (404, 409):
-                    raise NotRunningError(f"{task_id} is not running any more") from error
+                    raise NotRunningError(f"{task_id} is no longer running") from error
                 raise
         return read_load(shown["Processes"] or (), stats)
 
@@ -119,12 +119,12 @@ class DockerTerminals:
         """Return the id of the task's container. Raises NotRunningError if it is not running."""
         container = self._find(task_id)
         if container is None or container["State"]["Status"] != "running":
-            state = "not there" if container is None else container["State"]["Status"]
+            state = "missing" if container is None else container["State"]["Status"]
             raise NotRunningError(f"{task_id} is {state}: nothing can run in it")
         return str(container["Id"])
 
     def clean(self) -> None:
-        with self._engine.errors("look for terminals that were left"):
+        with self._engine.errors("find leftover terminals"):
             api = self._engine.api
             for row in api.containers(filters={"label": self._label, "status": "running"}):
                 try:
@@ -267,7 +267,7 @@ class DockerTerminal:
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
             try:
-                with self._engine.errors("ask how a command ended"):
+                with self._engine.errors("get the exit code of a command"):
                     found = self._engine.api.exec_inspect(self._id)
             except RuntimeFault:
                 return NO_CODE  # gone with its container

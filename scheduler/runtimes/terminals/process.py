@@ -56,7 +56,7 @@ class LocalTerminals:
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> LocalTerminal:
         directory = self._directory_of(task_id)
         if directory is None:
-            raise NotRunningError(f"{task_id} is not running, or paused: nothing can run in it")
+            raise NotRunningError(f"{task_id} is paused or not running: nothing can run in it")
         try:
             return LocalTerminal(directory, argv, size)
         except OSError as error:
@@ -64,7 +64,7 @@ class LocalTerminals:
 
     def load(self, task_id: str) -> TaskLoad:
         if self._directory_of(task_id) is None:
-            raise NotRunningError(f"{task_id} is not running, or paused")
+            raise NotRunningError(f"{task_id} is paused or not running")
         pids = [who.pid for who in self._pids_of(task_id)]
         before, began = {pid: procfs.used_seconds(pid) for pid in pids}, time.monotonic()
         time.sleep(_LOOK_S)
@@ -188,7 +188,7 @@ class LocalTerminal:
                 self._process.wait(_END_S)
             except subprocess.TimeoutExpired as error:
                 self._process.kill()
-                raise RuntimeFault("a terminal does not end: a process of it hangs in the kernel") from error
+                raise RuntimeFault("a terminal can't be ended: a process of it hangs in the kernel") from error
             finally:
                 self._let_go()
 

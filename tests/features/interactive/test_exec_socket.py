@@ -202,7 +202,7 @@ class TestRefusals:
 
     def test_a_rank_that_it_has_not(self, api: Api) -> None:
         with socket(api, running(api), {"rank": 3}) as opened:
-            assert "no rank 3: it runs as 0" in text(opened)["problem"]["detail"]
+            assert "no rank 3; running ranks: 0" in text(opened)["problem"]["detail"]
 
     def test_too_many_terminals_of_one_job(self, api: Api) -> None:
         job = running(api)

@@ -134,9 +134,9 @@ class FakeRuntime(Runtime):
             if existing is not None and existing.seen.state is not EngineState.CREATED:
                 return
             if not self.images.holds(task.image):
-                raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
+                raise ImageUnavailable(f"image {task.image!r} is missing: fetch it first")
             if not all(map(self.data.holds, task.data.values())):
-                raise ImageUnavailable("data that it needs is not there: fetch it first")
+                raise ImageUnavailable("data that it needs is missing: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
             for folders in (self.checkpoints, self.outputs):
                 folders.make(task.job_id)

@@ -147,7 +147,7 @@ class FakeView:
     def read(self, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
         file = self._files.get(path)
         if file is None or len(file.content) != size or offset + length > size:
-            raise RuntimeFault(f"{path} has changed while it was read: ask for it again")
+            raise RuntimeFault(f"{path} changed while it was read: try again")
         for begin in range(offset, offset + length, CHUNK):
             yield file.content[begin : min(begin + CHUNK, offset + length)]
 
@@ -288,7 +288,7 @@ class FakeImages:
     def save(self, image: str) -> Iterator[bytes]:
         with self._runtime.called("images.save", image):
             if not self.holds(image):
-                raise ImageUnavailable(f"image {image!r} is not there")
+                raise ImageUnavailable(f"image {image!r} is missing")
         yield image.encode()
 
     def load(self, archive: Iterable[bytes]) -> None:

@@ -56,11 +56,11 @@ class JobVolumes:
                 yield from view.pack("")
 
     def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
-        with self._engine.errors(f"take {self._kind.name}"):
+        with self._engine.errors(f"store {self._kind.name}"):
             for row in self._containers(job_id):
                 if row["State"] != "created":
                     name = row["Names"][0].removeprefix("/")
-                    raise RuntimeFault(f"{name} still has the {self._kind.name} of {job_id}")
+                    raise RuntimeFault(f"{name} still uses the {self._kind.name} of {job_id}")
                 self._engine.api.remove_container(row["Id"], force=True)  # never ran: its start was interrupted
             if not keep:
                 self._remove_helpers(job_id)
@@ -76,7 +76,7 @@ class JobVolumes:
     @contextmanager
     def filling(self, job_id: str) -> Iterator[Callable[[Iterable[bytes]], None]]:
         """Yield a function that adds archives to a volume. The volume is created if it does not exist."""
-        with self._engine.errors(f"take {self._kind.name}"), self._helper(job_id) as container:
+        with self._engine.errors(f"store {self._kind.name}"), self._helper(job_id) as container:
             yield partial(self._put, container)
 
     def _put(self, container: str, archive: Iterable[bytes]) -> None:
@@ -95,7 +95,7 @@ class JobVolumes:
         """Open a view through a running container of the job, or a helper.
 
         Ended containers are not used, since they may be removed."""
-        with self._engine.errors(f"look at {self._kind.name}"):
+        with self._engine.errors(f"read {self._kind.name}"):
             container = self._running(job_id)
             if container is None and not self._exists(job_id):
                 yield None
@@ -115,7 +115,9 @@ class JobVolumes:
         self._remove_helpers(job_id, left_only=True)
         images = api.images(quiet=True)
         if not images:
-            raise RuntimeFault(f"the engine at {self._engine.url} has no image to look into a volume with")
+            raise RuntimeFault(
+                f"the engine at {self._engine.url} has no image, so its volumes can't be read: pull any image there"
+            )
         container = self._create_helper(job_id, images)
         try:
             yield container

@@ -55,7 +55,7 @@ class DataVolumes:
 
     def volume_of(self, key: str) -> str | None:
         """Return the volume with the complete content; None if there is none."""
-        with self._engine.errors("look for data"):
+        with self._engine.errors("find data"):
             mark = self._inspect(self._mark(key))
             if mark is None:
                 return None
@@ -67,7 +67,7 @@ class DataVolumes:
     def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
         if self.has(key):
             return
-        with self._engine.errors("take data"):
+        with self._engine.errors("store data"):
             self._remove(self._mark(key))
             name = self._name(key)
             if parts is None or not self.begun(key):
@@ -90,7 +90,7 @@ class DataVolumes:
 
     def begun(self, key: str) -> Set[str]:
         name = self._name(key)
-        with self._engine.errors("look for data"):
+        with self._engine.errors("find data"):
             pair = [(self._inspect(kind.volume(name)) or {}).get("Labels") or {} for kind in (DATA, PARTS)]
             if _PAIR not in pair[0] or pair[0][_PAIR] != pair[1].get(_PAIR):
                 return frozenset()
@@ -107,7 +107,7 @@ class DataVolumes:
     def link(self, key: str, job_id: str) -> None:
         if self.has(key):
             return
-        with self._engine.errors("take data"):
+        with self._engine.errors("store data"):
             self._remove(self._mark(key))
             self._set_mark(key, OUTPUTS.volume(job_id))
 

@@ -23,7 +23,7 @@ def untracked_files(engine: Engine, inspected: Any) -> list[UntrackedFile]:
     already running."""
     if inspected["State"]["Status"] != "exited":
         return []
-    with engine.errors("tell what a container wrote"):
+    with engine.errors("list the files that a container wrote"):
         changes = engine.api.diff(inspected["Id"]) or []
     paths = {change["Path"] for change in changes if change["Kind"] != _REMOVED}
     paths -= {str(parent) for path in paths for parent in PurePosixPath(path).parents}

@@ -38,16 +38,14 @@ class VolumeView:
         return self._seen_at
 
     def stat(self, path: str) -> FileEntry | None:
-        with self._engine.errors("look at a file"):
+        with self._engine.errors("inspect a file"):
             api = self._engine.api
             url = f"{api.base_url}/v{api.api_version}/containers/{self._container}/archive"
             answer = api.request("HEAD", url, params={"path": self._full(path)}, timeout=api.timeout)
             if answer.status_code == 404:
                 return None
             if answer.status_code >= 500:  # the engine follows links itself, to report their targets
-                raise RuntimeFault(
-                    f"the engine can't tell what {path} is: a link to itself, or a chain of too many links"
-                )
+                raise RuntimeFault(f"{path} can't be read: it is a link to itself, or a chain of too many links")
             answer.raise_for_status()
             return _entry(json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"])))
 
@@ -63,12 +61,12 @@ class VolumeView:
             member = archive.next()
             file = archive.extractfile(member) if member is not None and member.isreg() else None
             if file is None or member is None or member.size != size:
-                raise RuntimeFault(f"{path} has changed while it was read: ask for it again")
+                raise RuntimeFault(f"{path} changed while it was read: try again")
             left = offset + length
             while left:
                 data = file.read(min(CHUNK, left))
                 if not data:
-                    raise RuntimeFault(f"{path} ended too early: ask for it again")
+                    raise RuntimeFault(f"{path} ended too early: try again")
                 left -= len(data)
                 if wanted := data[max(0, len(data) + left - length) :]:  # the engine can't start at an offset
                     yield wanted
@@ -98,7 +96,7 @@ def _whole(path: str) -> Iterator[None]:
     try:
         yield
     except tarfile.TarError as error:
-        raise RuntimeFault(f"{path} could not be read to its end: ask for it again ({error})") from error
+        raise RuntimeFault(f"{path} could not be read to its end: try again ({error})") from error
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

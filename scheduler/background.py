@@ -73,7 +73,7 @@ class Background:
         """`first_s` is the delay of the first call. `wake` is an event that others set to request a call."""
         self._turn = turn
         self._first_s = first_s
-        self._trouble = trouble or f"a turn of the thread {name} failed"
+        self._trouble = trouble or f"a cycle of the thread {name} failed"
         self._trouble_s = trouble_s
         self._wake = wake or threading.Event()
         self._stopping = threading.Event()

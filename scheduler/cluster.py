@@ -365,7 +365,7 @@ class Cluster:
 def _end() -> None:
     """As if it was killed: whatever it still does may be at odds with what the other service does. Containers go on."""
     log.critical(
-        "another service has taken the database over: this one ends. Start it again, and it waits for its turn"
+        "lost the database lock to another instance; exiting. After a restart, this instance waits for its turn"
     )
     logging.shutdown()
     os._exit(1)
@@ -404,7 +404,7 @@ def _locked(path: Path, what: str, shared_by: str = "") -> IO[str]:
     try:
         handle = path.open("a+")
     except OSError as error:
-        raise StoreError(f"{path} can't be made: {error.strerror}") from error
+        raise StoreError(f"{path} can't be created: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

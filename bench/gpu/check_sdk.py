@@ -106,7 +106,7 @@ def checkpoint(machine: Machine) -> Iterator[Check]:
         with started(*how, **env, SCHEDULEARN_ATTEMPT="2") as process:
             assert process.stdout is not None
             began = time.monotonic()
-            said = next((line for line in process.stdout if "goes on at" in line), "")
+            said = next((line for line in process.stdout if "continues at" in line), "")
             took = time.monotonic() - began
         same = stopped is not None and f"step {stopped[1]}" in said
         yield passed(

@@ -337,7 +337,7 @@ def _devices(left_out: Mapping[int, int], asking: Asking) -> tuple[list[_Device]
         try:
             parts = _parts(number, index)
         except _Unanswered as why:
-            problems.append(f"GPU {number} can't be asked: {why}")
+            problems.append(f"GPU {number} can't be queried: {why}")
             index += 1
         else:
             found += parts

@@ -214,10 +214,10 @@ def from_line(line: str | bytes) -> Reading:
         raise ValueError("the line is too long")
     found = _DECODER.decode(line.decode() if isinstance(line, bytes) else line)
     if not isinstance(found, dict):
-        raise ValueError("the line is no object")
+        raise ValueError("the line is not an object")
     gpus = found.get("gpus", [])
     if not isinstance(gpus, list) or len(gpus) > MAX_GPUS:
-        raise ValueError("gpus is no list, or too long")
+        raise ValueError("gpus is not a list, or too long")
     if "schedulearn_probe" not in found:
         machine = found.get("machine")
         return Sample(
@@ -226,7 +226,7 @@ def from_line(line: str | bytes) -> Reading:
             None if machine is None else _machine(machine),
         )
     if found["schedulearn_probe"] != PROTOCOL:
-        raise ValueError(f"a probe of protocol {found['schedulearn_probe']!r}")
+        raise ValueError(f"unknown probe protocol {found['schedulearn_probe']!r}")
     return Inventory(
         _text(found.get("version", "")),
         _text(found.get("driver", "")),
@@ -305,7 +305,7 @@ def _xid(fields: Json) -> Xid:
 
 def _health(fields: Json) -> GpuHealth:
     if not isinstance(fields, dict):
-        raise ValueError("the health of a GPU is no object")
+        raise ValueError("the health of a GPU is not an object")
     get = fields.get
     return GpuHealth(
         _text(get("recovery", "")),
@@ -326,7 +326,7 @@ def _health(fields: Json) -> GpuHealth:
 
 def _machine(fields: Json) -> MachineCounters:
     if not isinstance(fields, dict):
-        raise ValueError("the machine is no object")
+        raise ValueError("the machine is not an object")
     return MachineCounters(
         _whole(fields.get("cpus")),
         _number(fields.get("cpu_seconds")),
@@ -356,22 +356,22 @@ def _node(fields: Json) -> NumaNode:
 
 def _uuid(fields: Json) -> str:
     if not isinstance(fields, dict):
-        raise ValueError("a GPU is no object")
+        raise ValueError("a GPU is not an object")
     uuid = _text(fields.get("uuid", ""))
     if not uuid.startswith(("GPU-", "MIG-")):
-        raise ValueError(f"{uuid!r} is no UUID of a GPU")
+        raise ValueError(f"{uuid!r} is not the UUID of a GPU")
     return uuid
 
 
 def _text(value: Json) -> str:
     if not isinstance(value, str) or len(value) > 500:
-        raise ValueError(f"{str(value)[:50]!r} is no text, or too long")
+        raise ValueError(f"{str(value)[:50]!r} is not text, or too long")
     return value
 
 
 def _number(value: Json) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_NUMBER < value < MAX_NUMBER:
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
@@ -383,7 +383,7 @@ def _maybe_number(value: Json) -> float | None:
 
 def _whole(value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 62) < value < 1 << 62:
-        raise ValueError(f"{value!r} is no whole number")
+        raise ValueError(f"{value!r} is not a whole number")
     return value
 
 
@@ -392,7 +392,7 @@ def _maybe_whole(value: Json) -> int | None:
 
 
 def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)  # `json.loads` would make one for each line

@@ -39,7 +39,7 @@ _ALIVE_S = 5.0  # interval of reports while NVML does not answer at all
 _MAX_LEFT = 4  # children that can't be killed: with this many, no others are started
 NVML = -1
 """In place of a GPU's number: NVML as a whole is queried."""
-_HANGS = "NVML does not come back"
+_HANGS = "NVML does not respond"
 
 
 def marker(number: int, uuid: str = "") -> str:
@@ -73,7 +73,7 @@ def find_once(timeout_s: float = 30.0) -> Inventory:
         reading = from_line(found)
     except ValueError:
         reading = None
-    return reading if isinstance(reading, Inventory) else Inventory(problem="NVML ends the process that asks it")
+    return reading if isinstance(reading, Inventory) else Inventory(problem="NVML ended the process that queried it")
 
 
 def _kill(child: subprocess.Popen[bytes]) -> bool:
@@ -268,7 +268,7 @@ class Watchdog:
             gpus += stuck.infos
             links += [link for link in stuck.links if link not in links]
             if not stuck.infos:
-                problems.append(f"GPU {number} can't be asked: {_HANGS}")
+                problems.append(f"GPU {number} can't be queried: {_HANGS}")
         gpus.sort(key=lambda gpu: gpu.index)
         return replace(inventory, gpus=tuple(gpus), links=tuple(links), problem=", ".join(problems))
 

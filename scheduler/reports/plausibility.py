@@ -57,8 +57,8 @@ def impossible_passes(
         there = now - since
         took = max(seen.iter_time, seen.grad_time, seen.passes * min(seen.grad_time, seen.iter_time))
         if took > SPARE_SHARE * there + SPARE_S:
-            passes = "a pass" if seen.passes == 1 else f"{seen.passes} passes"
-            found[index] = f"{passes} of {seen.iter_time:,.6g} s, within {there:,.0f} s"
+            passes = "a micro-step" if seen.passes == 1 else f"{seen.passes} micro-steps"
+            found[index] = f"{passes} of {seen.iter_time:,.6g} s within {there:,.0f} s"
     return found
 
 

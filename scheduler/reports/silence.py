@@ -55,15 +55,15 @@ def silent_jobs(
 
 def _sentence(job: RunningJob, quiet_s: float, url: str | None) -> str:
     if url is None:
-        return "Its workers can't report: this service knows no address for them. Set report_url."
+        return "Its workers can't report: the service does not know its own address for them. Set report_url."
     duration = f"{quiet_s / 60:.0f} min" if quiet_s >= 120 else f"{quiet_s:.0f} s"
     if job.reported_at is None:
         return (
-            f"No report for {duration}, so its speed is not known: its script does not use schedulearn.worker, or its "
+            f"No report for {duration}, so its speed is unknown: its script does not use schedulearn.worker, or its "
             f"workers can't reach {url}."
         )
-    effect = " Until they report, it is sized by what they told before." if job.elastic else ""
-    return f"Its workers have not reported for {duration}: they can't reach {url} any more, or hang.{effect}"
+    effect = " Until they report, its size follows from earlier reports." if job.elastic else ""
+    return f"Its workers have not reported for {duration}: they can no longer reach {url}, or hang.{effect}"
 
 
 class SilenceWatch:

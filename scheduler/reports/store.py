@@ -160,7 +160,7 @@ def note_implausible(conn: Connection, job_id: str, why: str, now: float) -> Non
     query = select(func.max(col(Event.at))).where(col(Event.job_id) == job_id, col(Event.kind) == IMPLAUSIBLE)
     last = conn.execute(query).scalar()
     if last is None or not 0 <= now - last < SAID_AGAIN_S:
-        message = f"Ignored what its workers reported: {why}."
+        message = f"Ignored implausible reports of its workers: {why}."
         repository.add_event(conn, now, IMPLAUSIBLE, code="implausible", message=message, job_id=job_id)
 
 

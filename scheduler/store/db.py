@@ -468,12 +468,14 @@ def migrate(engine: Engine) -> None:
         return
     name = name_of(engine)
     if found is None:
-        raise StoreError(f"{name} is not a database of Schedulearn: it has other tables")
+        raise StoreError(f"{name} is not a database of Schedulearn: its tables are different")
     if found > HEAD:
-        raise StoreError(f"the database {name} belongs to a newer version of Schedulearn: its tables are of {found}")
+        raise StoreError(
+            f"the database {name} belongs to a newer version of Schedulearn (schema {found}): upgrade Schedulearn"
+        )
     if found < BASELINE:
         raise StoreError(
-            f"the database {name} is older than version 0.1.0 (its tables are of {found}): start Schedulearn 0.1.0 "
+            f"the database {name} is older than version 0.1.0 (schema {found}): start Schedulearn 0.1.0 "
             "with it once, then this version"
         )
     with _can_be_used(engine), sqlite.kept_beside(engine, found):
@@ -496,7 +498,7 @@ def _create(connection: Connection) -> None:
     """Create all tables in one transaction: a kill meanwhile leaves the database empty."""
     known = len(models.METADATA.tables)
     if known != TABLE_COUNT:
-        raise RuntimeError(f"{known} of {TABLE_COUNT} tables are known: load those of all features")
+        raise RuntimeError(f"only {known} of {TABLE_COUNT} tables are loaded: load those of all features")
     models.METADATA.create_all(connection)
     version = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
     connection.execute(text(f"CREATE TABLE alembic_version ({version})"))

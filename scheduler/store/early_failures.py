@@ -36,8 +36,8 @@ def close(db: Connection, host_id: str, fault: str, now: float) -> None:
     which = (col(Host.id) == host_id, col(Host.gpu_fault) == "")
     if db.execute(update(Host).where(*which).values(gpu_fault=fault)).rowcount:
         message = (
-            f"{host_id} takes no more jobs with GPUs: {fault}. Others go on. "
-            f"`schedulearn hosts uncordon {host_id}` opens it again."
+            f"{host_id} takes no more jobs with GPUs: {fault}. Other jobs are not affected. `schedulearn hosts "
+            f"uncordon {host_id}` allows them again."
         )
         data = {"fault": fault}
         repository.add_event(db, now, "host.gpus_closed", host_id=host_id, message=message, data=data)

@@ -33,7 +33,7 @@ def begin_reset(db: Connection, host_id: str, name: str) -> Resetting:
     if row.uuid.startswith("MIG-"):
         raise ConflictError(f"{which} is a MIG device: only the whole GPU can be reset, by nvidia-smi on the host")
     if row.occupied:
-        raise ConflictError(f"{which} is used by {row.occupied}: end that first")
+        raise ConflictError(f"{which} is used by {row.occupied}: end it first")
     holders = select(col(Task.job_id)).join(Lease, col(Lease.task_id) == col(Task.id))
     jobs = sorted(set(db.execute(holders.where(col(Lease.gpu_uuid) == row.uuid)).scalars()))
     if jobs:

@@ -52,7 +52,7 @@ class LiveTasks:
     last_seq: int = 0
 
 
-SOUGHT = "its driver did not list it when it was last asked"
+SOUGHT = "its driver did not list it at the last query"
 """Reason why a GPU is unwatched that has been missing only briefly."""
 MAX_POINTS = 600  # of one GPU in one response
 
@@ -82,7 +82,7 @@ def found_gpus(
     elsewhere = {gpu.uuid: gpu for gpu in db.execute(others)}
     if taken := next((gpu for gpu in elsewhere.values() if gpu.present), None):
         raise ConflictError(
-            f"GPU {taken.uuid} is one of host {taken.host_id!r} already: remove one of the two hosts, or return the "
+            f"GPU {taken.uuid} already belongs to host {taken.host_id!r}: remove one of the two hosts, or return the "
             "GPU there if it was moved"
         )
     for gpu in gpus:
@@ -125,7 +125,7 @@ def note_topology(db: Connection, host_id: str, topology: str) -> None:
 def _take_back(db: Connection, row: Row[Any], now: float) -> None:
     """Return a GPU to service whose only fault was that it was not listed."""
     db.execute(update(Gpu).where(col(Gpu.uuid) == row.uuid).values(fault="", fault_kind=""))
-    message = f"GPU {row.ordinal} of {row.host_id} is there again, and back in service."
+    message = f"GPU {row.ordinal} of {row.host_id} was found again, and is back in service."
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": row.uuid})
 
 
@@ -149,12 +149,12 @@ def _tell_watched(db: Connection, host_id: str, before: Iterable[Row[Any]], now:
     lost = [gpu for gpu in before if not gpu.unwatched and gpu.uuid in after and after[gpu.uuid].unwatched]
     if lost:
         why = after[lost[0].uuid].unwatched
-        message = f"{_named(lost)} of {host_id} can't be asked: {why}. Jobs there go on, no others start."
+        message = f"{_named(lost)} of {host_id} can't be monitored: {why}. Jobs there continue, but no others start."
         data = {"gpus": [gpu.uuid for gpu in lost], "why": why}
         repository.add_event(db, now, "gpu.unwatched", host_id=host_id, message=message, data=data)
     answering = {uuid for uuid, gpu in after.items() if not gpu.unwatched and gpu.fault != VANISHED}
     if back := [gpu for gpu in before if gpu.unwatched and gpu.uuid in answering]:
-        message = f"{_named(back)} of {host_id} can be asked again."
+        message = f"{_named(back)} of {host_id} can be monitored again."
         data = {"gpus": [gpu.uuid for gpu in back]}
         repository.add_event(db, now, "gpu.watched", host_id=host_id, message=message, data=data)
 
@@ -218,7 +218,7 @@ def clear_fault(
         "ecc_accepted": row.ecc_accepted if ecc_errors is None else ecc_errors,
     }
     db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault="", fault_kind="", **values))
-    message = f"GPU {row.ordinal} of {row.host_id} is well again, and back in service. It was out for: {row.fault}."
+    message = f"GPU {row.ordinal} of {row.host_id} has recovered, and is back in service. Its fault was: {row.fault}."
     repository.add_event(db, now, "gpu.returned", host_id=row.host_id, message=message, data={"gpu": uuid})
 
 
@@ -229,7 +229,7 @@ def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
         return
     db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(occupied=who))
     kind = "gpu.occupied" if who else "gpu.free"
-    what = f"is used by {who}" if who else "is not used by others any more"
+    what = f"is used by {who}" if who else "is no longer used by others"
     message = f"GPU {row.ordinal} of {row.host_id} {what}."
     repository.add_event(db, now, kind, host_id=row.host_id, message=message, data={"gpu": uuid, "who": who})
 
@@ -240,7 +240,7 @@ def find_gpu(db: Connection, host_id: str, name: str) -> Row[Any]:
         raise NotFoundError(f"there is no host {host_id!r}")
     matches = [gpu for gpu in of_host(db, host_id) if name in (gpu.uuid, str(gpu.ordinal))]
     if not matches:
-        raise NotFoundError(f"{host_id} has no GPU {name!r}: give its index or its UUID")
+        raise NotFoundError(f"{host_id} has no GPU {name!r}: use its index or its UUID")
     # After a GPU has gone, two may have the same index for a while.
     return next((gpu for gpu in matches if gpu.fault), matches[0])
 
@@ -277,7 +277,7 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
         raise ConflictError(f"GPU {row.ordinal} of {host_id} is in service: it is not unhealthy, and not cordoned")
     held = db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None
     if held and jobs_leave(row.fault_kind):
-        raise ConflictError(f"a job is still about to leave GPU {row.ordinal} of {host_id}: try again in a moment")
+        raise ConflictError(f"a job is still leaving GPU {row.ordinal} of {host_id}: try again in a moment")
     seen = as_seen(row.uuid)
     cleared_at = seen.at if seen.at is not None else row.cleared_at
     db.execute(
@@ -292,7 +292,7 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
             ecc_accepted=seen.ecc_errors,
         )
     )
-    what = "was returned." if seen.shown else "was returned, and is forgotten until it is seen again."
+    what = "was returned." if seen.shown else "was returned, and is hidden until its host reports it again."
     message = f"GPU {row.ordinal} of {host_id} {what}"
     repository.add_event(db, now, "gpu.returned", host_id=host_id, message=message, data={"gpu": row.uuid})
     return str(row.uuid)

@@ -58,7 +58,7 @@ def put_spec(db: Connection, spec: HostSpec, origin: str, now: float) -> None:
         select(col(Host.id)).where(col(Host.address) == spec.address, col(Host.id) != spec.name)
     ).scalar()
     if other is not None:
-        raise ConflictError(f"{spec.address} is the address of host {other!r} already", field="address")
+        raise ConflictError(f"{spec.address} is already the address of host {other!r}", field="address")
     new = put_host(
         db,
         spec.name,
@@ -81,8 +81,8 @@ def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
     other = db.execute(select(col(Host.id)).where(col(Host.engine_id) == engine_id, col(Host.id) != host_id)).scalar()
     if other is not None:
         raise ConflictError(
-            f"the engine there is that of host {other!r} already (engine id {engine_id}): remove one of the two. "
-            "Machines that were cloned from one image share an id: delete /var/lib/docker/engine-id or "
+            f"host {other!r} already has this engine (engine id {engine_id}): remove one of the two. Machines cloned "
+            "from one image share an id: delete /var/lib/docker/engine-id or "
             "/etc/docker/key.json on one of them and restart its Docker"
         )
     db.execute(update(Host).where(col(Host.id) == host_id).values(engine_id=engine_id))
@@ -102,14 +102,14 @@ def set_state(db: Connection, host_id: str, state: str, now: float, drain_until:
             db, now, f"host.{word}", host_id=host_id, message=f"{host_id} is {word}.", data={"drain_until": drain_until}
         )
     if state == "active":
-        reopen(db, host_id, "an operator says so", now)
+        reopen(db, host_id, "an operator uncordoned it", now)
     return get_host(db, host_id)
 
 
 _PARKING = {
-    "close": ("cordoned", "emptying", "host.emptying", "is being emptied, to be parked"),
+    "close": ("cordoned", "emptying", "host.emptying", "is being emptied, and is parked afterwards"),
     "reopen": ("active", "", "host.active", "stays on"),
-    "park": ("cordoned", "parked", "host.parked", "is parked until the policy wants it"),
+    "park": ("cordoned", "parked", "host.parked", "is parked until the policy needs it"),
     "wake": ("active", "", "host.woken", "was woken"),
 }
 

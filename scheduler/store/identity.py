@@ -30,7 +30,7 @@ def new_id(data_dir: Path, url: str | None) -> str:
     known = known_cluster_id(url)
     if known not in (None, found):
         raise InvalidError(
-            f"{data_dir} is not the data folder of the services on this database: services that take turns share one, "
+            f"{data_dir} is not the data folder of the other services on this database: they must share one folder, "
             "or have copies of it, see docs/operations.md",
             field="data",
         )

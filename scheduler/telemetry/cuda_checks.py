@@ -77,7 +77,7 @@ def _note(conn: Connection, host_id: str, found: Checked, now: float) -> None:
         message = f"CUDA does not work on {host_id}: {'; '.join(sorted(set(found.errors.values())))}."
         for uuid, why in found.errors.items():
             if uuid:
-                gpus.set_fault(conn, uuid, f"the check of CUDA failed: {why}", now, FaultKind.WATCH)
+                gpus.set_fault(conn, uuid, f"the CUDA check failed: {why}", now, FaultKind.WATCH)
             else:
                 close(conn, host_id, why if why.startswith("on ") else f"on {host_id} CUDA fails: {why}", now)
     code = "skipped" if found.skipped else "failed" if found.errors else "passed"

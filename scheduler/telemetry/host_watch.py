@@ -36,7 +36,7 @@ MARGIN_S = 0.5
 UNWATCHED_AFTER_S = 60.0
 """Time since a probe began to fail after which its GPUs get no more jobs."""
 SILENT_S = 15.0  # time without a reading after which a probe is followed anew
-_SILENT = "its probe says nothing any more, and is asked again and again: see whether its engine and driver answer"
+_SILENT = "its probe sends no readings, and is tried again repeatedly: check whether its engine and driver answer"
 VANISHED_AFTER = 3
 """Number of successive valid inventories without a GPU after which it counts as removed."""
 LET_GO_S = 20.0  # maximum time for a probe to end its readings
@@ -69,7 +69,7 @@ class HostWatch:
         self.host_id = host_id
         self.unknown = unknown
         """Why the GPUs can't be determined; empty if they are known, or not asked yet."""
-        self.problem = _problem(unknown) if unknown else "its GPUs are being looked for"
+        self.problem = _problem(unknown) if unknown else "its GPUs are being detected"
         """Why its GPUs are not known or not watched; empty if there is no problem."""
         with db.read() as conn:
             self.driver = store.driver_of(conn, host_id)
@@ -199,7 +199,7 @@ class HostWatch:
         """Reset a GPU while its probe has released it. Raises RuntimeFault, or ConflictError if the probe hangs."""
         self._probe.interrupt(renew=True)
         if not self._following.acquire(timeout=LET_GO_S):
-            raise ConflictError(f"the probe of {self.host_id} hangs, and does not let go of its GPUs: reboot the host")
+            raise ConflictError(f"the probe of {self.host_id} hangs, and does not release its GPUs: reboot the host")
         try:
             self._probe.reset(uuid)
         finally:
@@ -211,11 +211,11 @@ class HostWatch:
         try:
             with self._following:
                 self._take_readings()
-            problem = "its probe has ended, and is started again"
+            problem = "its probe ended, and is started again"
         except Exception as error:
             if not isinstance(error, SchedulearnError) and not self._thread.stopping:
-                log.exception("the probe of %s can't be followed", self.host_id)
-            problem = f"its GPUs can't be watched: {error}"
+                log.exception("can't read from the probe of %s", self.host_id)
+            problem = f"its GPUs can't be monitored: {error}"
         self._heard = 0.0
         self._failures = 0 if self._monotonic() - began > _LASTING_S else self._failures + 1
         if self._silent:
@@ -368,7 +368,10 @@ def _writes(reading: GpuReading, verdict: Verdict, now: float) -> list[Callable[
 
 
 def _problem(why: str) -> str:
-    return f"its GPUs can't be told for sure: {why}. Jobs on them go on, and no others start on those that don't answer"
+    return (
+        f"the list of its GPUs may be incomplete: {why}. Their jobs continue, but no others start on GPUs that "
+        "don't answer"
+    )
 
 
 def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], bool] | None:

@@ -102,7 +102,7 @@ class Monitor:
         self._gpu_memory = GpuMemoryPeaks()
         self._cuda_checks = CudaChecks(db, wake, timing.clock)
         self._due = 0.0
-        self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be kept", trouble_s=1.0)
+        self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be stored", trouble_s=1.0)
 
     def start(self) -> None:
         with self._db.read() as conn:
@@ -218,10 +218,10 @@ class Monitor:
             return ""
         reading = watch.reading_since(gpu.uuid, left_at)
         if reading is None:
-            return "it is yet to be looked at" if now - left_at < ASK_S else ""
+            return "it has not been read since its last task" if now - left_at < ASK_S else ""
         if is_free(reading, gpu.memory_bytes):
             return ""
-        return f"{(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory are yet to be left"
+        return f"{(reading.memory_bytes or 0.0) / 1e9:.1f} GB of its memory are not released yet"
 
     def stranger(self, uuid: str) -> str:
         """Return the program that used a GPU's memory without a lease at the last reading. Empty if unknown."""
@@ -272,7 +272,7 @@ class Monitor:
         Errors in the first reading are not known before, and could not be cleared."""
         watch = self._watches.get(host_id)
         if watch is not None and watch.is_new:
-            raise ConflictError(f"the GPUs of {host_id} are just being looked at: try again in a moment")
+            raise ConflictError(f"the GPUs of {host_id} have not been read yet: try again in a moment")
         return watch
 
     def reset_gpu(self, host_id: str, name: str) -> None:
@@ -284,10 +284,10 @@ class Monitor:
         watch, error = self._watches.get(host_id), "it failed"
         try:
             if self._looking_watch(host_id) is None or watch is None:
-                raise ConflictError(f"nobody watches the GPUs of {host_id}")
+                raise ConflictError(f"the GPUs of {host_id} are not monitored")
             reading = self.reading(gpu.uuid)
             if reading is not None and reading.processes:
-                raise ConflictError(f"process {reading.processes[0].pid} is on GPU {gpu.ordinal} of {host_id}: end it")
+                raise ConflictError(f"process {reading.processes[0].pid} uses GPU {gpu.ordinal} of {host_id}: end it")
             watch.reset(gpu.uuid)
             error = ""
         except SchedulearnError as fault:

@@ -129,7 +129,7 @@ class ResourceWatch:
         """Host -> index of the task at which the next poll starts."""
         self._minute = int(clock() // 60)
         self._pool = ThreadPoolExecutor(_LOOKS, "resources")
-        self._ticker = Background("resources", self._tick, trouble="what tasks take could not be looked at")
+        self._ticker = Background("resources", self._tick, trouble="the resource usage of tasks could not be read")
 
     def start(self) -> None:
         self._ticker.start()
@@ -246,7 +246,7 @@ class ResourceWatch:
             self._look(host_id, host)
         except Exception:
             if not self._ticker.stopping:
-                log.exception("what is taken of %s can't be told", host_id)
+                log.exception("can't read the resource usage of %s", host_id)
         finally:
             with self._lock:
                 self._under_way.discard(host_id)
@@ -261,7 +261,7 @@ class ResourceWatch:
             if (machine := host.resources.machine()) is not None:
                 self._take_machine(host_id, machine, is_seen=True)
         except SchedulearnError as error:
-            log.debug("%s does not tell what is taken of it: %s", host_id, error)  # its agent reports this
+            log.debug("%s does not report its resource usage: %s", host_id, error)  # its agent reports this
 
     def _next(self, host_id: str, task_ids: Sequence[str]) -> Sequence[str]:
         """Return the tasks to read in this poll."""

@@ -236,7 +236,7 @@ def test_a_pass_that_is_longer_than_the_job_has_run_is_ignored_and_told_once(api
         assert send(api, env["SCHEDULEARN_JOB_TOKEN"], body).status_code == 200
     assert [seen["num_gpus"] for seen in profile_of(api, job)["observations"]] == [1]
     [told] = [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
-    assert told["message"].startswith("Ignored what its workers reported: a pass of 80,000 s, within ")
+    assert told["message"].startswith("Ignored implausible reports of its workers: a micro-step of 80,000 s within ")
 
 
 def test_bounds_that_hold_no_batch_are_refused(api: Api) -> None:
@@ -290,7 +290,7 @@ def test_a_job_that_should_report_and_does_not_says_so_until_it_does(tmp_path: P
     with serve_api(tmp_path, report_url="http://127.0.0.1:1", **silence) as api:
         job, env = running(api)
         message = wait_for(lambda: "No report" in api.job(job)["message"] and api.job(job)["message"], seconds=30)
-        assert message.endswith("so its speed is not known: its script does not use schedulearn.worker, or its workers "
+        assert message.endswith("so its speed is unknown: its script does not use schedulearn.worker, or its workers "
                                 "can't reach http://127.0.0.1:1.")  # fmt: skip
         [listed] = api.http.get("/api/v1/jobs").json()["items"]
         assert "No report" in listed["message"]

@@ -90,7 +90,7 @@ def test_a_host_whose_probe_fails_says_why(api: Api, probe: FakeProbe) -> None:
         problems = api.http.get("/api/v1/hosts/local").json()["problems"]
         return "".join(problem["message"] for problem in problems if problem["code"] == "gpus")
 
-    assert "Its GPUs can't be watched: its image can't be had" in wait_for(told)
+    assert "Its GPUs can't be monitored: its image can't be had" in wait_for(told)
 
 
 def test_the_last_minutes_come_second_by_second(api: Api, probe: FakeProbe) -> None:

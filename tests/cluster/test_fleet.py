@@ -84,11 +84,11 @@ def test_one_engine_cannot_be_two_hosts(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=0, others=others) as c:
         c.add("h1")
         c.cluster.fleet.add(HostSpec(address="tcp://h2.lab:2375", name="h2", simulate_gpus=4))
-        wait_for(lambda: "that of host 'h1' already" in c.cluster.agents["h2"].status.error)
+        wait_for(lambda: "host 'h1' already has this engine" in c.cluster.agents["h2"].status.error)
         [job] = c.submit(spec(gpus=4))
         c.wait(job, "running")
         assert others["h2"].calls == []
-        with pytest.raises(ConflictError, match="address of host 'h1'"):
+        with pytest.raises(ConflictError, match="already the address of host 'h1'"):
             c.cluster.fleet.add(HostSpec(address="tcp://h1.lab:2375", name="h3"))
         with pytest.raises(ConflictError, match="a host 'h1' already exists"):
             c.cluster.fleet.add(HostSpec(address="tcp://h3.lab:2375", name="h1"))

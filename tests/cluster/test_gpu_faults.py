@@ -201,7 +201,7 @@ def test_a_gpu_is_handed_on_only_when_its_memory_is_free(tmp_path: Path) -> None
         probe.set(0, memory_bytes=12e9)
         c.runtime.finish(c.task(first))
         c.wait(first, "succeeded")
-        wait_for(lambda: "12.0 GB of its memory are yet to be left" in c.cluster.loop.waiting.get(second, ""))
+        wait_for(lambda: "12.0 GB of its memory are not released yet" in c.cluster.loop.waiting.get(second, ""))
         assert c.leases() == []
         probe.set(0, memory_bytes=1e9)
         c.wait(second, "running")
@@ -338,7 +338,7 @@ def test_a_gpu_is_returned_only_after_the_first_look(tmp_path: Path) -> None:
     slow.set(0, ecc_errors=3)
     with FakeCluster(tmp_path, runtime=runtime, probe=slow) as c:
         wait_for(lambda: c.cluster.monitor._watches)
-        with pytest.raises(ConflictError, match="just being looked at: try again"):
+        with pytest.raises(ConflictError, match="have not been read yet: try again"):
             c.cluster.monitor.return_gpu("local", "0")
         wait_for(lambda: c.cluster.monitor.reading(slow.uuid(0)))
         c.cluster.monitor.return_gpu("local", "0")

@@ -119,7 +119,7 @@ def test_a_gpu_that_is_in_use_or_can_not_be_reset_is_left_as_it_was(tmp_path: Pa
             c.cluster.monitor.reset_gpu("local", "0")
         probe.set(1, processes=(GpuProcess(77),))
         wait_for(lambda: (c.cluster.monitor.reading(probe.uuid(1)) or GpuReading("")).processes)
-        with pytest.raises(ConflictError, match="process 77 is on GPU 1 of local: end it"):
+        with pytest.raises(ConflictError, match="process 77 uses GPU 1 of local: end it"):
             c.cluster.monitor.reset_gpu("local", "1")
         probe.set(1, processes=(GpuProcess(77, "x"),))
         wait_for(lambda: c.gpu(probe.uuid(1)).occupied, seconds=20)
@@ -153,7 +153,7 @@ def test_nvidia_smi_says_why_it_did_not_reset(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(
-        RuntimeFault, match="only root may reset a GPU, and the service runs as uid 1000: run `nvidia-smi"
+        RuntimeFault, match="only root may reset a GPU, but the service runs as uid 1000: run `nvidia-smi"
     ):
         reset_here("GPU-a")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -165,5 +165,5 @@ def test_nvidia_smi_says_why_it_did_not_reset(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(RuntimeFault, match=r"did not reset it \(exit code 19\): GPU is in use"):
         reset_here("GPU-b")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(RuntimeFault, match="finds no nvidia-smi"):
+    with pytest.raises(RuntimeFault, match="can't find nvidia-smi"):
         reset_here("GPU-a")

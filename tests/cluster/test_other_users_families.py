@@ -205,7 +205,7 @@ def test_what_can_not_be_is_ignored_and_told_once(tmp_path: Path) -> None:
         with c.cluster.db.read() as conn:
             events = [row.message for row in conn.execute(Event.__table__.select()) if row.kind == "report.implausible"]
             state = load_cluster_state(conn)
-        assert events == ["Ignored what its workers reported: a pass of 80,000 s, within 600 s."]
+        assert events == ["Ignored implausible reports of its workers: a micro-step of 80,000 s within 600 s."]
         assert state.progress[job].epoch == 3
         assert profile(c, job).goodput([1], [1])[0] > 1
 

@@ -27,12 +27,12 @@ def test_only_jobs_that_should_report_can_be_silent() -> None:
     seen = {job.id: 100.0 for job in jobs} | {"just seen to go on after a pause": 550.0}
     found = silent_jobs(jobs, seen, 600.0, 180.0, URL)
     assert found == {
-        "never, elastic": "No report for 8 min, so its speed is not known: its script does not use "
+        "never, elastic": "No report for 8 min, so its speed is unknown: its script does not use "
         "schedulearn.worker, or its workers can't reach http://172.17.0.1:8000.",
-        "long ago, elastic": "Its workers have not reported for 8 min: they can't reach http://172.17.0.1:8000 any "
-        "more, or hang. Until they report, it is sized by what they told before.",
-        "long ago, rigid": "Its workers have not reported for 8 min: they can't reach http://172.17.0.1:8000 any "
-        "more, or hang.",
+        "long ago, elastic": "Its workers have not reported for 8 min: they can no longer reach "
+        "http://172.17.0.1:8000, or hang. Until they report, its size follows from earlier reports.",
+        "long ago, rigid": "Its workers have not reported for 8 min: they can no longer reach "
+        "http://172.17.0.1:8000, or hang.",
     }
     assert silent_jobs(jobs, seen, 279.0, 180.0, URL) == {}, "none was quiet for long enough"
 
@@ -40,7 +40,7 @@ def test_only_jobs_that_should_report_can_be_silent() -> None:
 def test_a_service_that_workers_cannot_reach_at_all_says_so() -> None:
     job = RunningJob("a", True, 100.0, None)
     [why] = silent_jobs([job], {"a": 100.0}, 600.0, 180.0, None).values()
-    assert why == "Its workers can't report: this service knows no address for them. Set report_url."
+    assert why == "Its workers can't report: the service does not know its own address for them. Set report_url."
 
 
 def events(c: FakeCluster, job_id: str) -> list[tuple[str, str]]:

@@ -87,7 +87,7 @@ def test_a_version_that_goes_while_a_batch_is_prepared_refuses_all_of_it(
             return prepare(*args)
 
         monkeypatch.setattr(service, "prepare_jobs", remove_first)
-        with pytest.raises(InvalidError, match="there is no faces@1"):
+        with pytest.raises(InvalidError, match="faces@1 does not exist"):
             c.submit(spec(), spec(data=["faces@1"]), spec(data=["faces@2"]))
         with c.cluster.db.read() as conn:
             assert sum(repository.count_jobs(conn).values()) == 0

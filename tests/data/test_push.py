@@ -276,7 +276,9 @@ def test_a_user_keeps_no_more_than_their_share(tmp_path: Path) -> None:
         with ann, bob:
             ann.push_data("one", folder(tmp_path / "one", a=b"a" * 600_000))
             ann.push_data("same", tmp_path / "one")
-            with pytest.raises(ApiError, match=r"ann may keep 977 KiB .* and has 586 KiB; .*data rm") as refused:
+            with pytest.raises(
+                ApiError, match=r"ann may store at most 977 KiB .* and stores 586 KiB; .*data rm"
+            ) as refused:
                 ann.push_data("two", folder(tmp_path / "two", b=b"b" * 600_000))
             assert (refused.value.status, refused.value.code) == (429, "over_quota")
             bob.push_data("two", tmp_path / "two")

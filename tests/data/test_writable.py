@@ -60,7 +60,11 @@ def test_a_job_that_only_reads_runs_as_its_image_says(tmp_path: Path) -> None:
 def test_who_has_no_uid_is_refused(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, settings=SETTINGS) as c:
         for _ in range(2):  # an account without a uid is as none
-            with pytest.raises(ForbiddenError, match=r"ada has no uid: an admin sets it \(schedulearn users ids ada"):
+            with pytest.raises(
+                ForbiddenError,
+                match=r"ada has no uid: ask an admin to set it \(schedulearn users ids "
+                "ada",
+            ):
                 c.submit(spec(), spec(mounts=["home"], user="ada"))
             if not c.cluster.db.write(accounts.list_accounts):
                 add_account(c, None)
@@ -112,7 +116,9 @@ def test_the_account_of_the_service_has_its_own_uid_unless_that_is_root(
         monkeypatch.setattr(os, "getegid", lambda: 1235)
         assert load_run_as(conn, [own, "ada"]) == {own: RunAs(own, 1234, 1235)}
         monkeypatch.setattr(os, "geteuid", lambda: 0)
-        with pytest.raises(ForbiddenError, match=f"{own} runs this service as root, as whom no job writes there"):
+        with pytest.raises(
+            ForbiddenError, match=f"{own} runs this service as root, and jobs may not write there as root"
+        ):
             c.submit(spec(mounts=["home"], user=own))
         monkeypatch.undo()
 

@@ -27,9 +27,9 @@ STOP_S = 15.0
 @pytest.mark.parametrize(
     ("at_start", "later", "says"),
     [
-        ("hang_init 0", "", "NVML does not come back"),
-        ("hang_count 0", "", "NVML does not come back"),
-        ("hang 1", "", "GPU 1 can't be asked: NVML does not come back"),
+        ("hang_init 0", "", "NVML does not respond"),
+        ("hang_count 0", "", "NVML does not respond"),
+        ("hang 1", "", "GPU 1 can't be queried: NVML does not respond"),
         ("", "hang 1", "NVML does not answer questions about it"),
     ],
 )

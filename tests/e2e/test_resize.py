@@ -170,7 +170,7 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
         wait_until(lambda: measured_on() == {1}, "a report of one worker", 120)
         resize(served, 2)
         wait_until(lambda: measured_on() == {1, 2}, "a report of two workers", 120)
-        assert "schedulearn: goes on at epoch" in served.logs(job)
+        assert "schedulearn: continues at epoch" in served.logs(job)
         profile = served.http.get(f"/api/v1/jobs/{job}/profile").json()
         assert profile["progress"]["steps"] > 0
         served.http.delete(f"/jobs/{job}")

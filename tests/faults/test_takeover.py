@@ -129,7 +129,7 @@ def test_a_service_that_lost_its_database_to_another_one_ends(
         other.wait_ready()
         first.process.send_signal(signal.SIGCONT)
         wait_for(lambda: first.process.poll() == 1, seconds=120, what="its end")
-        assert "another service has taken the database over" in first.log()
+        assert "lost the database lock to another instance" in first.log()
 
 
 def test_a_service_that_is_stopped_is_replaced_and_changes_nothing_when_it_goes_on(
@@ -157,7 +157,7 @@ def test_a_service_that_is_stopped_is_replaced_and_changes_nothing_when_it_goes_
             assert late.result(120).status_code == 503
         except httpx.TransportError:
             pass  # it ended before it answered
-    assert "another service has taken the database over" in first.log()
+    assert "lost the database lock to another instance" in first.log()
     assert second.job(running)["state"] == "running"
     stop.touch()
     ended = second.wait(running, *ENDED)
@@ -173,6 +173,6 @@ def test_a_service_with_another_data_folder_is_refused(pair: tuple[Service, Serv
     said = subprocess.run(command, env=first.env, capture_output=True, text=True, timeout=120, check=False)
     assert said.returncode == 1
     assert said.stderr.startswith(
-        f"Error: {tmp_path / 'other'} is not the data folder of the services on this database"
+        f"Error: {tmp_path / 'other'} is not the data folder of the other services on this database"
     )
     assert answer(first) == 200

@@ -45,7 +45,7 @@ def test_a_step_in_a_cuda_graph_is_timed_and_stopped_and_its_gradients_are_left_
     assert (graph["steps"], graph["code"]) == (15, 75), "it saved itself at the step after which it was told to stop"
     assert graph["times"] == pytest.approx([0.02])
     assert graph["noise"] <= 2, "only before it was recorded"
-    assert graph["said"].count("the step is in a CUDA graph: its batch stays") == 1
+    assert graph["said"].count("the step is in a CUDA graph: its batch is fixed") == 1
 
 
 @pytest.mark.parametrize("kind", ["plain", "bf16", "channels-last", "compile", "scaler", "fused scaler"])
@@ -61,10 +61,13 @@ def test_measuring_leaves_the_training_as_it_is(found: Any, kind: str) -> None:
         # 0.95 * 16 GiB - 2 GiB, at 0.25 GiB a sample
         (
             "by two sizes",
-            "64 samples a pass: 52 would fit (2.15 GB and 0.268 GB a sample of 17.2 GB); set max_local=52",
+            "64 samples per micro-step: 52 would fit (2.15 GB plus 0.268 GB per sample, of 17.2 GB); set max_local=52",
         ),
-        ("by one size", "64 samples a pass: 52 would fit (2.15 GB and 0.268 GB a sample of 17.2 GB); set max_local=52"),
-        ("not even one", "1 samples a pass: not even one would fit"),
+        (
+            "by one size",
+            "64 samples per micro-step: 52 would fit (2.15 GB plus 0.268 GB per sample, of 17.2 GB); set max_local=52",
+        ),
+        ("not even one", "1 samples per micro-step: not even 1 would fit"),
     ],
 )
 def test_memory_that_runs_out_is_told_with_what_would_fit(found: Any, case: str, said: str) -> None:

@@ -44,7 +44,7 @@ def goes_on(served: Service, job: str, before: int, seconds: float) -> None:
     """A second attempt trains, from where the first had come to."""
 
     def resumed() -> str:
-        return served.logs(job).partition("goes on at")[2]
+        return served.logs(job).partition("continues at")[2]
 
     wait_for(lambda: epochs(resumed()), seconds=seconds, what="an epoch elsewhere")
     first = epochs(resumed())[0]

@@ -9,8 +9,8 @@ TRACEBACK = b"""Traceback (most recent call last):
   File "train.py", line 9, in <module>
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.77 GiB
 """
-SDK = b"schedulearn: out of memory on the GPU with 64 samples a pass: 52 would fit (2.1 GB); set max_local=52\n"
-LAUNCHER = b"[0]<stdout>:a worker ended with 1: the others can't go on\n"
+SDK = b"schedulearn: out of memory on the GPU with 64 samples per micro-step: 52 would fit (2.1 GB); set max_local=52\n"
+LAUNCHER = b"[0]<stdout>:a worker ended with 1: the others can't continue\n"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ LAUNCHER = b"[0]<stdout>:a worker ended with 1: the others can't go on\n"
         ),
         (
             TRACEBACK + b"[1]<stdout>:" + SDK + LAUNCHER,
-            "out of memory on the GPU with 64 samples a pass: 52 would fit (2.1 GB); set max_local=52",
+            "out of memory on the GPU with 64 samples per micro-step: 52 would fit (2.1 GB); set max_local=52",
         ),
         (SETUP_FAILED.encode() + b" 3\n", "the setup command failed, so the command did not run"),
         (b"ValueError: no such batch\n", ""),

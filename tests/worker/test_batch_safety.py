@@ -118,7 +118,7 @@ def test_where_a_larger_learning_rate_does_harm_the_batch_goes_back(capsys: pyte
     assert adaptive.along.mean() > 0.98 * fixed.along.mean()
     log = capsys.readouterr().out
     assert "the gradient grew" in log
-    assert "no larger one for 500 steps" in log
+    assert "no larger batch for 500 steps" in log
     assert adaptive.guard.state()["retreats"] >= 1
 
 

@@ -273,7 +273,7 @@ def test_a_run_ends_with_a_checkpoint_when_told_and_the_next_goes_on_there(
     second = Numbers()
     assert second.train(3) == [(1, 8), (2, 0), (2, 4), (2, 8)]
     assert (second.number, second.step, second.epoch, second.fraction) == (9, 9, 3, 1.0)
-    assert "goes on at epoch 1, sample 8, step 5" in capsys.readouterr().out
+    assert "continues at epoch 1, sample 8, step 5" in capsys.readouterr().out
     as_a_job.setenv("SCHEDULEARN_EPOCHS", "2")
     assert Numbers().train(3) == [(1, 8)], "the job's own number of epochs wins"
 

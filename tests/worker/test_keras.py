@@ -175,7 +175,7 @@ def test_horovods_own_module_averages_with_keras_2_but_not_with_3_and_we_say_so(
     tensorflow.env["PYTHONPATH"] += f":{keras_3}"
     output = tensorflow.run("horovod", 2, str(script))
     assert output.count("same False") == 2, "if this averages by now, take the warnings out"
-    assert output.count("WARNING: this is Keras 3.0.5, with which horovod.tensorflow.keras does NOT average") == 1
+    assert output.count("WARNING: with Keras 3.0.5, horovod.tensorflow.keras does NOT average") == 1
     script.write_text(TRAP.format(imported="", after="import schedulearn.worker.keras"))
     output = tensorflow.run("alone", 1, str(script))
     assert output.count("does NOT average") == 1

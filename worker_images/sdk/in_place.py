@@ -98,7 +98,7 @@ class InPlaceRun(Run):
         self._stopped_at = began
         if self.workers.rank == 0:
             where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
-            print(f"schedulearn: goes on at {where}, with {self.workers.size} workers, in place", flush=True)  # noqa: T201
+            print(f"schedulearn: continues at {where}, with {self.workers.size} workers, in place", flush=True)  # noqa: T201
 
     def _first_state(self) -> dict[str, Any] | None:
         if self.membership is None or self.workers.size == 1:

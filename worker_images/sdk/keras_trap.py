@@ -15,9 +15,9 @@ _IMPORTS = re.compile(r"^\s*(?:import|from)\s+(horovod\.(?:tensorflow\.)?keras)\
 
 def warning(version: str, module: str) -> str:
     return (
-        f"schedulearn: WARNING: this is Keras {version}, with which {module} does NOT average gradients: each worker "
-        "trains a model of its own, and nothing fails. Use schedulearn.worker.keras (run.optimizer in place of "
-        "hvd.DistributedOptimizer), or an own train_step with hvd.DistributedGradientTape, or Keras 2 "
+        f"schedulearn: WARNING: with Keras {version}, {module} does NOT average gradients: each worker trains its own "
+        "model, without any error. Use schedulearn.worker.keras (run.optimizer instead of hvd.DistributedOptimizer), "
+        "or your own train_step with hvd.DistributedGradientTape, or Keras 2 "
         "(image schedulearn/horovod-tensorflow)."
     )
 

@@ -127,7 +127,7 @@ class Workers:
                 fine = (None, 0, PREEMPTED, *([-signal.SIGTERM] if self._stopping else ()))
                 failed = next((code for code in codes if code not in fine), None)
                 if failed is not None:
-                    print(f"a worker ended with {failed}: the others can't go on", flush=True)  # noqa: T201
+                    print(f"a worker ended with {failed}: the others can't continue", flush=True)  # noqa: T201
                     self._signal(signal.SIGTERM)
                     deadline = time.monotonic() + GRACE_AFTER_FAILURE_S
             if deadline == 0.0 or time.monotonic() <= deadline:

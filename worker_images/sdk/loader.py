@@ -20,7 +20,7 @@ class Loader:
     def __init__(self, run: Run, dataset: Any, options: dict[str, Any]) -> None:
         for name in OURS:
             if name in options:
-                raise ValueError(f"{name} is for Run to decide: leave it out")
+                raise ValueError(f"{name} is set by Run: leave it out")
         self.dataset = dataset
         self.run = run
         self.options = options

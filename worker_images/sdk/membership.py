@@ -189,7 +189,7 @@ class Membership:
                 try:
                     self._open_meeting(heard)
                 except OSError as error:
-                    print(f"schedulearn: other workers can't meet this one: {error}", file=sys.stderr)  # noqa: T201
+                    print(f"schedulearn: other workers can't connect to this one: {error}", file=sys.stderr)  # noqa: T201
                     time.sleep(RETRY_S)
                     continue
             with self._lock:
@@ -239,7 +239,7 @@ class Membership:
             return Roster(answer["generation"], tuple(answer["members"]), answer["meeting"])
         except urllib.error.HTTPError as error:
             if error.code in (401, 404, 409) and not self.leads:
-                print("schedulearn: the job has no place for this worker any more", file=sys.stderr)  # noqa: T201
+                print("schedulearn: this worker no longer belongs to the job", file=sys.stderr)  # noqa: T201
                 raise SystemExit(UNREACHABLE) from error
         except (OSError, ValueError, KeyError):
             pass

@@ -77,7 +77,7 @@ class Reporter:
             elif error.code == 429:
                 self._rest_s = _seconds(error.headers.get("Retry-After"))
             elif error.code == 422:
-                print("schedulearn: the service refuses this report: " + words, file=sys.stderr)  # noqa: T201
+                print("schedulearn: the service rejected this report: " + words, file=sys.stderr)  # noqa: T201
                 return True  # don't send it again
         except (OSError, ValueError):
             pass

@@ -52,7 +52,7 @@ class Run(Place):
         if self.env is not None:
             bounds = self.env.bounds(bounds)
             if self.env.member is not None and not self.in_place:
-                raise ValueError("only schedulearn.worker.torch resizes in place: leave that out of the job")
+                raise ValueError("resize: in-place needs schedulearn.worker.torch: remove it from the job")
         if not self.adapts:
             bounds = replace(bounds, max_batch=bounds.init_batch)
         self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)
@@ -205,7 +205,7 @@ class Run(Place):
             try:
                 self._checkpoints.save(self.step, lambda file: self.write(whole, file))
             except OSError as error:
-                print(f"schedulearn: no checkpoint at step {self.step}: {error}", file=sys.stderr)  # noqa: T201
+                print(f"schedulearn: can't save a checkpoint at step {self.step}: {error}", file=sys.stderr)  # noqa: T201
         self.workers.broadcast(None)  # no worker goes on, or ends, before it is on disk
         self._saved_at = time.monotonic()
         self._saving_s = self._saved_at - began
@@ -261,7 +261,7 @@ class Run(Place):
                         whole = self.read(file)
                     break
                 except Exception as error:
-                    print(f"schedulearn: checkpoint {step} is left out: {error}", file=sys.stderr)  # noqa: T201
+                    print(f"schedulearn: skipping checkpoint {step}: {error}", file=sys.stderr)  # noqa: T201
         if self.env is None:
             return
         whole = self.workers.broadcast(self._first_state() if whole is None else whole)
@@ -288,7 +288,7 @@ class Run(Place):
             self.seed_random((self.seed + self.step) * 4096 + self.workers.rank)
         if self.workers.rank == 0 and self.step:
             where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
-            print(f"schedulearn: goes on at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
+            print(f"schedulearn: continues at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
 
     def _tell_stall(self, seconds: float) -> None:
         """Report how long training stood still between two attempts.

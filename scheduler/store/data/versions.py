@@ -81,7 +81,7 @@ def find(conn: Connection, name: str, version: int | None) -> Version:
     row = conn.execute(query).one_or_none()
     if row is None:
         last = versions_of(conn, name, 1)[0].version
-        raise NotFoundError(f"there is no {name}@{version}, or not any more: the newest version is {last}")
+        raise NotFoundError(f"{name}@{version} does not exist, or was removed: the newest version is {last}")
     return Version._make(row)
 
 
@@ -111,8 +111,9 @@ def check_share(conn: Connection, user: str, digest: str, size: int, most: int) 
     used = sum(held.values())
     if most and digest not in held and used + size > most:
         raise QuotaError(
-            f"{user or 'an admin'} may keep {show_bytes(most)} of data sets (setting data_per_user) and has "
-            f"{show_bytes(used)}; this version has {show_bytes(size)}: remove versions with `schedulearn data rm`",
+            f"{user or 'an admin'} may store at most {show_bytes(most)} of data sets (setting data_per_user) and "
+            f"stores {show_bytes(used)}; this version has {show_bytes(size)}: remove versions with `schedulearn data "
+            "rm`",
             retry_after=_AGAIN_S,
         )
 
@@ -131,7 +132,7 @@ def add(conn: Connection, made: Version) -> Version:
     stored = made._replace(version=(highest or 0) + 1)
     conn.execute(insert(DataVersion).values(**stored._asdict()))
     came = f"job {stored.job_id}" if stored.job_id else stored.user or "an admin"
-    message = f"{stored.reference} is there: {stored.files} files, {stored.bytes / 1e6:,.1f} MB, from {came}."
+    message = f"{stored.reference} was added: {stored.files} files, {stored.bytes / 1e6:,.1f} MB, from {came}."
     repository.add_event(conn, stored.created_at, "data.added", message=message, job_id=stored.job_id)
     return stored
 
@@ -159,9 +160,9 @@ def _needed_by(conn: Connection, references: set[str]) -> str:
     unfinished = select(col(Job.id), col(Job.spec)).where(col(Job.state).not_in([state.value for state in TERMINAL]))
     for job_id, keys in conn.execute(unfinished, execution_options={"yield_per": 500}):
         if used := references & keys.get("data", {}).keys():
-            return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"
+            return f"job {job_id} needs {min(used)}: cancel it, or wait for its end"
     for kind, owned in OWNED.items():
         for name, keys in owned.jobs_to_come(conn):
             if used := references & (keys.get("data") or {}).keys():
-                return f"{kind} {name} needs {min(used)}: wait for its end or cancel it first"
+                return f"{kind} {name} needs {min(used)}: cancel it, or wait for its end"
     return ""

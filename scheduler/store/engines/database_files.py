@@ -58,7 +58,7 @@ class DatabaseFiles:
         if os.pread(self._descriptor, len(_MAGIC), 0) != _MAGIC:
             raise DatabaseLostError(f"{self._file.name} was overwritten while the service used it")
         if self._lacks_frames() and self._lacks_frames():  # twice: another program may just be restarting the log
-            raise DatabaseLostError(f"{self._wal.name} was cut or overwritten while the service used it")
+            raise DatabaseLostError(f"{self._wal.name} was truncated or overwritten while the service used it")
 
     def _lacks_frames(self) -> bool:
         """Return whether the log is shorter than its index says, or has no head.
@@ -90,17 +90,23 @@ class DatabaseFiles:
             close_path(copy)
             if found != "ok":
                 copy.unlink()
-                return f"What is open is damaged ({found}): restore the last backup, see `schedulearn restore --help`."
+                return (
+                    f"The open database is damaged ({found}): restore the last backup, see `schedulearn restore "
+                    "--help`."
+                )
             if _identity(self._file) in (None, self._identities[self._file]):
                 for suffix in ("-wal", "-shm"):
                     Path(f"{self._file}{suffix}").unlink(missing_ok=True)
                 os.replace(copy, self._file)
                 _flush(self._file.parent)
-                return "Nothing was lost: all that was stored is in a new file of this name. Start the service again."
+                return "Nothing was lost: a new file of this name has all stored data. Start the service again."
         except (sqlite3.Error, OSError) as error:
-            return f"What is open can't be copied ({error}): restore the last backup, see `schedulearn restore --help`."
+            return (
+                f"The open database can't be copied ({error}): restore the last backup, see `schedulearn restore "
+                "--help`."
+            )
         return (
-            f"All that was stored is in {copy}. {self._file} is somebody else's file: keep one of the two under that "
+            f"All stored data is in {copy}. {self._file} is a different file now: keep one of the two under that "
             f"name, remove {self._wal.name} and {self._file.name}-shm, and start the service again."
         )
 

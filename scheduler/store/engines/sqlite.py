@@ -96,7 +96,9 @@ def kept_beside(engine: Engine, version: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise StoreError(f"the database could not be upgraded: {error}. {copy} is a copy from before") from error
+        raise StoreError(
+            f"the database could not be upgraded: {error}. {copy} is a copy from before the upgrade"
+        ) from error
     copy.unlink()
 
 
@@ -121,8 +123,8 @@ def check_whole(engine: Engine) -> None:
         raise StoreError(
             f"the database {name_of(engine)} can't be used: it is damaged ({found}). Move schedulearn.db, "
             "schedulearn.db-wal and schedulearn.db-shm away, and restore the last backup into the same folder: "
-            "schedulearn restore FILE --data FOLDER. Jobs that were sent after that backup are unknown then; their "
-            "containers are stopped."
+            "schedulearn restore FILE --data FOLDER. Jobs submitted after that backup are lost, and their containers "
+            "are stopped."
         )
 
 

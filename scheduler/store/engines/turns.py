@@ -97,22 +97,22 @@ class LockedWriting:
     def resume(self) -> Connection:
         """Return a new session after a loss. Raises StoreError while that is impossible."""
         if self._deposed:
-            raise StoreError("another service has taken this one's database over")
+            raise StoreError("another service has taken over this service's database")
         connection = self._engine.connect()
         try:
             locked = self._take(connection, **self._session)
             if connection.execute(_WRITER).scalar() != self._name:
                 self._deposed = True
                 self._on_deposed()
-                raise StoreError("another service has taken this one's database over")
+                raise StoreError("another service has taken over this service's database")
             if not locked:
-                raise StoreError("the session of before still has the lock of the database")
+                raise StoreError("the previous session still holds the database lock")
             connection.commit()
         except BaseException:
             connection.invalidate()
             connection.close()
             raise
-        log.warning("the database is back")
+        log.warning("the database is available again")
         return connection
 
     def beat(self, connection: Connection) -> None:
@@ -147,7 +147,7 @@ class LockedWriting:
         time.sleep(LOOK_S)
         if self._silent(connection) != hangs:
             return False
-        log.warning("the service that holds the database has been silent for %g s: its session is ended", HANG_S)
+        log.warning("the service that holds the database lock has been silent for %g s: ending its session", HANG_S)
         for _ in range(20):
             if self._take(connection, **hangs):
                 return True

@@ -70,14 +70,14 @@ def get_account(db: Connection, name: str) -> Account:
     """Return an account. Raises NotFoundError."""
     row = db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).one_or_none()
     if row is None:
-        raise NotFoundError(f"there is no user {name!r}: `schedulearn users ls` shows them")
+        raise NotFoundError(f"there is no user {name!r}: `schedulearn users ls` lists them")
     return Account._make(row)
 
 
 def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
     """Add an account. Raises ConflictError if one of this name exists."""
     if db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).first() is not None:
-        raise ConflictError(f"there is a user {name!r} already", field="name")
+        raise ConflictError(f"a user {name!r} already exists", field="name")
     _take_from_namesake(db, name)
     highest = db.execute(select(func.max(col(AccountTable.id)))).scalar() or 0
     db.execute(insert(AccountTable).values(name=name, id=highest + 1, role=role, created_at=now))
@@ -90,7 +90,7 @@ def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
     before = get_account(db, name)
     if before.role is not role:
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(role=role))
-        message = f"User {name} is now {role}, not {before.role}."
+        message = f"User {name} is now {role}, was {before.role}."
         repository.add_event(db, now, "user.changed", code=role.value, message=message)
     return get_account(db, name)
 
@@ -104,7 +104,7 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
     if any(getattr(before, key) != value for key, value in values.items()):
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(**values))
         groups = f" and the groups {', '.join(map(str, ids.gids))}" if ids and ids.gids else ""
-        said = f"writes on the hosts as uid {ids.uid}, gid {ids.gid}{groups}" if ids else "has no uid any more"
+        said = f"writes on the hosts as uid {ids.uid}, gid {ids.gid}{groups}" if ids else "no longer has a uid"
         repository.add_event(db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values)
     return get_account(db, name)
 
@@ -121,7 +121,7 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     db.execute(update(AccountTable).where(row).values(name=retired, removed_at=now))
     for model, column, _ in _owned():
         _rename(db, model, column, name, retired)
-    message = f"User {name} was removed, with all tokens. What is left of theirs belongs to {retired}."
+    message = f"User {name} was removed, with all tokens. Their remaining data belongs to {retired}."
     repository.add_event(db, now, "user.removed", message=message)
     return retired
 

@@ -53,7 +53,7 @@ def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
     else:
         db.execute(update(UserGroup).where(col(UserGroup.name) == name).values(**values))
     told = {key: value for key, value in values.items() if value is not None}
-    said = ", ".join(f"{key} {value:g}" for key, value in told.items()) or "no bound"
+    said = ", ".join(f"{key} {value:g}" for key, value in told.items()) or "no limits"
     kind, what = ("group.created", "was created") if is_new else ("group.changed", "was changed")
     repository.add_event(db, now, kind, message=f"Group {name} {what}: {said}.", data=told)
 
@@ -82,7 +82,7 @@ def add_member(db: Connection, name: str, user: str, now: float) -> None:
         return
     db.execute(delete(GroupMember).where(col(GroupMember.user) == user))
     db.execute(insert(GroupMember).values(user=user, group=name))
-    left = f", and no more in {before}" if before is not None else ""
+    left = f", and no longer in {before}" if before is not None else ""
     repository.add_event(db, now, "group.changed", message=f"User {user} is in group {name} now{left}.")
 
 
@@ -94,9 +94,9 @@ def remove_member(db: Connection, name: str, user: str, now: float) -> None:
     wanted = (col(GroupMember.user) == user, col(GroupMember.group) == name)
     if not db.execute(delete(GroupMember).where(*wanted)).rowcount:
         raise NotFoundError(f"{user!r} is not in the group {name!r}")
-    repository.add_event(db, now, "group.changed", message=f"User {user} is not in group {name} any more.")
+    repository.add_event(db, now, "group.changed", message=f"User {user} is no longer in group {name}.")
 
 
 def _check(db: Connection, name: str) -> None:
     if db.execute(select(col(UserGroup.name)).where(col(UserGroup.name) == name)).first() is None:
-        raise NotFoundError(f"there is no group {name!r}: `schedulearn groups ls` shows them")
+        raise NotFoundError(f"there is no group {name!r}: `schedulearn groups ls` lists them")

@@ -109,15 +109,15 @@ class QuotaBook:
                 sent.popleft()
             if len(sent) + jobs > most:
                 soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
-                raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
+                raise QuotaError(f"{holder} may submit at most {most} jobs per minute", retry_after=soon)
         return now
 
     def check_waiting(self, conn: Connection, by_user: Mapping[str, int]) -> None:
         """Raise QuotaError if these jobs exceed the waiting jobs of a user or a group."""
         for holder, jobs, most in self._bounds(by_user, lambda bounds: bounds.waiting):
             if (now := store.count_waiting(conn, holder)) + jobs > most:
-                detail = f"{holder} may have {most} jobs waiting, and has {now}"
-                raise QuotaError(f"{detail}: submit {jobs} more once some have started", retry_after=_MINUTE_S)
+                detail = f"{holder} may have at most {most} waiting jobs, and has {now}"
+                raise QuotaError(f"{detail}: submit {jobs} more after some have started", retry_after=_MINUTE_S)
 
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]

@@ -42,7 +42,7 @@ def remove_quota(db: Connection, user: str, now: float) -> None:
     """Remove a user's quota. Raises NotFoundError."""
     if not db.execute(delete(QuotaTable).where(col(QuotaTable.user) == user)).rowcount:
         raise NotFoundError(f"there is no quota for {user!r}")
-    repository.add_event(db, now, "quota.removed", message=f"{_whom(user)} has no quota any more.")
+    repository.add_event(db, now, "quota.removed", message=f"The quota of {_whom(user)} was removed.")
 
 
 def _whom(user: str) -> str:

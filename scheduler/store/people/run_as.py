@@ -41,8 +41,9 @@ def why_none(user: str) -> str:
     """Return why a user has no uid, and what to do about it."""
     if user == own_account():
         return (
-            f"{user} runs this service as root, as whom no job writes there: submit it for a user who has a uid "
+            f"{user} runs this service as root, and jobs may not write there as root: submit it for a user who has a "
+            "uid "
             "(schedulearn users add NAME --uid UID --gid GID, then submit --user NAME), or run the service as another "
             "account"
         )
-    return f"{user} has no uid: an admin sets it (schedulearn users ids {user} --uid UID --gid GID)"
+    return f"{user} has no uid: ask an admin to set it (schedulearn users ids {user} --uid UID --gid GID)"

@@ -59,7 +59,7 @@ class Secrets:
             values = {"value": token, "created_at": created, "changed_at": now}
             conn.execute(insert(SecretTable).values(owner=owner, name=name, **values))
             what = "changed" if found is not None else "created"
-            message = f"Secret {name} of {owner or 'everybody'} was {what}."
+            message = f"Secret {name} of {owner or 'all users'} was {what}."
             repository.add_event(conn, now, f"secret.{what}", message=message)
 
         self._db.write(change)
@@ -69,8 +69,8 @@ class Secrets:
 
         def change(conn: Connection) -> None:
             if not conn.execute(delete(SecretTable).where(*_is(owner, name))).rowcount:
-                raise NotFoundError(f"{owner or 'everybody'} has no secret {name!r}")
-            message = f"Secret {name} of {owner or 'everybody'} was removed."
+                raise NotFoundError(f"there is no secret {name!r} of {owner or 'all users'}")
+            message = f"Secret {name} of {owner or 'all users'} was removed."
             repository.add_event(conn, now, "secret.removed", message=message)
 
         self._db.write(change)
@@ -91,7 +91,7 @@ class Secrets:
         for variable, name in wanted.items():
             if name not in known:
                 raise InvalidError(
-                    f"{user} has no secret {name!r}: `schedulearn secrets set {name}` makes one",
+                    f"{user} has no secret {name!r}: create it with `schedulearn secrets set {name}`",
                     field=f"secrets.{variable}",
                 )
 
@@ -117,7 +117,9 @@ class Secrets:
         try:
             return self._cipher_for(new=False).decrypt(token.encode()).decode()
         except InvalidToken as error:
-            raise StoreError(f"a secret was encrypted with another key than that in {self._key_path}") from error
+            raise StoreError(
+                f"a secret can't be decrypted with the key in {self._key_path}: it was encrypted with another key"
+            ) from error
 
     def _cipher_for(self, *, new: bool) -> Fernet:
         """Return the cipher. Raises StoreError if the key is missing or invalid.
@@ -136,7 +138,7 @@ class Secrets:
                 try:
                     self._cipher = Fernet(self._key_path.read_bytes())
                 except (OSError, ValueError) as error:
-                    raise StoreError(f"the key of the secrets, {self._key_path}, can't be read: {error}") from error
+                    raise StoreError(f"the key of the secrets in {self._key_path} can't be read: {error}") from error
             return self._cipher
 
 

@@ -62,7 +62,7 @@ def add_token(
 ) -> Token:
     """Add a token. Raises ConflictError if another token has the name."""
     if db.execute(select(col(ApiToken.id)).where(col(ApiToken.name) == name)).first() is not None:
-        raise ConflictError(f"there is a token named {name!r} already: revoke it, or take another name", field="name")
+        raise ConflictError(f"a token named {name!r} already exists: revoke it, or choose another name", field="name")
     values = {"name": name, "hash": digest, "owner": owner, "role": role, "expires_at": expires_at}
     db.execute(insert(ApiToken).values(created_at=now, parent_id=parent_id, **values))
     repository.add_event(db, now, "token.created", message=f"Token {name!r} was created.")

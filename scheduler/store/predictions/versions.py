@@ -91,8 +91,8 @@ def begin(conn: Connection, kin: Kin, drift: Drift, now: float) -> None:
     known = versions(conn, kin) or _first(conn, kin, now)
     number = known[-1].number + 1
     why = (
-        f"Half of the last {RECENT} predictions were off by a factor of at least {drift.now:.2f}, "
-        f"nine of ten before by at most {drift.before:.2f}."
+        f"Half of the last {RECENT} predictions were off by a factor of at least {drift.now:.2f}; before, 90 % were "
+        f"off by at most {drift.before:.2f}."
     )
     conn.execute(_of(kin, known[-1].number).values(in_use=False, until=drift.since))
     _add(conn, kin, number=number, since=drift.since, made_at=now, used_since=now, why=why)
@@ -104,10 +104,10 @@ def pin(conn: Connection, kin: Kin, number: int, now: float) -> None:
     ConflictError if none of its jobs is left."""
     known = {each.number: each for each in versions(conn, kin)}
     if number not in known:
-        there = f"there are {', '.join(map(str, known))}" if known else "all of its jobs count"
+        there = f"there are {', '.join(map(str, known))}" if known else "all of its jobs are used"
         raise NotFoundError(f"family {kin.family!r} has no version {number}: {there}")
     if not samples_in(conn, known[number]):
-        raise ConflictError(f"no job that version {number} of {kin.family!r} rests on is left: pin another one")
+        raise ConflictError(f"no job of version {number} of {kin.family!r} is left: pin another version")
     _use(conn, kin, number, now, pinned=True)
 
 

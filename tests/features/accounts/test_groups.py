@@ -69,7 +69,7 @@ def test_jobs_that_wait_are_counted_for_the_group_and_for_each_user(api: Api) ->
         assert ben.post("/jobs", json=FIVE_KEYS).status_code == 201
         refused = ben.post("/jobs", json={**FIVE_KEYS, "required_gpus": 0})
         assert (refused.status_code, refused.json()["code"]) == (429, "over_quota")
-        assert refused.json()["detail"].startswith("the group vision may have 2 jobs waiting, and has 2")
+        assert refused.json()["detail"].startswith("the group vision may have at most 2 waiting jobs, and has 2")
         me = ben.get("/api/v1/whoami").json()
         assert (me["group"]["name"], me["group"]["used"]["waiting"], me["quota"]) == ("vision", 2, None)
     api.submit(user="eve")
@@ -83,10 +83,10 @@ def test_submissions_of_a_group_within_a_minute(tmp_path: Path) -> None:
         book.change(lambda conn, user=user: groups.add_member(conn, "g", user, 0.0))
     book.change(lambda conn: quotas.set_quota(conn, "ada", Quota(submissions=1), 0.0))
     book.note_submission({"ada": 1, "eve": 9})
-    with pytest.raises(QuotaError, match="ada may submit 1 jobs a minute"):
+    with pytest.raises(QuotaError, match="ada may submit at most 1 jobs per minute"):
         book.note_submission({"ben": 1, "ada": 1})
     book.note_submission({"ben": 2})  # what was refused was not counted
-    with pytest.raises(QuotaError, match="the group g may submit 3 jobs a minute"):
+    with pytest.raises(QuotaError, match="the group g may submit at most 3 jobs per minute"):
         book.note_submission({"ben": 1})
     now[0] += 60
     book.note_submission({"ben": 3})
@@ -98,7 +98,7 @@ def test_a_user_is_in_one_group_at_most(api: Api) -> None:
     group(api, "speech", "ada", gpus=1)
     assert [each["members"] for each in api.http.get("/api/v1/groups").json()["items"]] == [["ada"], []]
     message = api.http.get("/api/v1/events:search?kind=group.changed").json()["items"][0]["message"]
-    assert message == "User ada is in group speech now, and no more in vision."
+    assert message == "User ada is in group speech now, and no longer in vision."
     assert api.http.delete("/api/v1/groups/vision/members/ada").status_code == 404
     assert api.http.put("/api/v1/groups/none/members/ada").status_code == 404
     assert api.http.delete("/api/v1/groups/none").status_code == 404

@@ -54,7 +54,10 @@ def test_every_way_in_asks_for_a_uid(api: Api, number: int, path: str, body: Any
     with known_by(api, token_for(api, name, "user")) as ada:
         refused = ada.post(path, json=body)
         assert refused.status_code == 403, refused.text
-        assert f"{name} has no uid: an admin sets it (schedulearn users ids {name} --uid UID --gid GID)" in refused.text
+        assert (
+            f"{name} has no uid: ask an admin to set it (schedulearn users ids {name} --uid UID --gid GID)"
+            in refused.text
+        )
         assert change(api, name, uid=uid, gid=1002, gids=[200]).json()["gids"] == [200]
         assert ada.post(path, json=body).status_code == 201
 

@@ -69,7 +69,7 @@ class VirtualGpus:
         if self._time.elapsed - self._listed_at >= _INVENTORY_S:
             self._listed_at = self._time.elapsed
             there = [] if self.hung else [info for info in self.infos if info.uuid not in self.missing]
-            problem = "NVML does not come back: see dmesg" if self.hung else ""
+            problem = "NVML does not respond: see dmesg" if self.hung else ""
             yield Inventory("virtual", "" if self.hung else "580.65.06", tuple(there), problem=problem)
         yield Sample(self._time.clock(), () if self.hung else tuple(map(self._reading, self.uuids)))
 

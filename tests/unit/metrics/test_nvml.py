@@ -311,7 +311,7 @@ def test_without_a_driver_there_are_four_simulated_gpus_that_stay_the_same(tmp_p
         ("init 0 999", "Unknown Error"),
         ("count 0 999", "Unknown Error"),
         ("blind 0", "Unknown Error"),
-        ("handle 0 999\nhandle 1 999", "GPU 0 can't be asked: Unknown Error"),
+        ("handle 0 999\nhandle 1 999", "GPU 0 can't be queried: Unknown Error"),
         ("count 0 1", ""),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_gpu_that_does_not_answer_is_named_and_takes_nothing_from_the_others(
     before, during, after = inventories(library, tmp_path, "", state, "", gpus=3, mig=1)
     assert before == (["0 GPU0", "1 MIG1", "2 MIG1", "3 GPU2"], "")
     assert during[0] == ["0 GPU0", "2 GPU2"]
-    assert during[1].startswith("GPU 1 can't be asked: ")
+    assert during[1].startswith("GPU 1 can't be queried: ")
     assert after == before
 
 

@@ -98,7 +98,7 @@ def test_a_gpu_that_hung_from_the_start_is_a_problem(state: Path, readings: Iter
     found = until(readings, lambda reading: isinstance(reading, Inventory))[-1]
     assert isinstance(found, Inventory)
     assert [(gpu.index, gpu.uuid) for gpu in found.gpus] == [(number, f"{GPU}{number}") for number in (1, 2, 3)]
-    assert found.problem == "GPU 0 can't be asked: NVML does not come back"
+    assert found.problem == "GPU 0 can't be queried: NVML does not respond"
 
 
 @pytest.mark.parametrize("call", ["hang_init 0", "hang_count 0"])
@@ -113,7 +113,7 @@ def test_an_nvml_that_hangs_as_a_whole_is_one_problem_whose_text_stays(
         seen.append(next(readings))
         assert time.monotonic() - began < 5, "something is told while it hangs, or its host counts as silent"
     assert {reading.problem for reading in seen if isinstance(reading, Inventory)} == {
-        "NVML does not come back: see dmesg"
+        "NVML does not respond: see dmesg"
     }
     state.write_text("")
     until(readings, lambda reading: told(reading) == dict.fromkeys(range(4), "read"))
@@ -122,7 +122,7 @@ def test_an_nvml_that_hangs_as_a_whole_is_one_problem_whose_text_stays(
 def test_which_gpus_there_are_is_answered_though_nvml_hangs(state: Path) -> None:
     assert [gpu.index for gpu in watchdog.find_once().gpus] == [0, 1, 2, 3]
     state.write_text("hang_init 0")
-    assert watchdog.find_once(1.0).problem == "NVML does not come back within 1 s"
+    assert watchdog.find_once(1.0).problem == "NVML does not respond within 1 s"
 
 
 def test_it_is_stopped_from_another_thread_while_nvml_hangs(state: Path) -> None:

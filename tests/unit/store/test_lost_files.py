@@ -128,7 +128,7 @@ def test_nothing_is_acknowledged_into_a_log_that_was_cut(lost: Lost, length: int
         wait_for(lambda: lost.told, seconds=5, what="the loss to be noticed")
     with pytest.raises(StoreError):
         lost.put("after")
-    assert "schedulearn.db-wal was cut or overwritten" in str(lost.db.trouble)
+    assert "schedulearn.db-wal was truncated or overwritten" in str(lost.db.trouble)
     assert lost.told
 
 

@@ -104,7 +104,7 @@ def test_whoever_lost_the_database_to_another_one_never_writes_again(postgres: A
     with pytest.raises(StoreError):
         put(first, "ours")
     assert deposed.wait(60)
-    with pytest.raises(StoreError, match="taken this one's database over"):
+    with pytest.raises(StoreError, match="taken over this service's database"):
         put(first, "ours")
     assert not first.leads
     first.close()

@@ -26,7 +26,7 @@ class Batch:
         self.workers = workers
         self.chosen = self.total = self.atomic = self.accumulation = 0
         self.why = ""
-        first = "the first batch" if self.may_change else "fixed: no larger one is allowed"
+        first = "the initial batch" if self.may_change else "fixed: no larger batch is allowed"
         self.choose(bounds.init_batch, first)
 
     @property
@@ -70,7 +70,7 @@ class Batch:
         old = float(goodput.at(*where, self.total, gpu_type))
         at = f"on {self.workers} GPUs, at a noise scale of at least {phi:.4g}"
         if self.total > efficient_batch(goodput, phi):
-            return Choice(total, f"smaller: a sample would be worth too little in a larger batch {at}")
+            return Choice(total, f"smaller: a larger batch would be too inefficient per sample {at}")
         return Choice(total, f"goodput {new:.4g} instead of {old:.4g} samples/s {at}")
 
     def report(self) -> dict[str, Any]:

@@ -110,12 +110,12 @@ class BatchGuard:
         self._retreats += 1
         self._pause, self._broken, self._bad_loss = pause, 0, None
         self._recent = _LogAverage(RECENT)
-        return Retreat(total, f"{why} at a batch of {self.total}: no larger one for {pause} steps", severe)
+        return Retreat(total, f"{why} at a batch of {self.total}: no larger batch for {pause} steps", severe)
 
     def _alarm(self) -> tuple[str, bool]:
         """Return what is wrong (empty if nothing is) and whether it is severe."""
         if self._bad_loss is not None:
-            return f"the loss went to {self._bad_loss:.4g}", True
+            return f"the loss became {self._bad_loss:.4g}", True
         if self._broken >= 2:
             return "the gradients are not finite", True
         if self._recent.count < MIN_MEASURED // 2:
@@ -124,7 +124,9 @@ class BatchGuard:
         limit = max(math.log(LOUD), 2 * self._usual.spread)
         if louder <= limit:
             return "", False
-        return f"the gradient grew {math.exp(min(louder, 99) / 2):.3g} x", louder > max(math.log(DEAFENING), limit)
+        return f"the gradient grew by a factor of {math.exp(min(louder, 99) / 2):.3g}", louder > max(
+            math.log(DEAFENING), limit
+        )
 
     def _is_bad(self, value: float) -> bool:
         """Return whether a loss is worse than all of the last ones.

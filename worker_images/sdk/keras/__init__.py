@@ -33,7 +33,7 @@ if BACKEND == "torch":
 elif BACKEND == "tensorflow":
     from schedulearn.worker.keras.tensorflow import Averaging, find_workers  # type: ignore[assignment]
 else:
-    raise ImportError(f"Keras runs on {BACKEND} here, which Horovod has nothing for: set KERAS_BACKEND=torch")
+    raise ImportError(f"Keras uses the backend {BACKEND}, which Horovod does not support: set KERAS_BACKEND=torch")
 
 warn_of_trap(keras.__version__, sys.modules)
 
@@ -65,7 +65,9 @@ class Run(common.Run):
             optimizer.apply = lambda gradients, *rest, **named: apply(average(list(gradients)), *rest, **named)
             return optimizer
         if not hasattr(optimizer, "aggregate_gradients"):
-            raise TypeError(f"{type(optimizer).__module__} is Keras's legacy: take the one of keras.optimizers")
+            raise TypeError(
+                f"{type(optimizer).__module__} is for legacy optimizers of Keras: use the one of keras.optimizers"
+            )
 
         def aggregate(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
             gradients, variables = zip(*pairs)
@@ -82,7 +84,9 @@ class Run(common.Run):
         batches of `run.batch.atomic`. With such a part, an epoch that was stopped in the middle begins again."""
         self._model = model
         if getattr(model.optimizer, "inner_optimizer", model.optimizer) is not self._optimizer or not self._optimizer:
-            raise ValueError("compile the model with optimizer=run.optimizer(...): else each worker trains for itself")
+            raise ValueError(
+                "compile the model with optimizer=run.optimizer(...): otherwise each worker trains separately"
+            )
         data = (x, y, options.pop("sample_weight")) if "sample_weight" in options else (x, y)
         if not model.built:
             model(_take(_arrays(x), np.arange(1)) if y is not None else next(iter(x))[0])
@@ -141,7 +145,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             self.model, "_steps_per_execution", 1
         )
         if int(_numpy(per_execution)) != 1:
-            raise ValueError("compile the model with steps_per_execution=1: between the steps, workers agree to stop")
+            raise ValueError("compile the model with steps_per_execution=1: workers agree to stop between steps")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self._batches is None and self.params.get("steps"):

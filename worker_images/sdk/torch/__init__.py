@@ -81,7 +81,7 @@ class Run(InPlaceRun):
         workers = find_workers()
         if _MEMBERSHIP is not None:
             if workers.name != "horovod":
-                raise ValueError("this job is resized in place, which needs hvd.init() before worker.Run")
+                raise ValueError("resize: in-place needs hvd.init() before worker.Run")
             end_when_others_are_lost(UNREACHABLE)
         super().__init__(workers, bounds, scaling, seed, _MEMBERSHIP)
         self._optimizers: list[Any] = []

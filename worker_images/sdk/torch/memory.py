@@ -54,15 +54,15 @@ class GpuMemory:
         """Return an explanation of `error` if the GPU's memory ran out, else an empty string."""
         if self._device is None or not is_out_of_memory(error):
             return ""
-        said = f"out of memory on the GPU with {self._samples} samples a pass"
+        said = f"out of memory on the GPU with {self._samples} samples per micro-step"
         free, total = self._api.mem_get_info(self._device)
         room = float(free + self._api.memory_reserved(self._device))
         asked = float(self._api.max_memory_allocated(self._device)) + _asked(str(error))
         fit = samples_that_fit(self._peaks, self._held, self._samples, asked, room)
-        others = f", of which others have {(total - room) / _GB:.1f} GB" if total - room > 0.05 * total else ""
-        of = f"{fit.fixed / _GB:.2f} GB and {fit.each / _GB:.3f} GB a sample of {total / _GB:.1f} GB{others}"
+        others = f", {(total - room) / _GB:.1f} GB of it used by others" if total - room > 0.05 * total else ""
+        of = f"{fit.fixed / _GB:.2f} GB plus {fit.each / _GB:.3f} GB per sample, of {total / _GB:.1f} GB{others}"
         if fit.samples < 1:
-            return f"{said}: not even one would fit ({of})"
+            return f"{said}: not even 1 would fit ({of})"
         if not fit.measured:
             # How far the micro-step had come is not known: halving leads to one that fits in a few tries.
             most, half = fit.samples, max(1, fit.samples // 2)

@@ -214,12 +214,12 @@ class TorchInstruments(Instruments):
         if self.gpu is None or not self.clock.is_capturing:
             return False
         if self.this is not None and self.this.passes > 1:
-            raise ValueError(f"a CUDA graph can't hold a step of {self.this.passes} passes: raise max_local")
+            raise ValueError(f"a CUDA graph can't contain a step of {self.this.passes} micro-steps: increase max_local")
         if not self.replays:
             self.replays = self.meter.off = True
             self.meter.measuring = False
             print(  # noqa: T201
-                "schedulearn: the step is in a CUDA graph: its batch stays, and its gradients are not looked at",
+                "schedulearn: the step is in a CUDA graph: its batch is fixed, and its gradients are not measured",
                 file=sys.stderr,
             )
         return True

@@ -76,7 +76,7 @@ def test_a_family_that_becomes_slower_is_learned_anew_and_one_can_go_back(tmp_pa
         [old, new] = wait_for(lambda: known(c), what="another version")
         assert (old.number, old.since, old.until, old.in_use) == (1, None, BEGAN + BEFORE, False)
         assert (new.number, new.since, new.until, new.in_use) == (2, BEGAN + BEFORE, None, True)
-        assert "factor of at least 3.00, nine of ten before by at most 1.00" in new.why
+        assert "factor of at least 3.00; before, 90 % were off by at most 1.00" in new.why
         with c.cluster.db.read() as db:
             assert [versions.samples_in(db, each) for each in (old, new)] == [BEFORE, RECENT]
         assert length_of_next(c) == pytest.approx(300.0), "only jobs since then count"
@@ -120,12 +120,12 @@ def test_a_pinned_version_stays_and_a_new_one_needs_predictions_of_its_own(store
 
 
 def test_only_versions_that_are_there_and_have_jobs_can_be_pinned(stored: Database) -> None:
-    with pytest.raises(NotFoundError, match="has no version 1: all of its jobs count"):
+    with pytest.raises(NotFoundError, match="has no version 1: all of its jobs are used"):
         stored.write(lambda db: versions.pin(db, KIN, 1, BEGAN))
     stored.write(lambda db: versions.begin(db, KIN, Drift(BEGAN - 1, 1.0, 3.0), BEGAN))
     with pytest.raises(NotFoundError, match="there are 1, 2"):
         stored.write(lambda db: versions.pin(db, KIN, 3, BEGAN))
-    with pytest.raises(ConflictError, match="no job that version 1"):
+    with pytest.raises(ConflictError, match="no job of version 1"):
         stored.write(lambda db: versions.pin(db, KIN, 1, BEGAN))
     with stored.read() as db:
         assert [each.in_use for each in versions.versions(db, KIN)] == [False, True], "a refused request stores nothing"

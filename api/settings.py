@@ -37,47 +37,46 @@ class Settings(ClusterSettings, BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, env_nested_delimiter="__")
 
-    host: str = Field(default="127.0.0.1", description="address to listen on; any but loopback needs a token")
-    port: int = Field(default=8000, ge=0, le=65535, description="0: any free port, which is printed")
+    host: str = Field(default="127.0.0.1", description="address to listen on; all except loopback need a token")
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0: any free port, which is printed")
     data: Annotated[Path, AfterValidator(_absolute)] = Field(
         default=Path("."), description="folder of schedulearn.db, logs and local tasks"
     )
-    token: str | None = Field(
-        default=None, min_length=TOKEN_LENGTH, description="asked of every client; sent as Bearer"
-    )
+    token: str | None = Field(default=None, min_length=8, description="token that every client must send, as Bearer")
     tls: Literal["auto", "off"] = Field(
         default="auto",
-        description="auto: TLS with `tls_cert`, else on an open address with a certificate that the service makes "
-        "itself; none where a proxy stands before it, or `public_url` begins with http:",
+        description="auto: TLS with `tls_cert`, otherwise with a certificate that the service creates, except on "
+        "loopback, behind a proxy, or if `public_url` begins with http:",
     )
     tls_cert: Annotated[Path, AfterValidator(_absolute)] | None = Field(
-        default=None, description="file with the certificate of the service and those between it and its authority"
+        default=None, description="file with the certificate of the service, and intermediate certificates"
     )
     tls_key: Annotated[Path, AfterValidator(_absolute)] | None = Field(
-        default=None, description="file with the key of `tls_cert`, where that does not hold it"
+        default=None, description="file with the key of `tls_cert`, if that does not contain it"
     )
-    policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
+    policies: list[str] = Field(default_factory=list, description="your own policies, as path/to/file.py:ClassName")
     behind_proxy: bool = Field(
-        default=False, description="a proxy stands before the service; without it, forwarded requests are refused"
+        default=False, description="the service is behind a proxy; if false, forwarded requests are rejected"
     )
     page_origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+$")]] = Field(
         default_factory=list,
         description="origins of other pages that may use the service from a browser, e.g. http://localhost:3000; they "
-        "send a token, never the page's session",
+        "need a token and can't use the page's session",
     )
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",
-        description="URL by which people open the service, for the lines that it begins with",
+        description="URL at which users open the service, for the lines printed at the start",
     )
     ports_domain: str | None = Field(
         default=None,
         pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
-        description="domain below which each port of a job has a name of its own, for a service that is not on "
-        "loopback; all names below it lead to the service",
+        description="domain below which each port of a job has its own name, for a service that is not on loopback; "
+        "all names below it must resolve to the service",
     )
     token_command: str = Field(
-        default="", description="command that shows the generated token, for the same lines; empty: cat DATA/token"
+        default="",
+        description="command that shows the generated token, for the lines printed at the start; empty: cat DATA/token",
     )
 
     @classmethod
@@ -148,8 +147,8 @@ class _Environment(EnvSettingsSource):
             return super().prepare_field_value(field_name, field, value, value_is_complex)
         except ValueError as error:
             raise InvalidError(
-                f"setting {field_name!r} (environment variable {_PREFIX}{field_name.upper()}): lists and maps are "
-                f"written as JSON there: {error}",
+                f"setting {field_name!r} (environment variable {_PREFIX}{field_name.upper()}): lists and maps must be "
+                f"JSON: {error}",
                 field=field_name,
             ) from error
 
@@ -168,5 +167,5 @@ def _read_file(file: Path) -> Mapping[str, Any]:
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
-        raise InvalidError(f"the settings file {file} must hold keys and values")
+        raise InvalidError(f"the settings file {file} must contain keys and values")
     return {str(key): value for key, value in loaded.items()}

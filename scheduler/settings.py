@@ -33,174 +33,183 @@ class ClusterSettings(BaseModel):
     database_url: str | None = Field(
         default=None,
         pattern=r"^(sqlite:////?[^/]|postgresql://)",
-        description="another database than DATA/schedulearn.db: postgresql://user@host/name, see docs/operations.md, "
+        description="database, instead of DATA/schedulearn.db: postgresql://user@host/name, see docs/operations.md, "
         "or sqlite:////var/lib/other.db",
     )
     runtime: RuntimeChoice = Field(
-        default="auto", description="auto: Docker Engine where one answers, else local processes"
+        default="auto", description="auto: Docker Engine if one answers, otherwise local processes"
     )
     simulate_gpus: int | None = Field(
-        default=None, ge=0, le=1024, description="number of simulated GPUs, in place of what NVML shows"
+        default=None, ge=0, le=1024, description="number of simulated GPUs, instead of the real ones"
     )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )
-    interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
-    max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
+    interval: float = Field(default=60.0, gt=0, description="maximum seconds between scheduling cycles")
+    max_gpus_per_job: int | None = Field(
+        default=None, ge=1, description="maximum GPUs of one job; jobs with more are rejected"
+    )
     bind_numa: bool = Field(
         default=True,
-        description="containers whose GPUs are at one NUMA node get its processors and memory: see docs/hosts.md",
+        description="containers whose GPUs share a NUMA node use its processors and memory, see docs/hosts.md",
     )
     sys_nice: bool = Field(
         default=False,
-        description="containers with GPUs have the capability SYS_NICE, so that jobs bind their processes to NUMA "
-        "nodes themselves (numactl, NCCL)",
+        description="give containers with GPUs the capability SYS_NICE, so that jobs can bind their processes to NUMA "
+        "nodes (numactl, NCCL)",
     )
-    cpu_jobs: int = Field(default=8, ge=0, le=1000, description="jobs without GPUs that run on one host at a time")
+    cpu_jobs: int = Field(default=8, ge=0, le=1000, description="maximum running jobs without GPUs per host")
     fair_share: bool = Field(
-        default=False, description="share the cluster fairly between users, whatever the policy: see docs/people.md"
+        default=False, description="share the cluster fairly between users, with any policy, see docs/people.md"
     )
-    hide_jobs: bool = Field(
-        default=False, description="users see only their own jobs, and what belongs to them; admins see all"
-    )
-    hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
+    hide_jobs: bool = Field(default=False, description="users see only their own jobs and related data; admins see all")
+    hosts: list[HostSpec] = Field(default_factory=list, description="additional hosts, see docs/hosts.md")
     host_grace: float = Field(
-        default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
+        default=60.0, gt=0, description="seconds without an answer from a host after which its jobs start elsewhere"
     )
     scale_window: float = Field(
-        default=600.0, ge=0, description="seconds for which fewer hosts must do before `desired_hosts` falls"
+        default=600.0,
+        ge=0,
+        description="scale-down stabilization window, seconds: `desired_hosts` falls only if "
+        "fewer hosts were enough for all of it",
     )
     scaling_hook: str = Field(
         default="",
-        description="command or URL that parks and wakes hosts as `desired_hosts` says, see docs/hosts.md; empty: none",
+        description="command or URL that powers hosts down and up to match `desired_hosts`, see docs/hosts.md; empty: "
+        "none",
     )
     mark_parked: bool = Field(
         default=False,
-        description="without `scaling_hook`: hosts that are not wanted are marked as parked and get no jobs; nothing "
-        "is switched off",
+        description="without `scaling_hook`: mark hosts that are not needed as parked; they get no jobs, but are not "
+        "powered down",
     )
-    least_hosts: int = Field(default=1, ge=1, description="so many hosts stay on, at least")
-    most_hosts: int | None = Field(default=None, ge=1, description="so many hosts are on, at most; default: all")
+    least_hosts: int = Field(default=1, ge=1, description="minimum hosts that are on")
+    most_hosts: int | None = Field(default=None, ge=1, description="maximum hosts that are on; default: all")
     initial_hosts: int | None = Field(
-        default=None, ge=1, description="so many hosts are on for `scale_window` after the start; default: all"
+        default=None, ge=1, description="hosts that are on for `scale_window` after the start; default: all"
     )
     scale_target: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="the number of hosts follows this share of used GPUs, as the Horizontal Pod Autoscaler does it; "
-        "default: the policy's wish, or what the jobs need",
+        description="target share of used GPUs that the number of hosts follows, as with the Horizontal Pod "
+        "Autoscaler; default: the policy or the jobs' needs decide",
     )
     data_sets: dict[str, str] = Field(
-        default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
+        default_factory=dict, description="name -> folder on every host, which jobs may mount read-only with `mounts`"
     )
     writable_data_sets: dict[str, list[str]] = Field(
         default_factory=dict,
-        description="name of one of `data_sets` -> users whose jobs may write it; jobs of others can't have it",
+        description="name of one of `data_sets` -> users whose jobs may write it; other users' jobs can't mount it",
     )
-    images: list[str] = Field(
-        default_factory=list, description="images that every host fetches before a job needs them"
-    )
+    images: list[str] = Field(default_factory=list, description="images to fetch on every host in advance")
     image_room: Size = Field(
-        default=0, description="room for images on each host; those of jobs go, the longest unused first"
+        default=0, description="image quota per host; jobs' images are deleted, least recently used first; 0: no limit"
     )
     checkpoint_room: Size = Field(
-        default=0, description="room for checkpoints on each host; those of ended jobs go, oldest first"
+        default=0,
+        description="checkpoint quota per host; the oldest checkpoints of finished jobs are deleted first; 0: no limit",
     )
     output_room: Size = Field(
-        default=0, description="room for outputs on each host; those of ended jobs go, oldest first; 0: no bound"
+        default=0,
+        description="output quota per host; the oldest outputs of finished jobs are deleted first; 0: no limit",
     )
     log_room: Size = Field(
         default=50 << 30,
-        description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound",
+        description="log quota of the data folder; the oldest logs of finished jobs are deleted first; 0: no limit",
     )
     job_log_attempts: int = Field(
-        default=50, ge=0, description="attempts of one job whose logs are kept: the first and the last ones; 0: all"
+        default=50,
+        ge=0,
+        description="maximum attempts per job whose logs are kept: the first and the last ones; 0: all",
     )
     job_log_room: Size = Field(
         default=1 << 30,
-        description="room for the logs of one job: those of its first and last attempt stay, the oldest of the others "
-        "go; 0: no bound",
+        description="log quota per job: the oldest logs are deleted, except those of the first and last attempt; 0: "
+        "no limit",
     )
-    code_limit: Size = Field(default=MAX_BYTES, description="of the files of one archive of code")
+    code_limit: Size = Field(default=MAX_BYTES, description="maximum size of the files of a code archive")
     code_room: Size = Field(
         default=10 << 30,
-        description="room for code in the data folder; what unfinished jobs need stays, the longest unused goes; 0: no "
-        "bound",
+        description="code quota of the data folder; archives that no unfinished job needs are deleted, least recently "
+        "used first; 0: no limit",
     )
-    data_limit: Size = Field(default=DATA_BYTES, description="of the files of one version of a data set")
-    data_files: int = Field(default=DATA_FILES, ge=1, le=2_000_000, description="of one version of a data set")
+    data_limit: Size = Field(default=DATA_BYTES, description="maximum size of the files of a version of a data set")
+    data_files: int = Field(
+        default=DATA_FILES, ge=1, le=2_000_000, description="maximum files of a version of a data set"
+    )
     data_store: Size = Field(
-        default=1 << 40, description="room for data sets in the data folder; more is refused, nothing goes; 0: no bound"
+        default=1 << 40, description="quota for data sets in the data folder; exceeding it is an error; 0: no limit"
     )
     data_per_user: Size = Field(
         default=400 << 30,
-        description="of the data sets of one user, each version with all of its files; more is refused; 0: no bound",
+        description="data set quota per user, each version counted with all of its files; exceeding it is an error; "
+        "0: no limit",
     )
     data_room: Size = Field(
         default=0,
-        description="room for copies of data sets on each host; the longest unused go, and come again for the next job "
-        "that needs them; 0: no bound",
+        description="quota for copies of data sets per host; the least recently used are deleted, and copied again "
+        "when a job needs them; 0: no limit",
     )
     code_git_hosts: list[str] = Field(
         default_factory=lambda: list(GIT_HOSTS),
-        description="servers from which jobs may have code fetched by git; `*` is any, http://HOST one without TLS",
+        description="servers from which git may fetch code of jobs; `*`: any, http://HOST: one without TLS",
     )
     default_image: ImageName = Field(
-        default="schedulearn/pytorch", description="what `schedulearn run` names where its user names no image"
+        default="schedulearn/pytorch", description="image of `schedulearn run` without --image"
     )
     report_url: str | None = Field(
         default=None,
         pattern=r"^https?://",
-        description="URL of this service as job containers reach it; default: found by itself on this machine",
+        description="URL of this service for job containers; default: determined automatically, for this machine",
     )
     report_interval: float = Field(default=30.0, ge=0.1, le=3600, description="seconds between reports of a job")
     report_grace: float = Field(
         default=180.0,
         gt=0,
-        description="seconds without a report, four report_intervals at least, after which a job of the worker SDK is "
-        "said to be silent",
+        description="seconds without a report after which a job of the worker SDK counts as silent; at least four "
+        "times `report_interval`",
     )
     idle_after: float = Field(
         default=1800.0,
         ge=0,
         le=3.2e7,
-        description="seconds without output, a reported step or use of its GPUs after which a job is said to hang; "
+        description="seconds without output, a reported step or use of its GPUs after which a job counts as hanging; "
         "0: never",
     )
     gpus_unused_after: float = Field(
         default=3600.0,
         ge=0,
         le=3.2e7,
-        description="seconds without use of its GPUs after which a job is said not to need them; 0: never",
+        description="seconds without use of its GPUs after which a job counts as not using them; 0: never",
     )
     hang_steps: float = Field(
         default=100.0,
         ge=0,
         le=1e9,
-        description="a job whose workers report, but no step for so many times its own step time, and for "
-        "`hang_after`, is said to hang; 0: never",
+        description="a job counts as hanging if its workers report, but no step, for `hang_steps` times its step "
+        "time and for `hang_after`; 0: never",
     )
     hang_after: float = Field(
-        default=600.0, gt=0, le=3.2e7, description="seconds without a step, at least, before `hang_steps` counts"
+        default=600.0, gt=0, le=3.2e7, description="minimum seconds without a step before `hang_steps` applies"
     )
     on_hang: OnHang = Field(
         default="warn",
-        description="what is done with a job that hangs or does not use its GPUs, unless it has an `on_hang` of "
-        "its own: `warn`, `restart` or `end`",
+        description="action for a job that hangs or does not use its GPUs, unless it has its own `on_hang`: `warn`, "
+        "`restart` or `end`",
     )
     crash_limit: int = Field(
         default=10,
         ge=0,
         le=1000,
-        description="equal exit codes in a row, each soon after the start, after which a job is not tried again, "
-        "however many restarts it has left; 0: no limit",
+        description="successive failures with the same exit code, each soon after the start, after which a job is not "
+        "retried, even with retries left; 0: no limit",
     )
     terminal_keep: float = Field(
         default=600.0,
         ge=0,
         le=86_400,
-        description="seconds for which a shell of the page is found again after a reload",
+        description="seconds for which the page reconnects to its shell after a reload",
     )
     terminal_idle: float = Field(
         default=3600.0,
@@ -217,21 +226,18 @@ class ClusterSettings(BaseModel):
     )
     checkpoint_copies: Size = Field(
         default=50 << 30,
-        description="room for copies of running jobs' checkpoints in the data folder, from which they go on when their "
-        "host is lost; 0: none",
+        description="quota in the data folder for copies of running jobs' checkpoints, from which they continue if "
+        "their host is lost; 0: none",
     )
     webhook_networks: list[str] = Field(
         default_factory=list,
-        description="networks that are not on the internet and to which webhooks may lead, such as 10.1.0.0/16",
+        description="private networks that webhooks may call, such as 10.1.0.0/16",
     )
     gpu_prices: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=dict,
-        description="type of GPU -> price of an hour of one; `*`: of all other types. For the cost of usage, runs and "
-        "advice",
+        description="GPU type -> price of a GPU-hour; `*`: all other types. For the cost of usage, runs and advice",
     )
-    currency: str = Field(
-        default="", max_length=8, description="of gpu_prices, as it is shown: EUR; empty: none is shown"
-    )
+    currency: str = Field(default="", max_length=8, description="currency of gpu_prices, such as EUR; empty: not shown")
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")
 
     @model_validator(mode="after")

@@ -131,7 +131,7 @@ def test_settings_come_from_file_environment_and_flags_in_that_order(
         ("hosts: [{address: tcp://h:1, nmae: h}]", ["'hosts.0.nmae'", "did you mean 'name'?"]),
         ("port: x", ["'port'", "must be a whole number"]),
         ("1: 2", ["'1'", "there is no such key"]),
-        ("- a", ["must hold keys"]),
+        ("- a", ["must contain keys"]),
         ("a: [", ["can't be read"]),
         (b"port: \xff", ["can't be read"]),
         (None, ["can't be read", "No such file"]),
@@ -150,7 +150,7 @@ def test_a_wrong_settings_file_is_told_apart(tmp_path: Path, content: str | byte
     ("name", "value", "words"),
     [
         ("PORT", "many", "'port' (environment variable SCHEDULEARN_PORT): must be a whole number"),
-        ("HOSTS", "far", "'hosts' (environment variable SCHEDULEARN_HOSTS): lists and maps are written as JSON there"),
+        ("HOSTS", "far", "'hosts' (environment variable SCHEDULEARN_HOSTS): lists and maps must be JSON"),
         ("LOG_ROOM", "-1", "'log_room' (environment variable SCHEDULEARN_LOG_ROOM)"),
     ],
 )

@@ -42,7 +42,9 @@ class Settings(ClusterSettings, BaseSettings):
     data: Annotated[Path, AfterValidator(_absolute)] = Field(
         default=Path("."), description="folder of schedulearn.db, logs and local tasks"
     )
-    token: str | None = Field(default=None, min_length=8, description="token that every client must send, as Bearer")
+    token: str | None = Field(
+        default=None, min_length=TOKEN_LENGTH, description="token that every client must send, as Bearer"
+    )
     tls: Literal["auto", "off"] = Field(
         default="auto",
         description="auto: TLS with `tls_cert`, otherwise with a certificate that the service creates, except on "

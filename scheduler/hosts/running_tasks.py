@@ -28,7 +28,7 @@ class RunningTasks:
             live = tasks_of(conn, [job_id], live=True)
         running = {task.rank: task for task in live if task.state == TaskPhase.RUNNING}
         if not running:
-            raise NotRunningError(f"job {job_id} is {job.status}: commands can run only in a running job")
+            raise NotRunningError(f"job {job_id} is {job.state}: commands can run only in a running job")
         chosen = min(running) if rank is None else rank
         if chosen not in running:
             raise InvalidError(

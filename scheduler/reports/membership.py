@@ -100,6 +100,6 @@ def _find(conn: Connection, job_id: str, said: MembershipIn) -> tuple[repository
     job = repository.get_job(conn, job_id)
     tasks = tasks_of(conn, [job_id], live=True)
     belongs = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
-    if JobStatus(job.status).terminal or not belongs:
+    if JobState(job.state).terminal or not belongs:
         raise ConflictError(f"worker {said.member} of attempt {said.attempt} no longer belongs to job {job_id}")
     return job, tasks

@@ -89,6 +89,7 @@ class _OnlyThere:
 
 
 _ACTIONS = 8  # at a time
+_STOPS = 64  # at a time; each takes as long as the job's grace period
 _START_TRIES = 4
 """Maximum tries to start a task with GPUs that the engine refuses."""
 _FETCHES = 3  # at a time; further ones wait for a free thread
@@ -137,6 +138,7 @@ class HostAgent:
         self._retries = Retries(timing)
         self._observer = HostObserver(host_id, runtime, self._starts, self._needs, on_change, on_contact, timing)
         self._pool = timing.pool(_ACTIONS, f"act-{host_id}")
+        self._stoppers = timing.pool(_STOPS, f"stop-{host_id}")
         self._fetchers = timing.pool(_FETCHES, f"fetch-{host_id}")
 
     def start(self) -> None:
@@ -147,7 +149,7 @@ class HostAgent:
         self._stopping = True
         self._observer.stop()
         self.runtime.close()
-        for pool in (self._pool, self._fetchers):
+        for pool in (self._pool, self._stoppers, self._fetchers):
             pool.shutdown(wait=True, cancel_futures=True)
         self._observer.close()
 
@@ -338,8 +340,8 @@ class HostAgent:
                 self._starts.begin(action.spec.task_id, self._timing.clock())
             if isinstance(action, FetchNeed):
                 self._needs.begin_fetch(action.need)
-        pool = self._fetchers if isinstance(action, FetchNeed) else self._pool
-        pool.submit(self._run, action, waiting)
+        pools = {FetchNeed: self._fetchers, StopTask: self._stoppers}
+        pools.get(type(action), self._pool).submit(self._run, action, waiting)
 
     def _run(self, action: Action, waiting: Sequence[str]) -> None:
         try:

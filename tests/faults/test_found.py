@@ -1,6 +1,7 @@
 """What the runs found, each by itself."""
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -8,13 +9,14 @@ from typing import Any
 
 import pytest
 from builders import job_record, task_spec
+from clusters import wait_for
 from fakes.runtime import FakeRuntime
 from virtual.time import VirtualPool, VirtualTime
 
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.needs import Image, Need
 from schedulearn.scheduler.core.outcomes.retries import next_tries
-from schedulearn.scheduler.core.planning.reconcile import RemoveTask, StartTask, TaskStart
+from schedulearn.scheduler.core.planning.reconcile import RemoveTask, StartTask, StopTask, TaskStart
 from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StoreError
 from schedulearn.scheduler.hosts import host_needs
@@ -140,6 +142,24 @@ def test_what_a_host_has_may_change_while_an_image_is_forgotten(monkeypatch: pyt
     monkeypatch.setattr(host_needs, "_has_name", noting)
     needs.forget(IMG)
     assert (needs.is_there(IMG), needs.is_there(Image("other"))) == (None, True)
+
+
+def test_tasks_start_while_many_others_take_their_grace_periods() -> None:
+    ended = threading.Event()
+
+    class SlowToStop(FakeRuntime):
+        def stop(self, task_id: str, grace_s: float) -> None:
+            ended.wait(60)
+
+    runtime = SlowToStop()
+    agent = HostAgent("h1", runtime, lambda: None)
+    try:
+        agent.act([StopTask(f"t{number}", 3600.0) for number in range(20)], {})
+        agent.act([StartTask(task_spec())], {IMG: [task_spec().task_id]})
+        wait_for(lambda: runtime.tasks(EngineState.RUNNING), what="the start")
+    finally:
+        ended.set()
+        agent.close()
 
 
 def test_a_damaged_database_is_refused_with_the_way_back_and_stays_as_it_is(tmp_path: Path) -> None:

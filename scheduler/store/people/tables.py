@@ -17,6 +17,8 @@ class AccountTable(SQLModel, table=True):
 
     The service's own account has no row here: it is always an admin."""
 
+    __tablename__ = "account"
+
     __table_args__ = (Index("account_by_id", "id", unique=True),)
 
     name: str = Field(primary_key=True)
@@ -79,6 +81,8 @@ class QuotaTable(SQLModel, table=True):
 
     The row `*` is the default for users without a row."""
 
+    __tablename__ = "quota"
+
     user: str = Field(primary_key=True)
     gpus: int | None = None
     """Maximum GPUs at the same time."""
@@ -122,6 +126,8 @@ class GroupMember(SQLModel, table=True):
 
 class SecretTable(SQLModel, table=True):
     """Encrypted value that jobs get by its name."""
+
+    __tablename__ = "secret"
 
     owner: str = Field(primary_key=True)
     """User whose jobs may use it; empty: all users."""

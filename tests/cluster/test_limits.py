@@ -103,7 +103,7 @@ def test_targets_that_no_data_set_may_have(target: str) -> None:
 
 
 def test_two_data_sets_can_not_be_at_one_place() -> None:
-    with pytest.raises(ValidationError, match="at one path"):
+    with pytest.raises(ValidationError, match="the same path"):
         spec(mounts={"a": "/data/x", "b": "/data/x/"})
 
 
@@ -128,7 +128,7 @@ def test_jobs_that_do_not_fit_together_wait_and_say_why(tmp_path: Path) -> None:
         c.wait(first, "running")
         large, small = c.submit(spec("b", gpu_memory=more), spec("c", gpu_memory=less))
         c.wait(small, "running")
-        wait_for(lambda: c.poke() and "predicted to take" in c.cluster.loop.waiting.get(large, ""), what="the reason")
+        wait_for(lambda: c.poke() and "predicted to use" in c.cluster.loop.waiting.get(large, ""), what="the reason")
         assert c.state(large) == "queued"
         c.cluster.service.cancel(first)
         c.wait(large, "running")

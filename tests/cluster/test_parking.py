@@ -130,7 +130,7 @@ def test_a_hook_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> None
             from schedulearn.scheduler.store import repository
 
             [event] = [e for e in repository.list_events(db) if e.kind == "host.hook_failed"]
-        assert "could not park h2: exit code 3: no power" in event.message
+        assert "failed to park h2: exit code 3: no power" in event.message
         (tmp_path / "broken").unlink()
         now[0] += 61
         p.turn()

@@ -67,7 +67,7 @@ class NotKnown(FakeProbe):
     [
         (Ancient(1), "schedulearn/pytorch", "On local no image with CUDA runs GPUs with driver 470.256"),
         (NotKnown(1), "schedulearn/keras", "On local the NVIDIA driver is not known yet"),
-        (Driver(1), "schedulearn/tensorflow", "There is no schedulearn/tensorflow with CUDA"),
+        (Driver(1), "schedulearn/tensorflow", "chedulearn/tensorflow does not exist with CUDA"),
     ],
 )
 def test_a_job_with_gpus_never_gets_an_image_without_cuda(

@@ -117,7 +117,7 @@ def test_outputs_that_are_brought_join_those_that_are_there(bench: Bench) -> Non
     target = write(bench, 'cd "$SCHEDULEARN_OUTPUT_DIR"; printf mine > rank-1.txt; printf old > model.pt')
     if isinstance(runtime, FakeRuntime):
         runtime.write_output(target.job_id, "rank-1.txt", b"mine")
-    with pytest.raises(RuntimeFault, match="still has"):
+    with pytest.raises(RuntimeFault, match="still uses"):
         runtime.outputs.load(target.job_id, [archive], keep=True)
     runtime.remove(target.task_id)
 

@@ -120,7 +120,7 @@ def test_entries_that_the_engine_left_out_do_not_make_it_repeat_others(tmp_path:
     with_gap = Engine([*engine.entries[:2], *engine.entries[5:8]])
     copy(store, with_gap.show)
     engine.entries += lines(8, 12)
-    with pytest.raises(ValueError, match="showed before"):
+    with pytest.raises(ValueError, match="had before"):
         copy(store, engine.show)
     copy(store, engine.show)
     assert store.read(TASK, 0, 1000)[1].split() == [b"0", b"1", *(str(n).encode() for n in range(5, 12))]

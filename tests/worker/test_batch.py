@@ -53,7 +53,7 @@ def test_a_batch_that_has_become_too_large_shrinks_at_once() -> None:
     choice = batch.best(ANSWER, 300.0, 1024)
     assert choice is not None
     assert choice.total <= 300 + 2 * 64
-    assert "too little" in choice.why
+    assert "too inefficient" in choice.why
 
 
 def test_a_batch_that_does_not_fit_is_accumulated() -> None:

@@ -59,7 +59,7 @@ def test_a_commit_that_is_too_large_is_refused_and_leaves_nothing(server: GitSer
     with pytest.raises(InvalidError, match="setting code_limit"):
         fetch_git(server.url(), "HEAD", store, [server.origin])
     server.commit({"weights": b"", "zeros": bytes(300_000)}, "zeros")
-    with pytest.raises(InvalidError, match="more than 195 KiB"):
+    with pytest.raises(InvalidError, match="larger than 195 KiB"):
         fetch_git(server.url("zeros"), "HEAD", store, [server.origin])
     assert list(store.folder.iterdir()) == []
 

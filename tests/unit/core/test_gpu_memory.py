@@ -64,7 +64,7 @@ def test_a_job_shares_only_what_it_fits_beside_and_is_told_why_it_waits(name: st
     assert fits.allocations["c"] == {"h": 1}
     full = policy.allocate(snapshot([*runs, job("c", at=1.0, gpu_memory=7 * GIB)], hosts))
     assert "c" not in full.allocations
-    assert "predicted to take 7.0 GiB" in full.reasons["c"]
+    assert "predicted to use 7.0 GiB" in full.reasons["c"]
     assert "at most 6.0 GiB is left on the 2 GPUs" in full.reasons["c"]
     assert "c" in policy.allocate(snapshot([*runs, job("c", at=1.0)], hosts)).allocations, "nobody knows what it takes"
     assert "c" in policy.allocate(snapshot([job("c", gpu_memory=99 * GIB)], [host((9 * GIB,), (0,))])).allocations

@@ -71,7 +71,7 @@ class FakeFolders:
         with self._called("load", job_id):
             self._runtime.forget_created(job_id)
             if any(task.job_id == job_id for task in self._runtime.tasks()):
-                raise RuntimeFault(f"a task of {job_id} still has its {self._kind}")
+                raise RuntimeFault(f"a task of {job_id} still uses its {self._kind}")
             before = self._kept.get(job_id) if keep else None
             if not keep:
                 self._kept.pop(job_id, None)

@@ -34,7 +34,7 @@ def test_files_are_shown_in_place_and_come_down_whole(service: Service, page: Pa
     page.get_by_role("button", name="empty.txt").click()
     expect(page.get_by_role("region", name="empty.txt").locator("pre")).to_have_text("")
     page.get_by_role("button", name="model.pt").click()
-    expect(page.get_by_text("Neither a text nor a picture")).to_be_visible()
+    expect(page.get_by_text("Not a text or a picture")).to_be_visible()
 
     with page.expect_download() as coming:
         page.get_by_role("link", name="Download model.pt").click()
@@ -52,5 +52,5 @@ def test_files_are_shown_in_place_and_come_down_whole(service: Service, page: Pa
     page.get_by_role("button", name="outputs").click()
     expect(table).to_have_count(5)
     page.get_by_role("button", name="checkpoints").click()
-    expect(page.get_by_text("Nothing yet")).to_be_visible()
+    expect(page.get_by_text("No files yet")).to_be_visible()
     assert_clean(watch)

@@ -31,7 +31,7 @@ def test_a_gpu_is_closed_emptied_and_returned_by_its_menu(service: Service, page
     dialog = page.get_by_role("dialog", name=f"Drain GPU {index} of local?")
     expect(dialog).to_contain_text("1 job leaves it:")
     expect(dialog).to_contain_text("holder")
-    expect(dialog).to_contain_text("and starts elsewhere. Without checkpoints")
+    expect(dialog).to_contain_text("and starts elsewhere. Without its own checkpoints")
     dialog.get_by_role("button", name="Drain the GPU").click()
     expect(row).to_contain_text("draining")
     assert service.call("GET", "/api/v1/gpus")[index]["drain_until"]
@@ -59,6 +59,6 @@ def test_a_reset_says_what_it_does_and_why_it_was_not_done(service: Service, pag
     gpus.get_by_role("button", name="More for GPU 0 of local").click()
     page.get_by_role("menuitem", name="Reset").click()
     dialog = page.get_by_role("dialog", name="Reset GPU 0 of local?")
-    expect(dialog).to_contain_text("its errors are forgiven")
+    expect(dialog).to_contain_text("its errors are cleared")
     dialog.get_by_role("button", name="Reset the GPU").click()
     expect(page.get_by_text("GPU 0 of local is simulated: there is nothing to reset")).to_be_visible()

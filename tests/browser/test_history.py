@@ -105,9 +105,9 @@ def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, pa
     host = page.get_by_label("Host local")
     expect(host).to_contain_text("2 of 4 GPUs free")
     host.get_by_role("button", name="Cordon").click()
-    expect(host).to_contain_text("its jobs go on")
+    expect(host).to_contain_text("its jobs continue")
     host.get_by_role("button", name="Uncordon").click()
-    expect(host).not_to_contain_text("its jobs go on")
+    expect(host).not_to_contain_text("its jobs continue")
 
     host.get_by_role("button", name="Drain").click()
     dialog = page.get_by_role("dialog")
@@ -138,7 +138,7 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(host.get_by_label("Utilisation of the GPUs of local over time")).to_be_visible()
     expect(host.locator("canvas")).to_be_visible()
     expect(host.get_by_test_id("legend")).to_contain_text("GPU 3")
-    host.get_by_label("What of the GPUs to draw").get_by_text("Power", exact=True).click()
+    host.get_by_label("Metric of the GPUs").get_by_text("Power", exact=True).click()
     expect(host.get_by_label("Power of the GPUs of local over time")).to_be_visible()
     host.get_by_text("7 d", exact=True).click()
     page.reload()  # the address is that of what was shown
@@ -164,9 +164,9 @@ def test_what_a_host_and_the_containers_of_a_job_take_is_drawn(service: Service,
     expect(load.locator("[data-metric=memory]")).to_have_text(re.compile(r"^[\d.]+ \wiB of [\d.]+ \wiB$"))
     expect(load.locator("[data-metric=disk]")).to_have_text(re.compile(r"^[\d.]+ \wiB of [\d.]+ \wiB$"))
     expect(host.get_by_label("Memory of local over time")).to_be_visible()
-    host.get_by_label("What of the host to draw").get_by_text("Host CPU", exact=True).click()
+    host.get_by_label("Metric of the host").get_by_text("Host CPU", exact=True).click()
     expect(host.get_by_label("Processors of local over time")).to_be_visible()
-    through = host.get_by_label("What passes through the host")
+    through = host.get_by_label("Throughput of the host")
     for choice, drawn in (("Host network", "Network"), ("Host disk I/O", "Disk")):
         through.get_by_text(choice, exact=True).click()
         expect(host.get_by_label(f"{drawn} of local over time")).to_be_visible()
@@ -176,7 +176,7 @@ def test_what_a_host_and_the_containers_of_a_job_take_is_drawn(service: Service,
     for name in ("Processors", "Memory", "Disk"):
         expect(page.get_by_label(name, exact=True).locator("canvas")).to_be_visible(timeout=40_000)
     expect(page.get_by_label("Memory", exact=True)).to_contain_text(re.compile(r"The most seen at once is [\d.]+ \wiB"))
-    expect(page.get_by_label("Network", exact=True)).to_contain_text("Local processes have no network of their own")
+    expect(page.get_by_label("Network", exact=True)).to_contain_text("Local processes have no network measurements")
     assert_clean(watch)
 
 

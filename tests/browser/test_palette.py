@@ -26,7 +26,7 @@ def test_anything_is_found_by_its_name(service: Service, page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("needle")
 
-    for typed, heading in (("timel", "Timeline"), ("local", "Hosts"), ("what failed", "Jobs")):
+    for typed, heading in (("timel", "Timeline"), ("local", "Hosts"), ("failed jobs", "Jobs")):
         page.keyboard.press("Control+k")
         expect(search).to_be_focused()
         page.keyboard.type(typed)
@@ -36,7 +36,7 @@ def test_anything_is_found_by_its_name(service: Service, page: Page) -> None:
     page.get_by_role("button", name="Find anything").click()
     expect(search).to_be_focused()
     page.keyboard.type("nothing like it")
-    expect(page.get_by_text("Nothing has that in its name.")).to_be_visible()
+    expect(page.get_by_text("No name contains this text.")).to_be_visible()
     page.keyboard.press("Escape")
     expect(search).to_have_count(0)
     assert_clean(watch)
@@ -77,7 +77,7 @@ def test_a_job_is_submitted_found_failed_and_its_host_drained_without_a_mouse(se
     page.keyboard.press("j")
     expect(page.get_by_role("link", name="by keys")).to_be_focused()
     page.keyboard.press("Enter")
-    link = page.get_by_role("link", name="Show it in the log")
+    link = page.get_by_role("link", name="Show in the log")
     link.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("log").get_by_text("KeyError: lr")).to_be_in_viewport()

@@ -45,7 +45,7 @@ def open_port(page: Page, name: str = "notebook") -> Page:
 def test_it_opens_in_a_tab_of_its_own(service: Service, page: Page) -> None:
     job = begin_notebook(service, name="explore", idle_timeout=3600)
     watch = open_page(page, service, f"/ui/jobs/{job}")
-    expect(page.get_by_test_id("idle")).to_contain_text("unless somebody connects")
+    expect(page.get_by_test_id("idle")).to_contain_text("without a connection")
     tab = open_port(page)
     expect(tab.locator("#fetched")).to_have_text("got 100000")
     expect(tab.locator("#heard")).to_have_text("hello again ")

@@ -37,7 +37,7 @@ def main_thing(page: Page, screen: str, role: str, ids: dict[str, str]) -> Locat
         "history": main.get_by_label("Utilisation of the GPUs of local over time"),
         "policy": main.get_by_role("region", name="Policies compared").get_by_role("row"),
         "usage": main.get_by_role("rowheader", name="Together"),
-        "compare": main.get_by_role("region", name="What came of them").get_by_role("row"),
+        "compare": main.get_by_role("region", name="Results").get_by_role("row"),
         "events": main.get_by_test_id("events").get_by_role("link", name="of ben"),
         "people": main.get_by_role("region", name="You"),
         "settings": main.get_by_role("region", name="Keys" if role == "viewer" else "Tokens"),

@@ -24,7 +24,7 @@ def test_a_job_is_written_as_json_and_as_a_form(service: Service, page: Page) ->
     assert body["name"] == "both ways"
     editor.fill('{"nmae": 1}')
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("A job has no key nmae.")).to_be_visible()
+    expect(page.get_by_text("Unknown key of a job: nmae.")).to_be_visible()
 
     job = {**body, "type": "shell", "container_image": IMAGE, "command": "sleep 0", "launcher": "none",
            "env": {"LR": "0.1"}}  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_folder_is_the_code_of_the_job(service: Service, page: Page, tmp_path:
     page.get_by_test_id("code-folder").set_input_files(nets)
     code = page.get_by_role("group", name="Code")
     expect(code).to_contain_text("nets: 4 files")
-    expect(code).to_contain_text("1 left out as ignored")
+    expect(code).to_contain_text("1 skipped by ignore rules")
     expect(page.get_by_label("Name")).to_have_value("nets")
     expect(page.get_by_label("Image")).not_to_have_value("")
     page.get_by_label("Image").fill(IMAGE)

@@ -57,7 +57,7 @@ export const theme = createTheme({
     // Icon-only buttons need a name. Plain objects suffice, so the components load only when needed.
     Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
-    PasswordInput: { defaultProps: { visibilityToggleButtonProps: { "aria-label": "Show what is typed" } } },
+    PasswordInput: { defaultProps: { visibilityToggleButtonProps: { "aria-label": "Show the text" } } },
   },
 });
 

@@ -41,7 +41,7 @@ def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service
 
     set_clocks(page, now - timedelta(hours=5))
     open_page(page, service)
-    page.get_by_label("How far back").get_by_text("1 h", exact=True).click()
+    page.get_by_label("Time range").get_by_text("1 h", exact=True).click()
     expect(page.get_by_label("GPUs in use over the last 1 h")).to_be_visible()
     assert asked_after("05:00:00", since("/api/v1/timeline", now - timedelta(hours=1)))
 
@@ -238,9 +238,9 @@ def test_a_change_is_taken_back_by_the_message_that_tells_of_it(service: Service
     host = page.get_by_label("Host local")
     undo = page.get_by_role("button", name="Undo")
     host.get_by_role("button", name="Cordon").click()
-    expect(host).to_contain_text("its jobs go on")
+    expect(host).to_contain_text("its jobs continue")
     undo.click()
-    expect(host).not_to_contain_text("its jobs go on")
+    expect(host).not_to_contain_text("its jobs continue")
     visit(page, f"{service.url}/ui/jobs/{job}")
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Change the priority").click()

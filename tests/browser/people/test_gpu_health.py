@@ -14,7 +14,12 @@ from services import Service
 pytestmark = pytest.mark.browser
 
 ADMIN = "correct horse"
-VERBS = ("Return to service", "Cordon: its job goes on, no other comes", "Drain: its job moves on", "Reset")
+VERBS = (
+    "Return to service",
+    "Cordon: its job continues, no others start",
+    "Drain: its job moves to other GPUs",
+    "Reset",
+)
 
 
 @pytest.fixture(scope="module")

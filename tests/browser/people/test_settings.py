@@ -47,7 +47,7 @@ def receiver() -> Iterator[Receiver]:
 def test_a_webhook_is_added_tested_paused_and_removed(service: Service, page: Page, receiver: Receiver) -> None:
     watch = open_page(page, service, "/ui/settings")
     hooks = page.get_by_label("Webhooks").first
-    expect(hooks).to_contain_text("None yet. Add the address")
+    expect(hooks).to_contain_text("None yet. Add an incoming webhook")
     page.get_by_role("button", name="Add a webhook").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("URL").fill("ftp://nowhere")
@@ -60,10 +60,10 @@ def test_a_webhook_is_added_tested_paused_and_removed(service: Service, page: Pa
     dialog.get_by_role("button", name="Add", exact=True).click()
     row = page.get_by_test_id(re.compile("^webhook-"))
     expect(row).to_contain_text("job.ended, host.lost, gpu.unhealthy, job.running · signed")
-    expect(row).to_contain_text("Nothing was sent yet")
+    expect(row).to_contain_text("No deliveries yet")
 
     page.get_by_role("button", name="Send a test to").click()
-    expect(page.get_by_text("Taken: 200")).to_be_visible()
+    expect(page.get_by_text("Delivered: 200")).to_be_visible()
     assert receiver.got[0]["event"] == "test"
     service.submit("sleep 3", name=SCRIPT_IN_NAME)  # long enough to be seen running
     expect(row).to_contain_text("2 delivered", timeout=20_000)
@@ -71,7 +71,7 @@ def test_a_webhook_is_added_tested_paused_and_removed(service: Service, page: Pa
 
     receiver.status = 500
     page.get_by_role("button", name="Send a test to").click()
-    expect(row).to_contain_text("test was not taken just now: it answered 500.")
+    expect(row).to_contain_text("test was not delivered just now: it answered 500.")
     page.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("Paused")
     page.get_by_role("button", name="Remove").click()

@@ -120,7 +120,7 @@ def test_a_user_acts_on_their_own_jobs_only(lab: Lab, page: Page) -> None:
     button_of(page, "Cancel selected").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("hers")
-    expect(dialog).to_contain_text("1 job of other users is left alone")
+    expect(dialog).to_contain_text("1 job of other users stays")
     dialog.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_text("Cancelled 1 job.")).to_be_visible()
     lab.service.wait(lab.hers, "cancelled")
@@ -181,7 +181,7 @@ def test_the_menu_of_the_account(lab: Lab, page: Page) -> None:
     expect(field).to_be_visible()
     visit(page, f"{lab.service.url}/ui/jobs")
     expect(field).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("An admin of this service makes you one")
+    expect(page.get_by_role("main")).to_contain_text("An admin of this service creates it")
     assert faults(page) == []
     field.fill(f"export SCHEDULEARN_URL={lab.service.url} SCHEDULEARN_TOKEN={lab.tokens['vic']}")
     page.get_by_role("button", name="Sign in").click()
@@ -212,7 +212,7 @@ def test_a_token_for_somebody_begins_at_their_row_and_is_no_admins(lab: Lab, pag
     expect(dialog.get_by_label("Owner")).to_have_value("ada")
     expect(dialog.get_by_label("Role")).to_have_value("user")
     assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["viewer", "user"]
-    expect(dialog.get_by_label("Ends after")).to_have_value("90")
+    expect(dialog.get_by_label("Expires after")).to_have_value("90")
     dialog.get_by_label("Owner").select_option("vic")
     assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["viewer"]
     dialog.get_by_label("Owner").select_option("boss")

@@ -132,7 +132,7 @@ def test_curves_are_drawn_by_time_and_epoch_and_smoothed(trained: tuple[Service,
 def test_a_chart_is_taken_away_as_numbers_and_as_a_picture(trained: tuple[Service, str], page: Page) -> None:
     service, job = trained
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
-    menu = page.get_by_role("button", name="What to do with loss")
+    menu = page.get_by_role("button", name="Menu of loss")
     menu.click()
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="Download CSV").click()
@@ -152,7 +152,7 @@ def test_a_picture_is_offered_once_the_chart_is_drawn(trained: tuple[Service, st
     service, job = trained
     page.route("**/assets/Plot-*.js", lambda route: None)  # held back, as by a slow line
     open_page(page, service, f"/ui/jobs/{job}?tab=training")
-    page.get_by_role("button", name="What to do with loss").click()
+    page.get_by_role("button", name="Menu of loss").click()
     picture = page.get_by_role("menuitem", name="Download PNG")
     expect(page.get_by_role("menuitem", name="Download CSV")).to_be_enabled()
     expect(picture).to_be_disabled()
@@ -175,7 +175,7 @@ def test_a_chart_fills_the_window_on_a_logarithmic_axis(trained: tuple[Service, 
     box = large.bounding_box()
     assert box is not None
     assert box["height"] > 500
-    dialog.get_by_role("button", name="What to do with loss").click()
+    dialog.get_by_role("button", name="Menu of loss").click()
     page.get_by_role("menuitem", name="Logarithmic axis").click()
     expect(large.locator("canvas")).to_be_visible()
     page.keyboard.press("Escape")
@@ -186,7 +186,7 @@ def test_a_chart_fills_the_window_on_a_logarithmic_axis(trained: tuple[Service, 
 def test_a_line_is_hidden_by_its_name(trained: tuple[Service, str], page: Page) -> None:
     service, job = trained
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
-    scaling = page.get_by_role("region", name="What more GPUs would bring")
+    scaling = page.get_by_role("region", name="Predicted gain of more GPUs")
     goodput = scaling.get_by_role("button", name="goodput")
     read_at(page, scaling.get_by_role("application"), 0.0, "goodput")
     goodput.click()

@@ -20,7 +20,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     table = page.get_by_role("region", name="Policies compared")
     first = table.locator("tbody tr").first
     expect(first).to_contain_text("fifo")
-    expect(first).to_contain_text("in force")
+    expect(first).to_contain_text("active")
     expect(table.locator("[data-best=true]").first).to_be_visible(timeout=120_000)  # twenty simulations
     kinds = service.call("GET", "/api/v1/policy")["available"]
     expect(table.get_by_role("table").get_by_role("radio")).to_have_count(sum(len(kind["metrics"]) for kind in kinds))
@@ -30,7 +30,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
 
     table.get_by_role("button", name="GPU-hours").click()
     expect(table.get_by_role("columnheader", name="GPU-hours")).to_have_attribute("aria-sort", "ascending")
-    expect(table.locator("tbody tr").first).to_contain_text("in force")
+    expect(table.locator("tbody tr").first).to_contain_text("active")
     table.get_by_role("radio", name="las", exact=True).click()
     expect(table.get_by_role("group", name="Parameters of las")).to_be_visible()
     expect(page.get_by_text("fifo → las")).to_be_visible()
@@ -45,7 +45,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     expect(page.get_by_test_id("algorithm")).to_have_text("las")
     expect(table.locator("tbody tr").first).to_contain_text("las")
 
-    past = page.get_by_role("region", name="Policies so far")
+    past = page.get_by_role("region", name="Policy history")
     expect(past.get_by_role("listitem").first).to_contain_text("las")
     past.get_by_role("button", name="Undo").click()
     expect(page.get_by_test_id("algorithm")).to_have_text("fifo")

@@ -67,7 +67,7 @@ def day_of(at: float) -> str:
 def test_bars_say_who_used_how_much_on_which_day(past: tuple[Service, float], page: Page) -> None:
     service, noon = past
     watch = open_page(page, service, "/ui/usage?days=7")
-    bars = chart(page, f"^GPU-hours by user, a bar a day; most by {LONG}")
+    bars = chart(page, f"^GPU-hours by user, one bar per day; most by {LONG}")
     panel = page.get_by_role("region", name="GPU-hours by user", exact=True)
     legend = panel.get_by_test_id("legend")
     expect(legend.get_by_role("button")).to_have_text([f"{LONG}48", "ben6"])
@@ -101,7 +101,7 @@ def test_a_part_of_the_bars_is_drawn_hidden_and_taken_away_as_a_file(past: tuple
     ben.click()
     expect(ben).to_have_attribute("aria-pressed", "false")
     page.wait_for_function(IS_DRAWN, arg=[canvas.element_handle(), SECOND_COLOUR, False])
-    panel.get_by_role("button", name="What to do with GPU-hours by user").click()
+    panel.get_by_role("button", name="Menu of GPU-hours by user").click()
     expect(page.get_by_role("menuitem", name="Logarithmic axis")).to_be_disabled()
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="Download CSV").click()
@@ -126,10 +126,10 @@ def test_what_was_left_and_what_it_cost_is_said(past: tuple[Service, float], pag
     expect(cost).to_contain_text("27.00 EUR")
     expect(page).to_have_url(re.compile("price=0.5"))
     page.get_by_label("By", exact=True).select_option("label")
-    expect(chart(page, "^GPU-hours by label, a bar a day; most by x")).to_be_visible()
+    expect(chart(page, "^GPU-hours by label, one bar per day; most by x")).to_be_visible()
     expect(page.get_by_role("region", name="GPU-hours by label").get_by_test_id("legend")).to_contain_text("no label")
     page.get_by_text("90 d", exact=True).click()
-    expect(chart(page, "^GPU-hours by label, a bar a week")).to_be_visible()
+    expect(chart(page, "^GPU-hours by label, one bar per week")).to_be_visible()
     assert_clean(watch)
 
 
@@ -159,5 +159,5 @@ def test_of_very_many_users_the_largest_are_shown(own_service: Service, page: Pa
     expect(legend.get_by_role("button")).to_have_count(8)
     expect(legend).to_contain_text("593 others")
     visit(page, f"{service.url}/ui/usage?by=label&label=")
-    expect(page.get_by_text("Which one?")).to_be_visible()
+    expect(page.get_by_text("Enter a label")).to_be_visible()
     assert_clean(watch)

@@ -43,7 +43,7 @@ def test_what_suits_a_job_is_told_and_taken(service: Service, page: Page, tmp_pa
     page.get_by_label("Start from").select_option(first)
     expect(page.get_by_label("Command")).to_have_value(command)
     ask.click()
-    expect(panel).to_contain_text("There is no history yet")
+    expect(panel).to_contain_text("No history yet")
     expect(panel).to_contain_text("there are 1")
     expect(panel).to_contain_text("schedulearn search")
 
@@ -69,7 +69,7 @@ def test_what_suits_a_job_is_told_and_taken(service: Service, page: Page, tmp_pa
     panel.get_by_role("textbox", name="Target").fill("0.942")
     ask.click()
     answer = panel.get_by_test_id("advice")
-    expect(answer).to_contain_text("It can be met", timeout=A_WHILE)
+    expect(answer).to_contain_text("The objective can be met", timeout=A_WHILE)
     expect(answer.get_by_role("status").first).to_contain_text("of simulated, batch 32")
     expect(answer).to_contain_text("From 13 finished jobs of its family; time by")
     rows = answer.get_by_role("row")
@@ -93,7 +93,7 @@ def test_what_suits_a_job_is_told_and_taken(service: Service, page: Page, tmp_pa
     panel.get_by_role("textbox", name="Within").fill("0.001")
     panel.get_by_label("Unit").select_option("seconds")
     ask.click()
-    expect(answer).to_contain_text("Nothing is expected to meet it. The fastest:", timeout=A_WHILE)
+    expect(answer).to_contain_text("No configuration is expected to meet it. The fastest:", timeout=A_WHILE)
     expect(rows.nth(1)).to_contain_text("too late")
     assert len(service.call("GET", "/api/v1/jobs?limit=100")["items"]) == 13, "nothing is submitted by asking"
     page.get_by_role("button", name="Submit", exact=True).click()

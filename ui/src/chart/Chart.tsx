@@ -240,7 +240,7 @@ function Tools({ title, log, canLog, onLog, onWhole, onCsv, onPng }: ToolsProps)
     <>
       <Menu position="bottom-end" withinPortal>
         <Menu.Target>
-          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={`What to do with ${title}`}>
+          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={`Menu of ${title}`}>
             <Icon name="dots" />
           </ActionIcon>
         </Menu.Target>

@@ -24,7 +24,7 @@ export async function pictureOf(plot: uPlot, title: string): Promise<Blob> {
   canvas.width = drawn.width;
   canvas.height = drawn.height + head;
   const ctx = canvas.getContext("2d");
-  if (!ctx) throw new Error("this browser draws no pictures");
+  if (!ctx) throw new Error("this browser can't create pictures");
   const look = getComputedStyle(plot.root);
   ctx.fillStyle = getComputedStyle(document.body).backgroundColor;
   ctx.fillRect(0, 0, canvas.width, canvas.height);
@@ -45,6 +45,9 @@ export async function pictureOf(plot: uPlot, title: string): Promise<Blob> {
   }
   ctx.drawImage(drawn, 0, head);
   return new Promise((done, failed) =>
-    canvas.toBlob((file) => (file ? done(file) : failed(new Error("it could not be drawn"))), "image/png"),
+    canvas.toBlob(
+      (file) => (file ? done(file) : failed(new Error("the picture could not be created"))),
+      "image/png",
+    ),
   );
 }

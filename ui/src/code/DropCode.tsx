@@ -60,8 +60,8 @@ export function DropCode({ digest, onSent, onRemove }: Props) {
       <Group gap="sm">
         {digest === "" ? (
           <Text size="sm" className={classes.text}>
-            Drop a folder or a file here: the job runs in it.{" "}
-            <span className={classes.note}>Without, it runs what its image holds.</span>
+            Drop a folder or a file here to run the job in it.{" "}
+            <span className={classes.note}>Without it, the job uses only its image.</span>
           </Text>
         ) : (
           <Text size="sm" className={classes.text} role="status">
@@ -69,10 +69,10 @@ export function DropCode({ digest, onSent, onRemove }: Props) {
             {sent ? (
               <>
                 <strong>{sent.name}</strong>: {plural(sent.files.length, "file")}, {size(sent.bytes)}
-                {sent.ignored > 0 && `, ${sent.ignored} left out as ignored`}
+                {sent.ignored > 0 && `, ${sent.ignored} skipped by ignore rules`}
               </>
             ) : (
-              "Runs code that was sent before"
+              "Uses code that was sent earlier"
             )}{" "}
             <code className="mono" title={digest}>
               {digest.slice(0, 19)}

@@ -54,11 +54,11 @@ test("with an ignore file of our own git's count for nothing", async () => {
 
 test("too much is told, with what is largest", async () => {
   await expect(paths(["n/small.py"], ["n/big.bin", "x".repeat(2000)])).rejects.toThrow(
-    /n has more than .*; the largest file is big\.bin/,
+    /n is larger than .*; the largest file is big\.bin/,
   );
   const many = Array.from({ length: 51 }, (_, index): [string] => [`n/${index}.py`]);
   await expect(paths(...many)).rejects.toThrow("n has more than 50 files");
-  await expect(paths(["n/.git/config"])).rejects.toThrow("n has no file that would be sent");
+  await expect(paths(["n/.git/config"])).rejects.toThrow("n has no files to send");
 });
 
 test("an archive has a header a file, long names apart, and whole blocks", async () => {

@@ -59,7 +59,7 @@ export async function pick(chosen: readonly Node[], limits: Limits): Promise<Pic
     ignored: 0,
   };
   await walk(root, "", own ? await withRules(rules, root, OWN_IGNORE, "") : rules, picked, limits);
-  if (picked.files.length === 0) throw new Error(`${picked.name} has no file that would be sent.`);
+  if (picked.files.length === 0) throw new Error(`${picked.name} has no files to send.`);
   return picked;
 }
 
@@ -98,12 +98,12 @@ function add(picked: Picked, path: string, file: File, limits: Limits) {
   if (bytes > limits.max_bytes) {
     const largest = files.reduce((most, each) => (each.file.size > most.file.size ? each : most));
     throw new Error(
-      `${name} has more than ${size(limits.max_bytes)}; the largest file is ${largest.path}, ${size(largest.file.size)}. ${LEAVE_OUT}`,
+      `${name} is larger than ${size(limits.max_bytes)}; the largest file is ${largest.path}, ${size(largest.file.size)}. ${LEAVE_OUT}`,
     );
   }
 }
 
-const LEAVE_OUT = `Name in ${OWN_IGNORE} what the job does not need; data belongs in a data set.`;
+const LEAVE_OUT = `List files that the job does not need in ${OWN_IGNORE}; use a data set for data.`;
 
 async function withRules(rules: Rules, nodes: Node[], name: string, below: string): Promise<Rules> {
   const found = nodes.find((node) => node.name === name && node.file);

@@ -27,7 +27,7 @@ export function DataTable({ label, columns, actions = false, foot, children }: P
           ))}
           {actions && (
             <th>
-              <VisuallyHidden>What can be done</VisuallyHidden>
+              <VisuallyHidden>Actions</VisuallyHidden>
             </th>
           )}
         </tr>

@@ -38,7 +38,7 @@ test.each([
   [gpu({ cordoned: true }), "away", "GPU 3: cordoned"],
   [gpu({ cordoned: true, drain_until: "2026-11-01T00:00:00Z" }), "away", "GPU 3: draining"],
   [gpu({ cordoned: true, jobs: ["a"] }), "job", "GPU 3: Anna's"],
-  [gpu({ unwatched: "Unknown Error" }), "away", "GPU 3: can't be asked now, no readings"],
+  [gpu({ unwatched: "Unknown Error" }), "away", "GPU 3: not monitored now, no readings"],
   [gpu({ jobs: ["a"], unwatched: "Unknown Error" }), "job", "GPU 3: Anna's, no readings"],
 ])("what a GPU shows", (shown, kind, text) => {
   expect(lookOf(shown, host, { a: "Anna's" })).toEqual({ kind, text });

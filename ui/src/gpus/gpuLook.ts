@@ -23,7 +23,7 @@ export function lookOf(
   if (gpu.jobs.length > 0) return is("job", gpu.jobs.map((id) => names[id] ?? id).join(", "));
   if (gpu.state === "used") return is("foreign", "used by a job that you may not see");
   if (!host.reachable) return is("away", "its host is not reachable");
-  if (gpu.unwatched) return is("away", "can't be asked now");
+  if (gpu.unwatched) return is("away", "not monitored now");
   if (gpu.occupied_by) return is("foreign", `used by ${gpu.occupied_by}`);
   if (gpu.cordoned) return is("away", closedBy(gpu));
   if (host.state !== "active") return is("away", `its host is ${host.state}`);

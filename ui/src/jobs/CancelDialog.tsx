@@ -49,14 +49,14 @@ export function CancelDialog({ jobs, others = 0, opened, onClose, onDone }: Prop
       )}
       {others > 0 && (
         <Text size="sm" mb="sm">
-          {plural(others, "job")} of other users {others === 1 ? "is" : "are"} left alone: only they and
-          admins may cancel {others === 1 ? "it" : "them"}.
+          {plural(others, "job")} of other users {others === 1 ? "stays" : "stay"}: only they and admins may
+          cancel {others === 1 ? "it" : "them"}.
         </Text>
       )}
       <Text size="sm" c="dimmed">
         {running > 0
-          ? "Containers that run get a signal to end and some time to obey. This can't be undone; a job can be submitted again."
-          : "This can't be undone; a job can be submitted again."}
+          ? "Running containers get a signal and time to end. This can't be undone, but a job can be submitted again."
+          : "This can't be undone, but a job can be submitted again."}
       </Text>
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>

@@ -18,7 +18,7 @@ export function EmptyJobs() {
     <section className={`card ${classes.empty}`}>
       <h2 className={classes.title}>No jobs yet</h2>
       <Text c="dimmed" mb="md">
-        Five keys are a complete job. It starts as soon as its GPUs are free, pinned to exactly those.
+        Five keys are a complete job. It starts when its GPUs are free, and uses only those.
       </Text>
       <pre className={classes.code}>{curl}</pre>
       <Group gap="sm">

@@ -26,7 +26,7 @@ export function Starts({ eta }: { eta: Eta | null }) {
 
 const BASIS = {
   progress: "by the progress that it reports",
-  family: "by how long other jobs of its family took",
+  family: "by the run times of other jobs of its family",
   guess: "a guess: it reports no progress, and no job of its family has ended",
 };
 
@@ -34,10 +34,10 @@ const BASIS = {
 export function Ends({ eta }: { eta: Eta }) {
   const now = useNow();
   if (eta.awaits_image) {
-    return <>at a time not known yet: its image is being fetched</>;
+    return <>at an unknown time: its image is being fetched</>;
   }
   if (!eta.end) {
-    return eta.not_before ? <>not before {when(eta.not_before, now)}</> : <>at a time that nobody can tell</>;
+    return eta.not_before ? <>not before {when(eta.not_before, now)}</> : <>at an unknown time</>;
   }
   const bounds =
     eta.earliest && eta.latest ? ` (${left(eta.earliest, now)} to ${left(eta.latest, now)})` : "";

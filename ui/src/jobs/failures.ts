@@ -3,12 +3,12 @@ import type { Job } from "../api/types";
 /** Meanings of exit codes that are not the program's own. */
 const CODES: Record<number, string> = {
   126: "the command can't be executed",
-  127: "there is no such command",
+  127: "command not found",
   130: "interrupted",
-  134: "aborted itself",
+  134: "aborted",
   137: "killed, often for memory",
   139: "segmentation fault",
-  143: "told to end",
+  143: "terminated",
 };
 
 export function exitMeaning(code: number): string {

@@ -144,7 +144,7 @@ export function parsePairs(text: string): Record<string, string> {
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const at = line.indexOf("=");
-    if (at < 1) throw new Error(`Line ${index + 1} is not NAME=value.`);
+    if (at < 1) throw new Error(`Line ${index + 1} must be NAME=value.`);
     pairs[line.slice(0, at).trim()] = line.slice(at + 1).replace(/\r$/, "");
   }
   return pairs;
@@ -239,15 +239,15 @@ export function fromJson(text: string): Values {
   try {
     body = JSON.parse(text);
   } catch (error) {
-    throw new Error(`This is not JSON: ${(error as Error).message}`);
+    throw new Error(`Invalid JSON: ${(error as Error).message}`);
   }
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Error("A job is a JSON object, in braces.");
+    throw new Error("A job must be a JSON object, in braces.");
   }
   const unknown = Object.keys(body).filter(
     (key) => key === "more" || !(Object.hasOwn(EMPTY, key) || isMore(key)),
   );
-  if (unknown.length > 0) throw new Error(`A job has no key ${unknown.join(", ")}.`);
+  if (unknown.length > 0) throw new Error(`Unknown key of a job: ${unknown.join(", ")}.`);
   return fromBody(body as JobBody);
 }
 

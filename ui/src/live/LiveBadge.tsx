@@ -5,9 +5,9 @@ import type { LiveState } from "./stream";
 
 const EXPLANATION: Record<LiveState, string> = {
   connecting: "Connecting to the service.",
-  live: "Changes show as they happen.",
-  reconnecting: "The connection broke; the browser is connecting again.",
-  stale: "No connection for a while: what you see may be out of date.",
+  live: "Changes are shown as they happen.",
+  reconnecting: "The connection was lost; the browser is reconnecting.",
+  stale: "No connection for some time: the page may be out of date.",
 };
 
 export function LiveBadge() {

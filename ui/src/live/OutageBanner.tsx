@@ -37,8 +37,8 @@ export function DiskBanner() {
       <div className={classes.inner}>
         <Icon name="alert" size={14} />
         <span className={classes.text}>
-          The service's disk is almost full: no jobs, code, data and log lines are taken until an
-          administrator makes room.
+          The service's disk is almost full: it accepts no jobs, code, data or log lines until an
+          administrator frees disk space.
         </span>
       </div>
     </div>

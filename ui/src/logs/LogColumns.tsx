@@ -41,13 +41,13 @@ export function ColumnChoice({ columns, log, onChoose }: Props) {
         <Stack gap="xs">
           <Checkbox
             label="Time"
-            description={log.hasTimes ? undefined : "not known of these lines"}
+            description={log.hasTimes ? undefined : "unknown for these lines"}
             checked={columns.time}
             onChange={(event) => onChoose({ time: event.currentTarget.checked })}
           />
           <Checkbox
             label="Rank"
-            description={log.hasRanks ? undefined : "these lines do not say it"}
+            description={log.hasRanks ? undefined : "not in these lines"}
             checked={columns.rank}
             onChange={(event) => onChoose({ rank: event.currentTarget.checked })}
           />

@@ -126,7 +126,7 @@ export function WrappedRows(props: Props) {
     <>
       {left > 0 && (
         <p className={classes.note}>
-          Wrapped, the newest {digits(MOST_WRAPPED)} lines are shown. Turn wrapping off, or search, to see the
+          Wrapped, the newest {digits(MOST_WRAPPED)} lines are shown. Turn off wrapping, or search, to see the
           others.
         </p>
       )}

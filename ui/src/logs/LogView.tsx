@@ -192,7 +192,9 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
           tabIndex={0}
         >
           {log.dropped > 0 && !only && (
-            <p className={classes.note}>{digits(log.dropped)} earlier lines are only in the download.</p>
+            <p className={classes.note}>
+              {digits(log.dropped)} earlier lines are available only in the download.
+            </p>
           )}
           {count === 0 && (
             <p className={classes.note}>{finding ? noMatch(finding) : emptyNote(log.ended, running)}</p>
@@ -235,6 +237,6 @@ function noMatch({ done, problem }: Search): string {
 }
 
 function emptyNote(ended: boolean, running: boolean): string {
-  if (ended) return "The job wrote nothing.";
-  return running ? "Nothing written yet." : "Loading.";
+  if (ended) return "The job wrote no output.";
+  return running ? "No output yet." : "Loading.";
 }

@@ -4,7 +4,7 @@ import { Icon } from "../shell/Icon";
 import classes from "./LogView.module.css";
 
 const PROBLEMS = {
-  slow: "Stopped: this expression takes too long. Try a simpler one.",
+  slow: "Stopped: this expression takes too long. Use a simpler one.",
   failed: "The search could not be started. Reload the page, or search for words.",
 };
 
@@ -44,7 +44,7 @@ export function SearchTools(props: Props) {
         }}
         leftSection={<Icon name="search" />}
         rightSection={
-          <Tooltip label={wrong ? "This is no regular expression" : "Regular expression"}>
+          <Tooltip label={wrong ? "Invalid regular expression" : "Regular expression"}>
             <ActionIcon
               size="sm"
               variant={regular ? "light" : "subtle"}

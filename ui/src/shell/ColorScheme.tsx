@@ -7,10 +7,10 @@ export function ColorScheme() {
   const shown = useComputedColorScheme("light");
   const other = shown === "light" ? "dark" : "light";
   return (
-    <Tooltip label={`Use the ${other} colours`}>
+    <Tooltip label={`Use the ${other} colors`}>
       <ActionIcon
         variant="default"
-        aria-label={`Use the ${other} colours`}
+        aria-label={`Use the ${other} colors`}
         onClick={() => setColorScheme(other)}
       >
         <Icon name={other === "dark" ? "moon" : "sun"} />

@@ -3,9 +3,9 @@ import { Screen } from "./Screen";
 
 export function Missing() {
   return (
-    <Screen title="Not here">
+    <Screen title="Page not found">
       <p>
-        There is no such page. <Link to="/">To the overview</Link>
+        This page does not exist. <Link to="/">To the overview</Link>
       </p>
     </Screen>
   );

@@ -97,14 +97,14 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
           act: go("/submit"),
         } as const,
         {
-          label: "See what failed",
+          label: "See failed jobs",
           about: "in the last 24 h",
           icon: "alert",
           act: go("/jobs?show=failed&ended=24h"),
         } as const,
         { label: "Choose a policy", about: "", icon: "repeat", act: go("/policy") } as const,
         {
-          label: `Use the ${other} colours`,
+          label: `Use the ${other} colors`,
           about: "",
           icon: other === "dark" ? "moon" : "sun",
           act: () => setColorScheme(other),
@@ -153,7 +153,7 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
             ))}
           </Spotlight.ActionsGroup>
         ))}
-        {some.length === 0 && <Spotlight.Empty>Nothing has that in its name.</Spotlight.Empty>}
+        {some.length === 0 && <Spotlight.Empty>No name contains this text.</Spotlight.Empty>}
       </Spotlight.ActionsList>
     </Spotlight.Root>
   );

@@ -53,8 +53,8 @@ function Failed({ what, error, onRetry }: { what: string; error: Error; onRetry:
     >
       <Text size="sm">
         {missing
-          ? "The service answers, but it does not have this part of the page. It may have been upgraded since the page was opened: reload it."
-          : `It could not draw what the service sent (${error.name}: ${error.message}). This is a fault of the page; the rest of it still works.`}
+          ? "The service does not have this part of the page. It may have been upgraded since you opened the page: reload it."
+          : `The service's response could not be shown (${error.name}: ${error.message}). This is a fault of the page; the rest of it still works.`}
       </Text>
       <Group gap="sm" mt="sm">
         <Button size="xs" onClick={() => window.location.reload()}>

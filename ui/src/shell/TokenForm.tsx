@@ -29,8 +29,8 @@ export function TokenForm() {
           <img src="/ui/favicon.svg" alt="" width={40} height={40} />
           <h1>Schedulearn</h1>
           <Text size="sm">
-            Sign in with your token: what begins with <span className="mono">sl_</span>, or the whole line
-            that you were sent. An admin of this service makes you one.
+            Sign in with your token, which begins with <span className="mono">sl_</span>, or with the whole
+            line that you were sent. An admin of this service creates it.
           </Text>
           <PasswordInput
             label="Token"
@@ -44,8 +44,8 @@ export function TokenForm() {
             Sign in
           </Button>
           <Text size="sm" c="dimmed">
-            You run this service? Its own token works too. It was printed when the service started, and stands
-            in the file <span className="mono">token</span> of its data folder.
+            If you run this service, its own token works too. It was printed at the start, and is in the file{" "}
+            <span className="mono">token</span> of its data folder.
           </Text>
         </Stack>
       </form>

@@ -12,8 +12,8 @@ export const SHORTCUTS = [
   { keys: "g e", does: "events", to: "/events" },
   { keys: "g m", does: "people", to: "/people" },
   { keys: "g s", does: "settings", to: "/settings" },
-  { keys: "j", does: "next job of the list", to: "" },
-  { keys: "k", does: "job before it", to: "" },
+  { keys: "j", does: "next job in the list", to: "" },
+  { keys: "k", does: "previous job", to: "" },
   { keys: "x", does: "select the job", to: "" },
   { keys: "?", does: "these keys", to: "" },
 ] as const;
@@ -21,7 +21,7 @@ export const SHORTCUTS = [
 /** Shortcuts that a screen or the browser handles, listed with the others. */
 export const OTHER_KEYS = [
   { keys: "Enter", does: "open the job" },
-  { keys: "Ctrl+Enter", does: "submit what is filled in" },
+  { keys: "Ctrl+Enter", does: "submit the form" },
   { keys: "Ctrl+K", does: "find jobs, hosts, screens, actions" },
   { keys: "F6", does: "leave a terminal" },
 ];

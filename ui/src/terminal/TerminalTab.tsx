@@ -29,7 +29,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
     return (
       <Panel title="Terminal">
         <Text size="sm" c="dimmed">
-          A shell can be opened in a job while it runs. This one is {job.state}.
+          A shell can be opened only in a running job. This one is {job.state}.
         </Text>
       </Panel>
     );
@@ -64,7 +64,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
         <Text size="sm" c="dimmed" role="status">
           {ended ||
             (isOpen
-              ? "F6 leaves it. It ends when you leave this job's screen, with all that was started in it; a reload finds it again."
+              ? "F6 leaves it. It ends with all its processes when you leave this job's screen; a reload reconnects to it."
               : "It runs in the job's container, with its files, variables and GPUs. The job's events say who opened it.")}
         </Text>
       </div>

@@ -66,8 +66,8 @@ export class Connection {
       if (socket !== this.socket) return;
       this.end(
         this.began
-          ? "The connection broke. The shell goes on for some minutes: reload the page to find it again."
-          : "The service refused: only the job's user and admins may open a terminal.",
+          ? "The connection was lost. The shell continues for some minutes: reload the page to reconnect."
+          : "Only the job's user and admins may open a terminal.",
       );
     };
     return socket;
@@ -115,7 +115,7 @@ export class Connection {
       this.write(this.early);
     } else if ("exit_code" in told) {
       this.memory.write(null);
-      this.end(`The shell ended with ${told.exit_code}.`);
+      this.end(`The shell ended with exit code ${told.exit_code}.`);
     } else if (told.problem.code === "not_found" && this.memory.read() !== null && !this.began) {
       this.memory.write(null); // it has ended meanwhile
       this.socket = this.open(null);

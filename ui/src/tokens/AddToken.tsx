@@ -83,7 +83,7 @@ function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClos
     >
       <TextInput
         label="Name"
-        description="What it is for, so that it is known among others"
+        description="Purpose, to tell it from others"
         placeholder={`${owner}'s laptop`}
         data-autofocus
         value={name}
@@ -93,7 +93,7 @@ function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClos
       {forOthers && (
         <NativeSelect
           label="Owner"
-          description="Jobs that are sent with it are theirs. It ends when they are removed"
+          description="They own jobs sent with it. Removing the user revokes it"
           mt="sm"
           data={[
             { value: me.name, label: `${me.name} (you)` },
@@ -106,7 +106,7 @@ function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClos
       )}
       <NativeSelect
         label="Role"
-        description={`${owner === me.name ? "You are" : `${owner} is`} ${most} here: it is good for no more`}
+        description={`${owner === me.name ? "You are" : `${owner} is`} ${most} here: it has at most these rights`}
         mt="sm"
         data={roles}
         value={role}
@@ -114,7 +114,7 @@ function TokenDialog({ me, first, onClose }: { me: WhoAmI; first: string; onClos
         onChange={(event) => setAsked(event.currentTarget.value as Role)}
       />
       <NativeSelect
-        label="Ends after"
+        label="Expires after"
         mt="sm"
         data={Object.entries(ENDS).map(([value, label]) => ({ value, label }))}
         value={ends}
@@ -137,15 +137,15 @@ function Shown({ token, onClose }: { token: NewToken; onClose: () => void }) {
       closeOnClickOutside={false}
     >
       <Text size="sm" mb="sm">
-        Copy it now: it is shown this once, and only its hash is kept. It is {token.owner}'s, as {token.role},
-        until {token.expires_at ? <When at={token.expires_at} /> : "it is revoked"}.
+        Copy it now: it is shown only once. It is {token.owner}'s, as {token.role}, until{" "}
+        {token.expires_at ? <When at={token.expires_at} /> : "it is revoked"}.
       </Text>
       <code className={classes.secret} data-testid="token">
         {token.token}
       </code>
       <Text size="sm" mt="md" mb={6}>
-        For the command line, send {token.owner} this line. The page at {window.location.origin}/ui/ takes it
-        as well.
+        For the command line, give {token.owner} this line. The sign-in page at {window.location.origin}/ui/
+        accepts it, too.
       </Text>
       <code className={classes.secret} data-testid="line">
         {line}

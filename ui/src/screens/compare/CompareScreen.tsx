@@ -26,9 +26,9 @@ export default function CompareScreen() {
           Select 2 to {MOST_CURVES} jobs in <Link to="/jobs">the list</Link>, then compare them.
         </Text>
       ) : (
-        <LoadedSome queries={jobs} title="Not all of these jobs can be read">
+        <LoadedSome queries={jobs} title="Some of these jobs can't be read">
           {(found) => (
-            <LoadedSome queries={profiles} title="Not all that they reported can be read">
+            <LoadedSome queries={profiles} title="Some of their reports can't be read">
               {(reports) => <Comparison compared={comparedOf(found, reports)} />}
             </LoadedSome>
           )}
@@ -47,7 +47,7 @@ function Comparison({ compared }: { compared: Compared[] }) {
   const specs = specRows(compared.map(({ job }) => job));
   return (
     <div className={classes.stack}>
-      <Panel title="What came of them">
+      <Panel title="Results">
         <Table compared={compared} rows={outcomesOf(compared)} />
       </Panel>
       {metrics.length > 0 && <CurveControls profiles={profiles} />}
@@ -69,10 +69,8 @@ function Comparison({ compared }: { compared: Compared[] }) {
         </div>
       </ChartGroup>
       <Panel
-        title="What was asked for"
-        action={
-          <Switch size="xs" label="Also what is the same" checked={all} onChange={() => setAll(!all)} />
-        }
+        title="Specifications"
+        action={<Switch size="xs" label="Show equal values" checked={all} onChange={() => setAll(!all)} />}
       >
         <Table compared={compared} rows={specs.filter((row) => all || row.differs)} />
       </Panel>
@@ -108,7 +106,7 @@ function Table({ compared, rows }: { compared: Compared[]; rows: Row[] }) {
       </table>
       {rows.length === 0 && (
         <Text size="sm" c="dimmed">
-          They are the same.
+          No differences.
         </Text>
       )}
     </section>

@@ -68,7 +68,7 @@ export default function EventsScreen() {
           rows.length === 0 ? (
             <Text c="dimmed">
               No event matches.{" "}
-              {filter.text || filter.kind ? "Search for less." : "Submit a job to see some."}
+              {filter.text || filter.kind ? "Search for fewer words." : "Submit a job to see some."}
             </Text>
           ) : (
             <ol className={`card ${classes.list}`} data-testid="events">

@@ -25,7 +25,7 @@ export function AddHost() {
       notifications.show(
         host.reachable
           ? { message: `${host.id} answers.` }
-          : { color: "red", message: `${host.id} is kept, but does not answer: ${host.error}` },
+          : { color: "red", message: `${host.id} was added, but does not answer: ${host.error}` },
       );
     },
     onSettled: () => queries.invalidateQueries({ queryKey: [keys.hosts] }),
@@ -55,7 +55,7 @@ export function AddHost() {
         fields={["address", "name"]}
       >
         <Text size="sm" c="dimmed" mb="sm">
-          A Docker Engine. Nothing of Schedulearn's is installed there.
+          Address of a Docker Engine. Nothing is installed there.
         </Text>
         <TextInput
           label="Address"

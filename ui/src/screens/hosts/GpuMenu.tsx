@@ -74,12 +74,12 @@ function Opened({ gpu, name, label, onClose }: Props) {
           )}
           {!gpu.cordoned && (
             <GuardedItem whyNot={whyNot} onClick={() => cordon.mutate(gpu)}>
-              Cordon: its job goes on, no other comes
+              Cordon: its job continues, no others start
             </GuardedItem>
           )}
           {gpu.drain_until === null && (
             <GuardedItem whyNot={whyNot} onClick={() => setAsking("drain")}>
-              Drain: its job moves on
+              Drain: its job moves to other GPUs
             </GuardedItem>
           )}
           <GuardedItem whyNot={whyNot ?? whyNoReset(gpu)} color="red" onClick={() => setAsking("reset")}>
@@ -105,8 +105,8 @@ function Opened({ gpu, name, label, onClose }: Props) {
           onConfirm={() => reset.mutate(gpu)}
           onClose={onClose}
         >
-          nvidia-smi resets it on its host, and its errors are forgiven. No job starts on it meanwhile.
-          Readings of this host's other GPUs pause for some seconds; their jobs go on.
+          nvidia-smi resets it on its host, and its errors are cleared. No job starts on it meanwhile.
+          Readings of this host's other GPUs pause for some seconds; their jobs continue.
         </Confirm>
       )}
     </>

@@ -45,7 +45,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
             <th scope="col">Temperature</th>
             <th scope="col">Power</th>
             <th>
-              <VisuallyHidden>What can be done</VisuallyHidden>
+              <VisuallyHidden>Actions</VisuallyHidden>
             </th>
           </tr>
         </thead>

@@ -65,13 +65,13 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
       {host.state === "parked" && (
         <p className={classes.cordoned}>
           <Icon name="pause" size={14} />
-          <span>Parked: it is off until the policy wants it.</span>
+          <span>Parked: not used until the policy needs it.</span>
         </p>
       )}
       {host.state === "emptying" && (
         <p className={classes.cordoned}>
           <Icon name="pause" size={14} />
-          <span>To be parked: elastic jobs leave, no others come.</span>
+          <span>Being parked: elastic jobs leave, no others start.</span>
         </p>
       )}
       {!host.reachable && host.state !== "parked" && (
@@ -85,14 +85,14 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
                 (lost <When at={host.lost_at} />)
               </>
             )}
-            {host.error && `: ${host.error}`}. It is tried again and again.
+            {host.error && `: ${host.error}`}. Connecting again.
           </span>
         </p>
       )}
       {host.state === "cordoned" && (
         <p className={classes.cordoned}>
           <Icon name="pause" size={14} />
-          <span>Cordoned: its jobs go on, no others come.</span>
+          <span>Cordoned: its jobs continue, no others start.</span>
         </p>
       )}
       {host.state === "draining" && (
@@ -102,7 +102,7 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
             Draining: its jobs leave
             {host.drain_until && (
               <>
-                ; what is left is stopped: <When at={host.drain_until} />
+                ; the remaining ones are stopped at <When at={host.drain_until} />
               </>
             )}
             .
@@ -117,8 +117,8 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
       ))}
       {host.gpus.length === 0 && (
         <p className={classes.facts}>
-          No GPU was found there. Is the NVIDIA driver with the container toolkit installed? A host may have
-          simulated ones instead: schedulearn hosts add --simulate-gpus N.
+          No GPU was found there. Check the NVIDIA driver and the container toolkit, or use simulated GPUs:
+          schedulearn hosts add --simulate-gpus N.
         </p>
       )}
       {simulated > 0 && (

@@ -48,7 +48,7 @@ export function Draining({ what, kind, jobs, pending, onDrain, onClose }: Draini
   return (
     <Modal opened onClose={onClose} title={`Drain ${what}?`} centered>
       <Text size="sm" mb="sm">
-        No new job comes.{" "}
+        No new jobs start.{" "}
         {jobs === undefined
           ? "Jobs that run there leave it."
           : jobs.length > 0
@@ -101,8 +101,7 @@ export function RemoveDialog({ host, onClose }: Props) {
       onConfirm={() => remove.mutate(host.id)}
       onClose={onClose}
     >
-      Schedulearn forgets the host; its Docker Engine stays as it is. A host with jobs has to be drained
-      first.
+      The host is removed from Schedulearn; its Docker Engine is not changed. Drain a host with jobs first.
     </Confirm>
   );
 }

@@ -23,7 +23,7 @@ const THROUGH_HOST: typeof OF_HOST = {
   host_disk_rate: { title: "Host disk I/O", metric: "disk" },
 };
 const EMPTY =
-  "Nothing was measured in this time. Choose more of it; a host is watched while it is reachable, and what was measured is kept for keep_telemetry days.";
+  "No measurements in this time: choose a longer one. A host is measured while it is reachable; measurements are kept for keep_telemetry days.";
 
 /** Charts of a host and its GPUs. The address stores the choice. */
 export default function HostHistory({ host, gpus }: { host: string; gpus: boolean }) {
@@ -39,19 +39,19 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
     <div className={classes.history}>
       <Group justify="space-between" gap={8} mb={8}>
         <Group gap={8}>
-          {gpus && <Choice label="What of the GPUs to draw" of={METRICS} value={metric} />}
-          <Choice label="What of the host to draw" of={OF_HOST} value={metric} />
-          <Choice label="What passes through the host" of={THROUGH_HOST} value={metric} />
+          {gpus && <Choice label="Metric of the GPUs" of={METRICS} value={metric} />}
+          <Choice label="Metric of the host" of={OF_HOST} value={metric} />
+          <Choice label="Throughput of the host" of={THROUGH_HOST} value={metric} />
         </Group>
         <SegmentedControl
           size="xs"
-          aria-label="How far back"
+          aria-label="Time range"
           data={Object.keys(SPANS)}
           value={span}
           onChange={(value) => choose("back", value)}
         />
       </Group>
-      <Loaded query={found} title="The past of this host can't be read">
+      <Loaded query={found} title="The history of this host can't be read">
         {(data) =>
           ofHost ? (
             <ResourceChart
@@ -60,7 +60,7 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
               resources={data.resources}
               metric={ofHost.metric}
               of={host}
-              empty={`${EMPTY} Of an engine on another machine it is known where a probe runs.`}
+              empty={`${EMPTY} For an engine on another machine, a running probe is required.`}
             />
           ) : (
             <GpuChart

@@ -58,9 +58,7 @@ export default function HostsScreen() {
                 onChange={(event) => setText(event.currentTarget.value)}
               />
             )}
-            {shown?.length === 0 && found.length !== 0 && (
-              <Text>No host has that in its name. Write less of it.</Text>
-            )}
+            {shown?.length === 0 && found.length !== 0 && <Text>No host name contains this text.</Text>}
             {shown && <HostList hosts={shown} names={names ?? NO_NAMES} open={open} onToggle={toggle} />}
           </>
         )}

@@ -20,9 +20,9 @@ test("all jobs of a host are named, also those without GPUs and of several hosts
 });
 
 test("what a job loses is told before it does", () => {
-  expect(fateOf(job("", true, 900), 60)).toBe("moves at once, and goes on from a checkpoint.");
+  expect(fateOf(job("", true, 900), 60)).toBe("moves at once, and continues from a checkpoint.");
   expect(fateOf(job("", false, 7200), 60)).toBe(
-    "is stopped after 1 h and starts elsewhere. Without checkpoints of its own it loses its 2 h so far.",
+    "is stopped after 1 h and starts elsewhere. Without its own checkpoints it loses 2 h of work.",
   );
   expect(fateOf(job("", false, 45), 0)).toContain("is stopped at once and starts elsewhere.");
 });

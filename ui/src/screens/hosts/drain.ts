@@ -13,8 +13,8 @@ export function jobsOn<J extends Pick<Job, "allocation" | "elastic" | "run_secon
 
 /** Return the effect of a drain on a job, and possible losses. */
 export function fateOf(job: Pick<Job, "elastic" | "run_seconds">, minutes: number): string {
-  if (job.elastic) return "moves at once, and goes on from a checkpoint.";
+  if (job.elastic) return "moves at once, and continues from a checkpoint.";
   const when = minutes > 0 ? `is stopped after ${duration(minutes * 60)}` : "is stopped at once";
   const run = duration(job.run_seconds);
-  return `${when} and starts elsewhere. Without checkpoints of its own it loses its ${run} so far.`;
+  return `${when} and starts elsewhere. Without its own checkpoints it loses ${run} of work.`;
 }

@@ -22,7 +22,7 @@ export function Failure({ job }: { job: JobDetail }) {
         <Icon name="alert" />
         <span>
           <strong>
-            {job.state === "timeout" ? "Out of its time" : "Failed"} <When at={job.finished_at} />
+            {job.state === "timeout" ? "Time limit reached" : "Failed"} <When at={job.finished_at} />
           </strong>
           {places && ` on ${places}`}
           {ran !== null && (
@@ -38,7 +38,7 @@ export function Failure({ job }: { job: JobDetail }) {
         <div className={classes.log}>
           <pre className={classes.line}>{failure.line}</pre>
           <Button component={Link} to={{ search: "", hash: AT_ERROR }} replace size="xs" variant="default">
-            Show it in the log
+            Show in the log
           </Button>
         </div>
       )}

@@ -40,7 +40,7 @@ export default function Files({ id }: { id: string }) {
             onClick={() => files.refetch()}
             loading={files.isFetching}
           >
-            Read again
+            Refresh
           </Button>
         }
       >
@@ -50,7 +50,7 @@ export default function Files({ id }: { id: string }) {
             <>
               {items.length === 0 ? (
                 <Text size="sm" c="dimmed">
-                  Nothing yet. What a job writes to /outputs (SCHEDULEARN_OUTPUT_DIR) is here.
+                  No files yet. This shows files that the job writes to /outputs (SCHEDULEARN_OUTPUT_DIR).
                 </Text>
               ) : (
                 <DataTable
@@ -75,7 +75,7 @@ export default function Files({ id }: { id: string }) {
               )}
               {away.length > 0 && (
                 <Text size="sm" c="dimmed">
-                  Files on {away.join(", ")} are not shown: it does not answer.
+                  Files on {away.join(", ")} are not shown, because it does not answer.
                 </Text>
               )}
             </>
@@ -179,7 +179,7 @@ function Beginning({ id, path, bytes }: { id: string; path: string; bytes: numbe
         const text = textOf(data);
         return text === null ? (
           <Text size="sm" c="dimmed">
-            Neither a text nor a picture: download it to see it.
+            Not a text or a picture: download it to view it.
           </Text>
         ) : (
           <>

@@ -124,8 +124,8 @@ export function JobActions({ job }: { job: JobDetail }) {
         centered
       >
         <Text size="sm" c="dimmed" mb="lg">
-          0 to 100, higher first, 50 by default. Policies that heed priorities go by it from the next decision
-          on.
+          0 to 100, higher first, 50 by default. Policies with priorities use it from the next scheduling
+          cycle.
         </Text>
         <Slider
           thumbLabel="Priority"

@@ -16,10 +16,10 @@ export function JobResources({ job }: { job: JobDetail }) {
   const telemetry = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
   if (!began) return null; // the job has held no GPU, and the panel above says so
   const { data, error } = telemetry;
-  if (error && !data) return <ReadError queries={[telemetry]} title="What it took can't be read" />;
+  if (error && !data) return <ReadError queries={[telemetry]} title="Its resource usage can't be read" />;
   const empty = over
-    ? "Nothing was measured while it held them: it was too short, or its minutes are kept no longer (keep_telemetry)."
-    : "Nothing was measured yet. The first points come some seconds after it has begun to run.";
+    ? "No measurements: the job was too short, or they were deleted (keep_telemetry)."
+    : "No measurements yet. The first ones come some seconds after the start.";
   const taken = data?.resources ?? null;
   return (
     <div className={classes.grid}>
@@ -41,7 +41,7 @@ export function JobResources({ job }: { job: JobDetail }) {
           resources={taken}
           metric={metric}
           of={job.name}
-          empty={metric === "network" ? `${empty} Local processes have no network of their own.` : empty}
+          empty={metric === "network" ? `${empty} Local processes have no network measurements.` : empty}
           note={NOTES[metric]?.(taken)}
           several={job.tasks.length > 1}
         />
@@ -54,7 +54,7 @@ export function JobResources({ job }: { job: JobDetail }) {
 const NOTES: Partial<Record<keyof typeof RESOURCES, (taken: Resources | null) => string>> = {
   cpus: (taken) => {
     const limit = taken?.series.find((each) => each.cpus_limit !== null)?.cpus_limit;
-    return limit == null ? "\u00a0" : `A container gets ${cores(limit)} at most.`;
+    return limit == null ? "\u00a0" : `Limit of a container: ${cores(limit)}.`;
   },
   memory_bytes: (taken) => (taken && memoryNote(taken.series)) || "\u00a0",
 };

@@ -184,7 +184,7 @@ function Now({ job }: { job: JobDetail }) {
 function Spec({ job }: { job: JobDetail }) {
   const text = JSON.stringify(specOf(job), null, 2);
   return (
-    <Panel title="What was asked for" action={<CopyButton text={text} />}>
+    <Panel title="Specification" action={<CopyButton text={text} />}>
       <pre className={`${panel.code} ${classes.spec}`}>{text}</pre>
     </Panel>
   );

@@ -37,7 +37,7 @@ export function Ports({ job }: { job: JobDetail }) {
         <p className={classes.gpuLine} data-testid="idle">
           {job.idle_ends_at ? (
             <span>
-              Ends at <When at={job.idle_ends_at} seconds /> unless somebody connects.
+              Ends at <When at={job.idle_ends_at} seconds /> without a connection.
             </span>
           ) : (
             <span>Ends {duration(job.idle_timeout)} after the last connection.</span>

@@ -11,8 +11,8 @@ export function StepTimes({ profile }: { profile: Profile }) {
   const rows = stepTimesOf(profile.observations);
   const most = Math.max(...rows.map((row) => row.compute + row.sync), 1e-9);
   return (
-    <Panel title="Where a step's time goes">
-      {rows.length === 0 && <p className={classes.note}>Nothing was measured yet.</p>}
+    <Panel title="Step time by part">
+      {rows.length === 0 && <p className={classes.note}>No measurements yet.</p>}
       {rows.length > 0 && (
         <table className={classes.steps}>
           <thead>

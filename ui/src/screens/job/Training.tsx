@@ -31,8 +31,8 @@ export default function Training({ job }: { job: JobDetail }) {
             <JobResources job={job} />
             {found.reported_at === null ? (
               <p className={classes.note}>
-                It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are
-                in docs/adapt-your-script.md.
+                No reports: no loss, no speed. Six lines make a PyTorch script report, see
+                docs/adapt-your-script.md.
               </p>
             ) : (
               <Reported profile={found} />
@@ -82,7 +82,7 @@ function Allocation({ job }: { job: JobDetail }) {
       markers={markers}
       height={150}
       whole
-      empty="None yet: it is given some when its turn comes. Why it waits stands above."
+      empty="None yet. The reason is shown above."
       note={resizes.length > 0 && <Resizes resizes={resizes} />}
     />
   );
@@ -117,7 +117,7 @@ function MetricChart({ name, profiles, axis, smoothing }: MetricProps) {
   return (
     <Chart
       title={TITLES[name] ?? name}
-      label={`${name} by ${axis}, last ${last == null ? "not known" : plainNumber(last)}`}
+      label={`${name} by ${axis}, last ${last == null ? "unknown" : plainNumber(last)}`}
       data={data}
       time={byTime}
       xName={X_NAMES[axis]}
@@ -140,13 +140,13 @@ function Scaling({ profile }: { profile: Profile }) {
   if (profile.predictions.length === 0) return null;
   return (
     <Chart
-      title="What more GPUs would bring"
+      title="Predicted gain of more GPUs"
       label={`Predicted throughput and goodput for 1 to ${plural(data[0].length, "GPU")}; the knee is at ${profile.knee}`}
       data={data}
       xName="GPUs"
       series={SCALING}
       markers={markers}
-      note="Goodput counts only what helps the training. The knee is the last GPU that adds at least half of what the first one does."
+      note="Goodput counts only progress of the training. The knee is the last GPU that adds at least half as much as the first one."
     />
   );
 }
@@ -158,10 +158,10 @@ function Batch({ profile }: { profile: Profile }) {
   const facts: [string, string][] = [];
   if (batch) {
     facts.push([
-      "Batch a GPU",
-      `${batch.atomic}${batch.accumulation ? ` × ${batch.accumulation + 1} passes` : ""}`,
+      "Batch per GPU",
+      `${batch.atomic}${batch.accumulation ? ` × ${batch.accumulation + 1} micro-steps` : ""}`,
     ]);
-    facts.push(["Bounds of the whole batch", `${batch.init} to ${batch.max}`]);
+    facts.push(["Range of the total batch", `${batch.init} to ${batch.max}`]);
     if (batch.why) facts.push(["Why", plainSentence(batch.why)]);
   }
   if (noise !== null) facts.push(["Noise scale", `${plainNumber(Math.round(noise))} samples`]);

@@ -34,7 +34,11 @@ export function WhatHelps({ job }: { job: JobDetail }) {
         const eta = await expectJob({ ...specOf(job), required_gpus: gpus });
         if (!eta.start || Date.parse(eta.start) - clock.now() > SOON_MS) continue;
         const to = `/submit?from=${job.id}&gpus=${gpus}`;
-        found.push({ text: `With ${plural(gpus, "GPU")} it would start now.`, to, action: "Clone it so" });
+        found.push({
+          text: `With ${plural(gpus, "GPU")} it would start now.`,
+          to,
+          action: `Clone with ${plural(gpus, "GPU")}`,
+        });
         break;
       }
       const policy = await queries.fetchQuery(policyQuery);
@@ -65,7 +69,7 @@ export function WhatHelps({ job }: { job: JobDetail }) {
             {text} {(to === "/policy" || maySubmit) && <Link to={to}>{action}</Link>}
           </li>
         ))}
-        {ask.data.length === 0 && <li>Neither fewer GPUs nor another policy: it has to wait.</li>}
+        {ask.data.length === 0 && <li>Neither fewer GPUs nor another policy helps: it must wait.</li>}
       </ul>
     </div>
   );

@@ -30,7 +30,7 @@ export function WhyWaits({ job }: { job: JobDetail }) {
         <Wait job={job} now={now} />
         <div className={classes.columns}>
           <div>
-            <h3 className={classes.title}>Room</h3>
+            <h3 className={classes.title}>Free GPUs</h3>
             <ul className={classes.list}>
               {rooms.slice(0, MOST).map(({ host, free, gpus }) => (
                 <li key={host}>
@@ -41,12 +41,12 @@ export function WhyWaits({ job }: { job: JobDetail }) {
               ))}
             </ul>
             {rooms.length > MOST && (
-              <p className={classes.more}>and {plural(rooms.length - MOST, "host")} with no more</p>
+              <p className={classes.more}>and {plural(rooms.length - MOST, "more host")}</p>
             )}
             {rooms.length === 0 && <p className={classes.more}>No host takes jobs now.</p>}
           </div>
           <div>
-            <h3 className={classes.title}>Who has the GPUs, the next expected to end first</h3>
+            <h3 className={classes.title}>Jobs that hold GPUs, by expected end</h3>
             <ul className={classes.list}>
               {blockers.slice(0, MOST).map((each) => (
                 <li key={each.id}>
@@ -63,14 +63,14 @@ export function WhyWaits({ job }: { job: JobDetail }) {
                 </li>
               ))}
             </ul>
-            {blockers.length === 0 && <p className={classes.more}>Nobody.</p>}
+            {blockers.length === 0 && <p className={classes.more}>None.</p>}
           </div>
         </div>
         {place > 0 && (
           <p className={classes.more}>
             {waiting.length === 1
-              ? "Nobody else waits."
-              : `${ordinal(place)} of ${waiting.length} by time of submission; the policy may choose another order.`}
+              ? "No other job waits."
+              : `${ordinal(place)} of ${waiting.length} in line by time of submission; the policy may choose another order.`}
           </p>
         )}
       </Panel>

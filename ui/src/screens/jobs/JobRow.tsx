@@ -76,7 +76,7 @@ export const JobRow = memo(function JobRow(props: Props) {
 function Expected({ at, what }: { at: string | null | undefined; what: string }) {
   if (!at) return "–";
   return (
-    <span className={classes.expected} title={`It is expected to ${what} then.`}>
+    <span className={classes.expected} title={`Expected to ${what} then.`}>
       ~ <When at={at} />
     </span>
   );

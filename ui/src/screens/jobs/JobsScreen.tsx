@@ -131,7 +131,7 @@ export default function JobsScreen() {
               )}
               {still && (
                 <Group mb="sm" gap="sm" className={classes.still}>
-                  <Text size="sm">{count(rows.length)} jobs: so long a list stands still.</Text>
+                  <Text size="sm">{count(rows.length)} jobs: long lists are not updated live.</Text>
                   <Button
                     size="xs"
                     variant="default"
@@ -158,9 +158,9 @@ export default function JobsScreen() {
                 <Text c="dimmed" ta="center" py="xl" component="div">
                   {choice.user !== "" && choice.user === who.data?.name ? (
                     <>
-                      None of your jobs matches.{" "}
+                      None of your jobs match.{" "}
                       <Button size="compact-sm" variant="subtle" onClick={() => set("user", "")}>
-                        Show everybody's
+                        Show all users' jobs
                       </Button>
                     </>
                   ) : (

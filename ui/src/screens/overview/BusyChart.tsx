@@ -10,7 +10,7 @@ const BINS = 240;
 
 const SERIES = [
   { name: "in use", stepped: true, filled: true },
-  { name: "there are", dashed: true },
+  { name: "total", dashed: true },
 ];
 
 interface Props {
@@ -38,7 +38,7 @@ export function BusyChart({ used, gpus, seconds, span, action }: Props) {
   }, [data, used, gpus]);
   return (
     <>
-      <ReadError queries={[past]} title="The past can't be read" />
+      <ReadError queries={[past]} title="The history can't be read" />
       <Chart
         title="GPUs in use over time"
         label={`GPUs in use over the last ${span}, now ${used} of ${gpus}`}

@@ -21,7 +21,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
   ]
     .filter(Boolean)
     .join(", ");
-  const wanted = cluster.desired_hosts === null ? "" : `the policy wants ${cluster.desired_hosts} on`;
+  const wanted = cluster.desired_hosts === null ? "" : `${cluster.desired_hosts} desired`;
   const utility = cluster.utility === null ? "" : `; utility ${cluster.utility.toFixed(2)}`;
   return (
     <FigureList>
@@ -33,7 +33,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
       </Figure>
       <Figure
         name={GROUPS.waiting.name}
-        note={cluster.gpus_wanted ? `for ${plural(cluster.gpus_wanted, "GPU")}` : "nothing waits"}
+        note={cluster.gpus_wanted ? `for ${plural(cluster.gpus_wanted, "GPU")}` : "no jobs wait"}
       >
         <Link to="/jobs?show=waiting">{groupCount("waiting", cluster.jobs)}</Link>
       </Figure>

@@ -65,7 +65,7 @@ export function GpuMap({ hosts, names, pointed }: Props) {
         <h2 className="section-title">GPUs</h2>
         <ul className={classes.legend}>
           <li>
-            <span className={classes.sample} data-kind="job" /> a job, one colour each
+            <span className={classes.sample} data-kind="job" /> job, one color each
           </li>
           <li>
             <span className={classes.sample} data-kind="free" /> free
@@ -74,7 +74,7 @@ export function GpuMap({ hosts, names, pointed }: Props) {
             <span className={classes.sample} data-kind="foreign" /> used by others
           </li>
           <li>
-            <span className={classes.sample} data-kind="fault" /> fault or closed
+            <span className={classes.sample} data-kind="fault" /> fault or cordoned
           </li>
         </ul>
         <SegmentedControl

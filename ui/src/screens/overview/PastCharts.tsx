@@ -12,7 +12,7 @@ export default function PastCharts({ used, gpus }: { used: number; gpus: number 
   const choice = (
     <SegmentedControl
       size="xs"
-      aria-label="How far back"
+      aria-label="Time range"
       data={Object.keys(SPANS)}
       value={span}
       onChange={(value) => setSpan(value as keyof typeof SPANS)}

@@ -27,9 +27,7 @@ export function Queue({ waiting, onPoint }: Props) {
       </div>
       <ReadError queries={[queue]} title="The queue can't be read" />
       {data?.items.length === 0 && (
-        <p className={classes.note}>
-          Nothing waits: a job submitted now starts as soon as its GPUs are free.
-        </p>
+        <p className={classes.note}>No jobs wait: a new job starts when its GPUs are free.</p>
       )}
       <ol className={classes.queue}>
         {data?.items.map((job) => (

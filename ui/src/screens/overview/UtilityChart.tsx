@@ -34,15 +34,15 @@ export function UtilityChart({ seconds, span }: { seconds: number; span: string 
         markers={markers}
         height={170}
         format={(value) => value.toFixed(2)}
-        note={chart?.[0].length !== 0 && "Speedups of all jobs together, over the GPUs."}
+        note={chart?.[0].length !== 0 && "Sum of the speedups of all jobs, divided by the GPUs."}
         empty={
           policy && policy.algorithm !== "goodput" ? (
             <>
-              Under {policy.algorithm} there is none: only goodput knows what a further GPU would bring.{" "}
+              Under {policy.algorithm} there is no utility: only goodput predicts the gain of another GPU.{" "}
               <Link to="/policy">Choose another policy</Link>
             </>
           ) : (
-            "Nothing in this time yet: a point is kept at the end of each minute."
+            "No data in this time yet: one point is stored per minute."
           )
         }
       />

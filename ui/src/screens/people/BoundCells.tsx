@@ -7,7 +7,7 @@ export const BOUND_COLUMNS = [
   "GPU-hours, 7 d",
   "Jobs waiting",
   "Jobs without GPUs",
-  "Submissions a minute",
+  "Submissions per minute",
 ];
 
 /** Table cells with a user's or group's limits and usage. */

@@ -49,7 +49,7 @@ export function GroupDialog({ group, onClose }: { group: Group | null; onClose: 
       <TextInput
         mt={group ? undefined : "sm"}
         label="Users"
-        description="With commas between them. Who is in another group leaves it."
+        description="Separated by commas. Members of other groups leave those."
         value={users}
         onChange={(event) => setUsers(event.currentTarget.value)}
       />
@@ -58,7 +58,7 @@ export function GroupDialog({ group, onClose }: { group: Group | null; onClose: 
           key={bound}
           mt="sm"
           label={BOUND_LABELS[bound]}
-          placeholder="no bound"
+          placeholder="no limit"
           min={0}
           allowDecimal={FRACTIONAL.has(bound)}
           value={fields[bound]}

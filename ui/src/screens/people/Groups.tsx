@@ -40,7 +40,7 @@ export function Groups() {
       }
     >
       <Text size="sm" c="dimmed" mb="sm">
-        What the users of a group may have together; each one's own quota holds as well.
+        Limits for all users of a group together; each user's own quota applies as well.
       </Text>
       <Loaded query={groups} title="The groups can't be read">
         {({ items }) =>
@@ -51,7 +51,7 @@ export function Groups() {
               {items.map((group) => (
                 <tr key={group.name}>
                   <td>{group.name}</td>
-                  <td>{group.members.join(", ") || "nobody"}</td>
+                  <td>{group.members.join(", ") || "none"}</td>
                   <BoundCells of={group} />
                   <ChangeOrRemove
                     what={`the group ${group.name}`}

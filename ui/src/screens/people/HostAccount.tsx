@@ -45,13 +45,13 @@ export function HostAccount({ name, ...ids }: { name: string } & HostIds) {
       >
         <TextInput
           label="uid:gid,group,..."
-          description="As whom their jobs write the folders that the operator lets them write. Empty: they write none."
+          description="IDs with which their jobs write to writable folders of the hosts. Empty: no writing."
           placeholder="1001:1001,200"
           data-autofocus
           value={text}
           error={
             wanted === null
-              ? "Write numbers: 1001:1001, or 1001:1001,200"
+              ? "Must be numbers: 1001:1001, or 1001:1001,200"
               : (faults.uid ?? faults.gid ?? faults.gids)
           }
           onChange={(event) => setText(event.currentTarget.value)}

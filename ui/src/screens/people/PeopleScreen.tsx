@@ -14,7 +14,7 @@ export default function PeopleScreen() {
   const who = useQuery(whoQuery);
   return (
     <Screen title="People">
-      <Loaded query={who} title="Who you are can't be read">
+      <Loaded query={who} title="Your account can't be read">
         {(me) => (
           <div className={classes.grid}>
             <You me={me} />

@@ -37,7 +37,7 @@ export function QuotaDialog({ quota, onClose }: { quota: Quota | null; onClose: 
       {!quota && (
         <TextInput
           label="User"
-          description={`${EVERYBODY} is all who have none of their own`}
+          description={`${EVERYBODY}: all users without their own quota`}
           data-autofocus
           value={user}
           onChange={(event) => setUser(event.currentTarget.value)}
@@ -48,7 +48,7 @@ export function QuotaDialog({ quota, onClose }: { quota: Quota | null; onClose: 
           key={name}
           mt="sm"
           label={LABELS[name]}
-          placeholder={name === "weight" ? "1" : "no bound"}
+          placeholder={name === "weight" ? "1" : "no limit"}
           min={0}
           allowDecimal={FRACTIONAL.has(name)}
           value={fields[name]}

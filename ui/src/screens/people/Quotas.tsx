@@ -41,12 +41,13 @@ export function Quotas() {
       }
     >
       <Text size="sm" c="dimmed" mb="sm">
-        They hold under every policy, beside those of groups. Running jobs are never stopped for one.
+        They apply with every policy, in addition to those of groups. Running jobs are never stopped for a
+        quota.
       </Text>
       <Loaded query={quotas} title="The quotas can't be read">
         {({ items }) =>
           items.length === 0 ? (
-            <Text size="sm">None: everybody may have what is free.</Text>
+            <Text size="sm">None: all users may use all free GPUs.</Text>
           ) : (
             <DataTable columns={COLUMNS} actions>
               {items.map((quota) => (

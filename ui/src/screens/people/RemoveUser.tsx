@@ -24,13 +24,13 @@ export function RemoveUser({
       onConfirm={() => onConfirm(left)}
       onClose={onClose}
     >
-      Their tokens are revoked and what they have open ends. A new user of this name gets nothing of theirs.
+      Their tokens are revoked and their sessions end. A new user of this name gets none of their data.
       <Stack gap="sm" mt="md" component="span">
         <NativeSelect
           label="Jobs and sweeps that have not ended"
           data={[
             { value: "cancel", label: "Cancel them" },
-            { value: "keep", label: "Let them go on" },
+            { value: "keep", label: "Let them continue" },
           ]}
           value={left.jobs}
           onChange={(event) => setLeft({ ...left, jobs: event.currentTarget.value as LeftBy["jobs"] })}
@@ -39,7 +39,7 @@ export function RemoveUser({
           label="Secrets"
           data={[
             { value: "remove", label: "Remove them" },
-            { value: "keep", label: "Keep them for their jobs that go on" },
+            { value: "keep", label: "Keep them for jobs that continue" },
           ]}
           value={left.secrets}
           onChange={(event) => setLeft({ ...left, secrets: event.currentTarget.value as LeftBy["secrets"] })}

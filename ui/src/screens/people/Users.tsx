@@ -35,8 +35,8 @@ export function Users({ me }: { me: WhoAmI }) {
   return (
     <Panel title="Users" action={<AddUser />}>
       <Text size="sm" c="dimmed" mb="sm">
-        A viewer reads, a user submits jobs and acts on their own, an admin may do everything. They are known
-        by the tokens that you create for them.
+        Viewers read, users submit jobs and change their own, admins may do everything. Users sign in with
+        tokens that you create for them.
       </Text>
       <Loaded query={users} title="The users can't be read">
         {({ items }) =>
@@ -123,7 +123,7 @@ function AddUser() {
       >
         <TextInput
           label="Name"
-          description="Jobs with this name as their user are theirs"
+          description="They own all jobs whose user has this name"
           data-autofocus
           value={name}
           error={faultsOf(add.error).name}

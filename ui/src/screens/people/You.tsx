@@ -9,7 +9,7 @@ import { type Use, usesOf } from "./quotas";
 
 const MAY: Record<WhoAmI["role"], string> = {
   admin: "do everything",
-  user: "read everything, submit jobs, and act on your own",
+  user: "read everything, submit jobs, and change your own",
   viewer: "read everything",
 };
 
@@ -28,7 +28,7 @@ export function You({ me }: { me: WhoAmI }) {
           {me.role}: you may {MAY[me.role]}
           {!me.sees_all_jobs && "; others' jobs are hidden from you"}
         </Fact>
-        <Fact name="Known by">
+        <Fact name="Identified by">
           {me.token_id === null ? "your account: you run this service" : `token ${me.token_id}`}
         </Fact>
         {me.expires_at && (
@@ -39,7 +39,7 @@ export function You({ me }: { me: WhoAmI }) {
       </dl>
       {uses.length === 0 ? (
         <Text size="sm" c="dimmed" mt="sm">
-          No quota bounds what you may have.
+          No quota applies to you.
         </Text>
       ) : (
         <Uses label="Your quota" uses={uses} />

@@ -20,7 +20,7 @@ test("what is bounded is told with its use; a bound of none is used up", () => {
     ["GPUs at once", "6", "8", 0.75],
     ["Jobs waiting", "0", "0", 1],
     ["Jobs without GPUs", "1", "4", 0.25],
-    ["Processors of those", "2", "2.5", 0.8],
+    ["Processors of jobs without GPUs", "2", "2.5", 0.8],
   ]);
   expect(usesOf({ ...quota, used: null })).toEqual([]);
 });

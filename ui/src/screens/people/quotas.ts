@@ -26,8 +26,8 @@ export function usesOf(quota: Quota | Group): Use[] {
   add("GPU-hours in seven days", used.gpu_hours, gpu_hours, amount);
   add("Jobs waiting", used.waiting, waiting, count);
   add("Jobs without GPUs", used.cpu_jobs, cpu_jobs, count);
-  add("Processors of those", used.cpus, cpus, amount);
-  add("GiB of memory of those", used.memory_gib, memory_gib, amount);
+  add("Processors of jobs without GPUs", used.cpus, cpus, amount);
+  add("GiB of memory of jobs without GPUs", used.memory_gib, memory_gib, amount);
   return uses;
 }
 
@@ -37,7 +37,7 @@ export function bounded(
   bound: number | null,
   show: (value: number) => string,
 ): string {
-  if (bound === null) return used === undefined ? "–" : `${show(used)}, no bound`;
+  if (bound === null) return used === undefined ? "–" : `${show(used)}, no limit`;
   return used === undefined ? show(bound) : `${show(used)} of ${show(bound)}`;
 }
 
@@ -49,13 +49,13 @@ export function fieldsOf(quota: Quota): QuotaFields {
 }
 
 export const BOUND_LABELS: Record<keyof Bounds, string> = {
-  gpus: "GPUs held at once",
-  gpu_hours: "GPU-hours within seven days",
-  waiting: "Jobs that have not started",
-  submissions: "Jobs submitted within a minute",
-  cpu_jobs: "Jobs without GPUs that run at once",
-  cpus: "Processors that those ask for together",
-  memory_gib: "GiB of memory that those ask for together",
+  gpus: "Maximum GPUs",
+  gpu_hours: "Maximum GPU-hours in seven days",
+  waiting: "Maximum waiting jobs",
+  submissions: "Maximum submissions per minute",
+  cpu_jobs: "Maximum running jobs without GPUs",
+  cpus: "Maximum processors of jobs without GPUs",
+  memory_gib: "Maximum GiB of memory of jobs without GPUs",
 };
 
 /** Limits that may be fractions. */

@@ -31,7 +31,7 @@ export function PolicyForm({ policy }: { policy: Policy }) {
     onSuccess: (now, _, before) => {
       queries.setQueryData(policyQuery.queryKey, now);
       forget();
-      tellWithUndo(`${nameOf(now)} decides from now on.`, () => choose.mutate(before));
+      tellWithUndo(`The policy is now ${nameOf(now)}.`, () => choose.mutate(before));
     },
   });
 
@@ -74,14 +74,14 @@ export function PolicyForm({ policy }: { policy: Policy }) {
           errors={fields}
           onChange={(name, value) => edit(withParameter(draft, name, value))}
         />
-        {looking && !placed && <ReadError queries={[preview]} title="It can't be foreseen" />}
+        {looking && !placed && <ReadError queries={[preview]} title="The preview failed" />}
         {looking && preview.data && <PreviewPanel preview={preview.data} />}
       </PolicyTable>
       {choose.error && !placed && (
         <NotDone
           title="Not changed"
           error={choose.error}
-          again="Look which policy is in force, and apply again."
+          again="Check which policy is active, and apply again."
         />
       )}
       <div className={classes.apply} data-changed={changed} data-bottom-bar>

@@ -23,12 +23,12 @@ export function PolicyHistory({ policy, pending, onChoose }: Props) {
   const whyNot = useWhyNot("change_policy");
   const found = useQuery(policyHistoryQuery);
   return (
-    <section className={`card ${classes.history}`} aria-label="Policies so far">
-      <h2 className="section-title">Policies so far</h2>
-      <Loaded query={found} title="The past can't be read">
+    <section className={`card ${classes.history}`} aria-label="Policy history">
+      <h2 className="section-title">Policy history</h2>
+      <Loaded query={found} title="The history can't be read">
         {(history) => (
           <ol className={classes.past}>
-            {history.length === 0 && <li>Nobody has chosen one yet: {nameOf(policy)} decides.</li>}
+            {history.length === 0 && <li>No policy was chosen yet: {nameOf(policy)} is the default.</li>}
             {history
               .slice(-MOST)
               .toReversed()

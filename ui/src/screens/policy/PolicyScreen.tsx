@@ -15,19 +15,17 @@ export default function PolicyScreen() {
         {(policy) => (
           <>
             <Text c="dimmed" mb="md" maw={720}>
-              <strong data-testid="algorithm">{policy.algorithm}</strong> decides
+              <strong data-testid="algorithm">{policy.algorithm}</strong> is active
               {policy.since ? (
                 <>
                   , set <Ago at={policy.since} />
                 </>
               ) : (
-                ", as it does unless told otherwise"
+                ", the default"
               )}
-              . Another one takes over at the next decision; running jobs run on.
+              . A new policy takes effect in the next scheduling cycle; running jobs continue.
             </Text>
-            {policy.problem && (
-              <ErrorNotice title="The policy does not decide" error={new Error(policy.problem)} />
-            )}
+            {policy.problem && <ErrorNotice title="The policy fails" error={new Error(policy.problem)} />}
             <PolicyForm policy={policy} />
           </>
         )}

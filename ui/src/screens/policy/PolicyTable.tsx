@@ -56,10 +56,10 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
         <span className={classes.asOf}>
           {data
             ? `Until ${when(data.until, clock.now())}, of ${leftOut(data.jobs, data.left_out)}`
-            : "Each is played on from now"}
+            : "Each policy is simulated from now on"}
         </span>
       </div>
-      <ReadError queries={[comparison]} title="They can't be compared" />
+      <ReadError queries={[comparison]} title="The comparison failed" />
       <Table.ScrollContainer
         minWidth={760}
         scrollAreaProps={{ tabIndex: 0, "aria-label": "Policies" } as object}
@@ -77,7 +77,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
                   <UnstyledButton
                     className={classes.sort}
                     onClick={() => setSort(sort === figure ? null : figure)}
-                    title="The least first"
+                    title="Sort by lowest"
                   >
                     {COLUMNS[figure].title}
                     {sort === figure && <Icon name="up" size={12} />}
@@ -106,9 +106,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
                               onClick={(event) => event.stopPropagation()}
                               onChange={() => choose(each)}
                             />
-                            {index === 0 && position === 0 && (
-                              <span className={classes.inForce}>in force</span>
-                            )}
+                            {index === 0 && position === 0 && <span className={classes.inForce}>active</span>}
                           </span>
                         ))}
                       </span>
@@ -136,7 +134,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
 
 /** Return the number of jobs counted, and why others are left out. */
 const leftOut = (jobs: number, out: number) =>
-  out ? `${plural(jobs - out, "job")}, without ${out} that can't run here` : "the jobs that there are";
+  out ? `${plural(jobs - out, "job")}, without ${out} that can't run here` : "the current jobs";
 
 function Figures({
   found,

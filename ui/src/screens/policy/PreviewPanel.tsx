@@ -34,7 +34,7 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
           <thead>
             <tr>
               <th scope="col">From now on</th>
-              <th scope="col">as it is</th>
+              <th scope="col">current</th>
               <th scope="col">then</th>
               <th scope="col">change</th>
             </tr>
@@ -58,10 +58,10 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
         {bounds(preview)}
       </Text>
       <h3 className={classes.subtitle}>
-        At once:{" "}
+        Changes now:{" "}
         {changes.length === 0
           ? "nothing"
-          : `${plural(changes.length, "job")}; ${preview.unchanged === 1 ? "1 goes on as it is" : `${count(preview.unchanged)} go on as they are`}`}
+          : `${plural(changes.length, "job")}; ${preview.unchanged === 1 ? "1 stays unchanged" : `${count(preview.unchanged)} stay unchanged`}`}
       </h3>
       <ul className={classes.changes}>
         {changes.slice(0, MOST).map((change) => (
@@ -116,5 +116,5 @@ function Row({ name, now, then, show, neutral = false }: RowProps) {
 /** Return the scope of the figures. */
 function bounds({ until, then }: Preview): string {
   const why = whyNone(then, "");
-  return `${why && `${why}. `}Until ${when(until, clock.now())}; a job that has not ended by then counts up to then. Jobs yet to be submitted are not foreseen.`;
+  return `${why && `${why}. `}Until ${when(until, clock.now())}; jobs that have not ended by then count until then. Future submissions are not included.`;
 }

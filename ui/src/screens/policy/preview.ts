@@ -52,7 +52,7 @@ export const isBest = (value: number | null | undefined, best: number | undefine
 export function whyNone(totals: Totals | null, problem: string): string {
   if (problem) return problem;
   if (totals?.cut === "time") return "It takes too long to compute";
-  if (totals?.cut === "events") return "Too much happens until then";
+  if (totals?.cut === "events") return "Too many events until then";
   return "";
 }
 

@@ -52,7 +52,7 @@ export function AddWebhook({ events }: { events: Record<string, string> }) {
       >
         <TextInput
           label="URL"
-          description="Gets a POST with JSON for each event, from now on"
+          description="Receives a POST with JSON for each future event"
           placeholder="https://chat.example.org/hooks/abc"
           data-autofocus
           value={url}
@@ -68,7 +68,7 @@ export function AddWebhook({ events }: { events: Record<string, string> }) {
         </Checkbox.Group>
         <PasswordInput
           label="Secret"
-          description="Signs what is sent, so that the receiver knows it is from here. Never shown again"
+          description="Signs each request, so that the receiver can verify the sender. Never shown again"
           mt="md"
           autoComplete="new-password"
           value={secret}

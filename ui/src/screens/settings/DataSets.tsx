@@ -11,8 +11,8 @@ export function DataSets() {
   return (
     <Panel title="Data sets">
       <Text size="sm" c="dimmed" mb="sm">
-        Folders of the hosts that jobs may read, by <code className="mono">mounts</code>. They are declared
-        where the service is started: setting <code className="mono">data_sets</code>.
+        Folders of the hosts that jobs may read with <code className="mono">mounts</code>. The operator
+        declares them: setting <code className="mono">data_sets</code>.
       </Text>
       <Loaded query={found} title="The data sets can't be read">
         {(data) =>

@@ -19,7 +19,7 @@ export default function SettingsScreen() {
   const who = useQuery(whoQuery);
   return (
     <Screen title="Settings">
-      <Loaded query={who} title="Who you are can't be read">
+      <Loaded query={who} title="Your account can't be read">
         {(me) => <Panels me={me} />}
       </Loaded>
     </Screen>
@@ -49,10 +49,10 @@ function Panels({ me }: { me: WhoAmI }) {
         <DataSets />
         <Panel title="This page">
           <Text size="sm" mb={6}>
-            Colours
+            Colors
           </Text>
           <SegmentedControl
-            aria-label="Colours"
+            aria-label="Colors"
             value={colorScheme}
             onChange={(value) => setColorScheme(value as "auto" | "light" | "dark")}
             data={[
@@ -78,10 +78,9 @@ function Panels({ me }: { me: WhoAmI }) {
             </Fact>
           </dl>
           <Text size="sm" c="dimmed" mt="sm">
-            Everything else, its own token included, is set where the service is started: in its YAML file, by
-            environment or by flag. <code className="mono">schedulearn serve --help</code> names them all.
-            Hosts are added <Link to="/hosts">here</Link>, the policy is chosen <Link to="/policy">here</Link>
-            .
+            The operator sets all other settings, including the service's own token, in a YAML file, by
+            environment or by flag. <code className="mono">schedulearn serve --help</code> lists them. Add
+            hosts <Link to="/hosts">here</Link>, choose the policy <Link to="/policy">here</Link>.
           </Text>
         </Panel>
         <Panel title="Keys">

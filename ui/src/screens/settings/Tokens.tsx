@@ -25,15 +25,15 @@ export function Tokens({ me }: { me: WhoAmI }) {
   return (
     <Panel title="Tokens" action={<AddToken me={me} />}>
       <Text size="sm" c="dimmed" mb="sm">
-        One for each person or program, so that it can be revoked alone. Each is good for no more than its
-        owner's role.{" "}
+        Create one per person or program, so that each can be revoked separately. A token never has more
+        rights than its owner.{" "}
         {tokens.data?.required === false &&
-          "On this machine the account that runs the service needs none; other accounts do."}
+          "On this machine, only the account that runs the service needs no token."}
       </Text>
       <Loaded query={tokens} title="The tokens can't be read">
         {({ items }) =>
           items.length === 0 ? (
-            <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
+            <Text size="sm">None yet. Create one for each person who should use this service.</Text>
           ) : (
             <DataTable columns={["Name", "Owner", "Role", "Created", "Ends", "Last used"]} actions>
               {items.map((token) => (
@@ -74,7 +74,7 @@ export function Tokens({ me }: { me: WhoAmI }) {
           onConfirm={() => revoke.mutate(revoking.id)}
           onClose={() => setRevoking(null)}
         >
-          Whoever uses it is refused from now on, and what they have open ends. It can't be brought back.
+          Requests with it are rejected from now on, and its sessions end. This can't be undone.
         </Confirm>
       )}
     </Panel>

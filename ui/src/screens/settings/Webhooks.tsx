@@ -22,14 +22,14 @@ export function Webhooks() {
   return (
     <Panel title="Webhooks" action={webhooks.data && <AddWebhook events={webhooks.data.events} />}>
       <Text size="sm" c="dimmed" mb="sm">
-        URLs that get events as JSON: a chat, a pager, a program of your own. Each is sent until it is taken,
-        for some two hours.
+        URLs that receive events as JSON, such as a chat or a pager. Failed deliveries are retried for about
+        two hours.
       </Text>
       <Loaded query={webhooks} title="The webhooks can't be read">
         {({ items }) =>
           items.length === 0 ? (
             <Text size="sm">
-              None yet. Add the address of an incoming webhook of your chat to hear when jobs end.
+              None yet. Add an incoming webhook of your chat to be notified when jobs end.
             </Text>
           ) : (
             <ul className={classes.hooks} aria-label="Webhooks">
@@ -57,8 +57,8 @@ function Row({ hook }: { hook: Webhook }) {
     onSuccess: (answer) =>
       notifications.show(
         answer.ok
-          ? { message: `Taken: ${answer.status} after ${answer.seconds.toFixed(1)} s.` }
-          : { color: "red", message: `Not taken: ${answer.error}.` },
+          ? { message: `Delivered: ${answer.status} after ${answer.seconds.toFixed(1)} s.` }
+          : { color: "red", message: `Not delivered: ${answer.error}.` },
       ),
   });
   const facts = [
@@ -110,7 +110,7 @@ function Row({ hook }: { hook: Webhook }) {
           onConfirm={() => remove.mutate(hook.id)}
           onClose={() => setRemoving(false)}
         >
-          {hook.url} is told nothing any more. Its secret is forgotten.
+          {hook.url} receives no more events. Its secret is deleted.
         </Confirm>
       )}
     </li>
@@ -123,25 +123,26 @@ function Standing({ hook }: { hook: Webhook }) {
   if (!hook.active) {
     return (
       <div className={classes.warn}>
-        <Icon name="pause" size={14} /> Paused: what happens now is not sent later either.
+        <Icon name="pause" size={14} /> Paused: events during a pause are never sent.
       </div>
     );
   }
-  if (last === null) return <div className={classes.facts}>Nothing was sent yet.</div>;
+  if (last === null) return <div className={classes.facts}>No deliveries yet.</div>;
   if (last.error === "") {
     return (
       <div className={classes.facts}>
-        <Icon name="check" size={13} /> {last.event} taken <Ago at={last.at} />, status {last.status}
+        <Icon name="check" size={13} /> {last.event} delivered <Ago at={last.at} />, status {last.status}
       </div>
     );
   }
   const again =
     hook.failing > 0
-      ? ` Tried ${plural(hook.failing, "time")}; it is tried again, and what follows waits.`
+      ? ` Tried ${plural(hook.failing, "time")}; it is tried again, and later events wait.`
       : "";
   return (
     <div className={classes.bad}>
-      <Icon name="alert" size={14} /> {last.event} was not taken <Ago at={last.at} />: {last.error}.{again}
+      <Icon name="alert" size={14} /> {last.event} was not delivered <Ago at={last.at} />: {last.error}.
+      {again}
     </div>
   );
 }

@@ -30,14 +30,17 @@ export function AdviceAnswer({ advice, spec, job, onTake }: Props) {
       <p className={classes.headline} role="status" data-meets={asked ? advice.meets : undefined}>
         {asked && <Icon name={advice.meets ? "check" : "cross"} size={18} />}
         <span>
-          {asked && (advice.meets ? "It can be met: " : "Nothing is expected to meet it. The fastest: ")}
+          {asked &&
+            (advice.meets
+              ? "The objective can be met: "
+              : "No configuration is expected to meet it. The fastest: ")}
           <strong>{name}</strong>
         </span>
       </p>
       <dl className={classes.facts}>
         <Fact name="Done in">
           {span(chosen.response_time.value)} ({bounds(chosen.response_time, span)})
-          {chosen.wait_time >= 1 && <>, of which it waits {span(chosen.wait_time)}</>}
+          {chosen.wait_time >= 1 && <>, including a wait of {span(chosen.wait_time)}</>}
         </Fact>
         {chosen.metric && (
           <Fact name={metric}>
@@ -56,14 +59,15 @@ export function AdviceAnswer({ advice, spec, job, onTake }: Props) {
         <Text size="sm" role="status">
           {isTaken(chosen, job)
             ? "It is in the form."
-            : job.elastic && "The job then keeps this size: it is elastic no more."}
+            : job.elastic && "The job then has this fixed size: it is no longer elastic."}
         </Text>
       </div>
       <Options advice={advice} spec={spec} job={job} onTake={onTake} metric={metric} asked={asked} />
       <Text size="sm" c="dimmed">
         {basisOf(advice, metric)}
-        {advice.metric_models.length === 0 && ` Too few jobs have logged ${metric} to predict it.`}
-        {chosen.cost === null && " The cost is not known: the setting gpu_prices has no price of the type."}
+        {advice.metric_models.length === 0 && ` Too few jobs have logged ${metric} for a prediction.`}
+        {chosen.cost === null &&
+          " The cost is unknown: the setting gpu_prices has no price for this GPU type."}
       </Text>
     </div>
   );

@@ -11,8 +11,8 @@ const UNITS = [
 ];
 
 const GOALS = [
-  { value: "max", label: "the higher" },
-  { value: "min", label: "the lower" },
+  { value: "max", label: "higher" },
+  { value: "min", label: "lower" },
 ];
 
 interface Props {
@@ -107,7 +107,7 @@ export function AdviceFields({ question, faults, job, types, onChange }: Props) 
         <TextInput
           label="Batches"
           description="To compare"
-          placeholder={batches || "those that were tried"}
+          placeholder={batches || "those tried before"}
           value={question.batches}
           error={faults.batches}
           onChange={(event) => onChange({ batches: event.currentTarget.value })}

@@ -65,8 +65,8 @@ export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
         }}
       >
         <Text size="sm" c="dimmed">
-          With how many GPUs and which batch size the job meets an objective, by finished jobs of its family.
-          Nothing is submitted.
+          Numbers of GPUs and batch sizes with which the job meets an objective, predicted from finished jobs
+          of its family. Nothing is submitted.
         </Text>
         <AdviceFields
           question={question}
@@ -110,15 +110,15 @@ function Refused({ refusal }: { refusal: Refusal }) {
       variant="light"
       mt="md"
       icon={<Icon name="clock" />}
-      title="There is no history yet"
+      title="No history yet"
       role="status"
       className={classes.words}
     >
       <p>{refusal.rest[0]?.toUpperCase() + refusal.rest.slice(1)}.</p>
       <p>
-        Or submit it as it is: each job of the family that ends counts. To find a good configuration by a few
-        short trials, without history, put the job into a file, with <code>gpus</code> and{" "}
-        <code>batch_sizes</code> to search among, and run <code>schedulearn search FILE</code>.
+        Submit the job as it is: each finished job of the family adds history. Or find a good configuration
+        with a few short trials: put the job into a file with <code>gpus</code> and <code>batch_sizes</code>{" "}
+        to try, and run <code>schedulearn search FILE</code>.
       </p>
     </Alert>
   );

@@ -12,13 +12,13 @@ export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {
       <div className={classes.pair}>
         <TextInput
           label="Name"
-          description="For people; need not be unique"
+          description="For display; need not be unique"
           data-first
           {...form.getInputProps("name")}
         />
         <TextInput
           label="Type"
-          description="The framework"
+          description="Framework"
           placeholder="Pytorch"
           {...form.getInputProps("type")}
         />
@@ -32,7 +32,7 @@ export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {
       />
       <Textarea
         label="Command"
-        description="Run under the launcher; split into words, no shell is involved"
+        description="Run by the launcher; split into words, not interpreted by a shell"
         placeholder="python train.py --epochs 5"
         autosize
         minRows={2}
@@ -43,7 +43,7 @@ export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {
       <NumberInput
         className={classes.narrow}
         label="GPUs"
-        description="A rigid job gets exactly these, an elastic one starts from them"
+        description="A rigid job gets exactly this number, an elastic one starts with it"
         min={1}
         allowDecimal={false}
         {...form.getInputProps("required_gpus")}

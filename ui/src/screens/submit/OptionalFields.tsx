@@ -40,23 +40,23 @@ const RESIZES = [
 ];
 
 const METRICS = [
-  { value: "", label: "that of the policy (default)" },
+  { value: "", label: "the policy's (default)" },
   { value: "default", label: "default: a fair share" },
-  { value: "speed", label: "speed: a short wait" },
+  { value: "speed", label: "speed: a short response time" },
   { value: "cost", label: "cost: few GPU-hours" },
 ];
 
 const ON_HANG = [
-  { value: "", label: "as the settings say (default)" },
-  { value: "warn", label: "say so" },
+  { value: "", label: "by the settings (default)" },
+  { value: "warn", label: "report it" },
   { value: "restart", label: "start it again" },
   { value: "end", label: "end it" },
 ];
 
 const PULLS = [
-  { value: "", label: "where it is missing (default)" },
-  { value: "missing", label: "where it is missing" },
-  { value: "always", label: "always: its tag may have moved" },
+  { value: "", label: "if missing (default)" },
+  { value: "missing", label: "if missing" },
+  { value: "always", label: "always: the tag may have moved" },
 ];
 
 /** Fields with a default, grouped by topic. */
@@ -117,13 +117,13 @@ function Start({ form }: GroupProps) {
         />
         <NumberInput
           label="Largest batch"
-          description="Where the script lets it adapt"
+          description="If the script adapts its batch"
           {...form.getInputProps("max_batch_size")}
         />
         <NumberInput label="Epochs" description="Default: the script's" {...form.getInputProps("epochs")} />
         <TextInput
           label="Family"
-          description="Shares what is learned; default: by image and command"
+          description="Jobs that share predictions; default: by image and command"
           {...form.getInputProps("family")}
         />
       </div>
@@ -150,21 +150,21 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
         />
         <TextInput
           label="GPU memory"
-          description="Of each, at most; default: what its family took"
+          description="Maximum per GPU; default: usage of its family"
           placeholder="20g"
           {...form.getInputProps("gpu_memory")}
         />
       </div>
       <Switch
-        label="Elastic: the script can be stopped and resumed on another number of GPUs"
+        label="Elastic: the script can be stopped and resumed with another number of GPUs"
         {...form.getInputProps("elastic", { type: "checkbox" })}
       />
       {elastic && (
         <div className={classes.pair}>
-          <NumberInput label="Least GPUs" description="Default 1" {...form.getInputProps("min_gpus")} />
+          <NumberInput label="Minimum GPUs" description="Default 1" {...form.getInputProps("min_gpus")} />
           <NumberInput
-            label="Most GPUs"
-            description="Default: no bound"
+            label="Maximum GPUs"
+            description="Default: no limit"
             {...form.getInputProps("max_gpus")}
           />
           <NativeSelect label="Resize" data={RESIZES} {...form.getInputProps("resize")} />
@@ -176,7 +176,7 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
 
 function Turn({ form }: GroupProps) {
   return (
-    <Part title="Its turn and its time">
+    <Part title="Order and time limits">
       <div className={classes.pair}>
         <NumberInput
           label="Priority"
@@ -190,19 +190,19 @@ function Turn({ form }: GroupProps) {
         />
         <TextInput
           label="Deadline"
-          description="For policies that heed it"
+          description="For deadline policies"
           type="datetime-local"
           {...form.getInputProps("deadline")}
         />
         <NativeSelect
           label="Policy metric"
-          description="By which goodput decides on it"
+          description="Objective of goodput for this job"
           data={METRICS}
           {...form.getInputProps("metric")}
         />
         <NumberInput
           label="Time limit"
-          description="Seconds of running, then it is ended"
+          description="Maximum seconds of running; then it is ended"
           {...form.getInputProps("max_duration")}
         />
         <NumberInput
@@ -212,7 +212,7 @@ function Turn({ form }: GroupProps) {
         />
         <NumberInput
           label="Retries"
-          description="After a failure of the command; default 0"
+          description="After failures of the command; default 0"
           {...form.getInputProps("max_restarts")}
         />
         <NativeSelect
@@ -232,18 +232,18 @@ function Resources({ form }: GroupProps) {
       <div className={classes.pair}>
         <NumberInput
           label="Processors"
-          description="At most; default: no bound"
+          description="Maximum; default: no limit"
           {...form.getInputProps("cpus")}
         />
         <TextInput
           label="Memory"
-          description="At most; default: its share by GPUs"
+          description="Maximum; default: its share by GPUs"
           placeholder="64g"
           {...form.getInputProps("memory")}
         />
         <TextInput
           label="Shared memory"
-          description="Default 4g a GPU"
+          description="Default 4g per GPU"
           placeholder="8g"
           {...form.getInputProps("shm_size")}
         />
@@ -260,8 +260,8 @@ function Inputs({ form, folded }: GroupProps & { folded: boolean }) {
         label="Data sets"
         description={
           declared && declared.length > 0
-            ? `One a line: NAME or NAME=path. There are: ${declared.map((each) => each.name).join(", ")}`
-            : "None are declared here: see the setting data_sets"
+            ? `One per line: NAME or NAME=path. Available: ${declared.map((each) => each.name).join(", ")}`
+            : "None are declared: see the setting data_sets"
         }
         autosize
         minRows={1}
@@ -271,7 +271,7 @@ function Inputs({ form, folded }: GroupProps & { folded: boolean }) {
       />
       <Textarea
         label="Environment"
-        description="NAME=value, one a line"
+        description="NAME=value, one per line"
         autosize
         minRows={2}
         maxRows={10}
@@ -284,16 +284,16 @@ function Inputs({ form, folded }: GroupProps & { folded: boolean }) {
 
 function About({ form }: GroupProps) {
   return (
-    <Part title="For people and reports">
+    <Part title="For display and reports">
       <TextInput
         className={classes.narrow}
         label="User"
-        description="Whose it is; admins may name another"
+        description="Owner; admins may name another user"
         {...form.getInputProps("user")}
       />
       <Textarea
         label="Labels"
-        description="name=value, one a line"
+        description="name=value, one per line"
         autosize
         minRows={2}
         maxRows={10}
@@ -301,7 +301,7 @@ function About({ form }: GroupProps) {
         {...form.getInputProps("labels")}
       />
       <p className={classes.note}>
-        Requirements, secrets, ports, jobs to wait for, versions of data sets and what is kept are keys of the
+        Requirements, secrets, ports, jobs to wait for, data set versions and kept outputs are keys of the
         JSON.
       </p>
     </Part>

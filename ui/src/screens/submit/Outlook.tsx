@@ -20,11 +20,11 @@ export function Outlook({ body, onError }: { body: JobBody; onError: (error: Err
               Expected to <Starts eta={current} /> and to end <Ends eta={current} />.
             </>
           ) : current.awaits_image ? (
-            <>It would start once its image is there. How long that takes is not known yet.</>
+            <>It would start after its image is fetched, at an unknown time.</>
           ) : neverRuns(current) ? (
             CANT_RUN
           ) : (
-            <>Nobody can tell yet when it would start.</>
+            <>Its start can't be predicted yet.</>
           )}
         </Text>
       )}

@@ -34,7 +34,7 @@ export function Presets({ chosen }: { chosen: string }) {
         ...(jobs.length > 0
           ? [
               {
-                group: "jobs of before",
+                group: "earlier jobs",
                 items: jobs.map((job) => ({
                   value: job.id,
                   label: `${job.name} (${job.command.slice(0, 48)})`,

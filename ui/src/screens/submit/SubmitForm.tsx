@@ -152,8 +152,8 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
           )}
           {hidden.length > 0 && (
             <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
-              The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the
-              command, the launcher, the data sets and the environment do; else fill them in again under
+              The values of {hidden.join(", ")} are hidden. They are copied unless you change the image, the
+              command, the launcher, the data sets or the environment; then enter them again under
               Environment.
             </Alert>
           )}
@@ -185,7 +185,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
           ) : (
             <Textarea
               label="The job as JSON"
-              description="As POST /api/v1/jobs takes it"
+              description="Body of POST /api/v1/jobs"
               autosize
               minRows={12}
               maxRows={30}
@@ -198,7 +198,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
             <NotDone
               title="Not submitted"
               error={general}
-              again="Submit again: a job that has come through already is not made twice."
+              again="Submit again: a job that was already received is not created twice."
             />
           )}
           <Group>

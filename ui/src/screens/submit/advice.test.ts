@@ -105,7 +105,7 @@ test("why a configuration misses the objective", () => {
   expect(missed(option(), spec)).toBe("accuracy too low, too late");
   expect(missed(option(), { ...spec, max_response_time: 110 })).toBe("accuracy too low");
   expect(missed(option(), { ...spec, target: 0.9 })).toBe("too late");
-  expect(missed(option({ metric: null }), { job: JOB, target: 0.9 })).toBe("accuracy not known");
+  expect(missed(option({ metric: null }), { job: JOB, target: 0.9 })).toBe("accuracy unknown");
   expect(missed(option(), { job: JOB, target: 0.5, metric: { name: "loss", goal: "min" } })).toBe(
     "loss too high",
   );

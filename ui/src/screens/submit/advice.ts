@@ -57,9 +57,9 @@ export function usualGpus(most: number): number[] {
 export function faultsIn(question: Question): Partial<Record<keyof Question, string>> {
   const faults: Partial<Record<keyof Question, string>> = {};
   for (const name of ["batches", "gpus"] as const)
-    if (numbersIn(question[name]) === null) faults[name] = "Whole numbers, with commas between them";
-  if (question.done === "within" && question.within === "") faults.within = "How long it may take";
-  if (question.done === "by" && Number.isNaN(Date.parse(question.by))) faults.by = "When it should be done";
+    if (numbersIn(question[name]) === null) faults[name] = "Whole numbers, separated by commas";
+  if (question.done === "within" && question.within === "") faults.within = "Enter a duration";
+  if (question.done === "by" && Number.isNaN(Date.parse(question.by))) faults.by = "Enter a time";
   return faults;
 }
 
@@ -105,7 +105,7 @@ export function missed(option: AdviceOption, spec: AdviceSpec): string {
   const name = spec.metric?.name ?? USUAL_METRIC;
   const found: string[] = [];
   const { target } = spec;
-  if (target != null && option.metric === null) found.push(`${name} not known`);
+  if (target != null && option.metric === null) found.push(`${name} unknown`);
   else if (target != null && option.metric !== null) {
     const least = spec.metric?.goal !== "min";
     const good = least ? option.metric.value >= target : option.metric.value <= target;
@@ -138,9 +138,9 @@ export function basisOf(advice: Advice, metric: string): string {
   const by = [["time", advice.time_models[0]] as const, [metric, advice.metric_models[0]] as const]
     .filter(([, model]) => model !== undefined)
     .map(
-      ([of, model]) => `${of} by ${model?.model} (R² ${model?.r2.toFixed(2)} on jobs that it had not seen)`,
+      ([of, model]) => `${of} by ${model?.model} (R² ${model?.r2.toFixed(2)} on jobs not used for the fit)`,
     );
-  return `From ${plural(advice.samples, "finished job")} of its family; ${by.join(", ")}. Nine of ten jobs lay within the spans.`;
+  return `From ${plural(advice.samples, "finished job")} of its family; ${by.join(", ")}. 90% of the jobs were within the intervals.`;
 }
 
 /** Return form values with a configuration. The job becomes rigid: advice assumes a fixed size. */

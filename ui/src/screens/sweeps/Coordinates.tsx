@@ -39,7 +39,7 @@ export function Coordinates({ sweep }: { sweep: SweepDetail }) {
           height={HIGH}
           className={classes.drawing}
           role="img"
-          aria-label={`${runs.length} runs by ${axes.map((axis) => axis.name).join(", ")}; the table below has the values`}
+          aria-label={`${runs.length} runs by ${axes.map((axis) => axis.name).join(", ")}; values are in the table below`}
           onPointerLeave={() => setPointed(null)}
         >
           {order.map((index) => {

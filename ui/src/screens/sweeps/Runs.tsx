@@ -7,7 +7,7 @@ import { bestFirst, shownValue } from "../../sweeps/runs";
 import { SweepBadge } from "../../sweeps/SweepBadge";
 import { Coordinates } from "./Coordinates";
 
-const GOALS = { "": "as the sweep says", min: "less is better", max: "more is better" };
+const GOALS = { "": "by the sweep", min: "lower is better", max: "higher is better" };
 
 type Goal = keyof typeof GOALS;
 
@@ -48,7 +48,7 @@ export function Runs({ sweep }: { sweep: SweepDetail }) {
       <RunsTable sweep={sweep} runs={runs} />
       {sweep.next !== null && (
         <Text size="sm" c="dimmed" mt="sm">
-          The first {sweep.table.length} of {sweep.runs} runs. The API and the command line have all.
+          The first {sweep.table.length} of {sweep.runs} runs. The API and the command line list all.
         </Text>
       )}
     </>

@@ -67,8 +67,8 @@ export function SweepActions({ sweep }: { sweep: SweepDetail }) {
           onConfirm={() => cancel.mutate(sweep.id)}
           onClose={() => setAsked(false)}
         >
-          {what === "search" ? "It tries no more." : "No further run starts."} {sweep.counts.active} of its
-          jobs wait or run: those are cancelled.
+          {what === "search" ? "It starts no more trials." : "No further run starts."} {sweep.counts.active}{" "}
+          of its jobs wait or run, and are cancelled.
         </Confirm>
       )}
     </>

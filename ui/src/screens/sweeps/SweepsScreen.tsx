@@ -18,16 +18,16 @@ export default function SweepsScreen() {
         {({ items, next }) =>
           items.length === 0 ? (
             <Text c="dimmed">
-              A sweep tries one job with many parameters: start one with <Code>schedulearn sweep FILE</Code>.{" "}
-              <Code>schedulearn experiment FILE</Code> measures what its factors do, and{" "}
-              <Code>schedulearn search FILE</Code> looks for its best size.
+              A sweep runs one job with many parameters: start one with <Code>schedulearn sweep FILE</Code>.{" "}
+              <Code>schedulearn experiment FILE</Code> measures the effects of its factors, and{" "}
+              <Code>schedulearn search FILE</Code> finds its best size.
             </Text>
           ) : (
             <>
               <SweepsTable sweeps={items} />
               {next && (
                 <Text size="sm" c="dimmed" mt="sm">
-                  The newest {items.length}. There are older ones.
+                  The newest {items.length}. Older ones are not shown.
                 </Text>
               )}
             </>

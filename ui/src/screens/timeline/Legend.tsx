@@ -1,7 +1,7 @@
 import classes from "./Legend.module.css";
 
 const SIGNS = [
-  { look: "job", text: "a job, one colour each" },
+  { look: "job", text: "job, one color each" },
   { look: "failed", text: "failed" },
   { look: "cancelled", text: "cancelled" },
   { look: "starting", text: "GPU held, container not yet running" },

@@ -193,7 +193,7 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
       // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move from bar to bar, plus and minus zoom.
       tabIndex={0}
       role="application"
-      aria-label="GPUs over time: arrows go from job to job, with Shift in time; plus and minus zoom, Enter opens"
+      aria-label="GPUs over time: arrows move between jobs, with Shift in time; plus and minus zoom, Enter opens"
       data-testid="timeline"
       data-hovering={hover !== null}
     >

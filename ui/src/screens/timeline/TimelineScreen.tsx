@@ -94,7 +94,7 @@ export default function TimelineScreen() {
         <Group gap={8}>
           <SegmentedControl
             size="xs"
-            aria-label="How much time, up to now"
+            aria-label="Time range, until now"
             data={Object.keys(SPANS)}
             value={dragged ? "" : given.name}
             onChange={(name) => {
@@ -121,7 +121,7 @@ export default function TimelineScreen() {
       <Loaded query={timeline} title="The timeline can't be read">
         {({ until, complete }) => (
           <>
-            {all.length === 0 && <p>No GPU yet: add a host, or serve with --simulate-gpus.</p>}
+            {all.length === 0 && <p>No GPUs yet: add a host, or start the service with --simulate-gpus.</p>}
             {all.length > 0 && (
               <Group gap={8} mb="sm">
                 <TextInput
@@ -162,14 +162,14 @@ export default function TimelineScreen() {
             <Text size="sm" c="dimmed" mt="sm">
               {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}.{" "}
               {waiting.length > MOST_WAITING &&
-                `${plural(waiting.length - MOST_WAITING, "more job")} wait behind those that are shown. `}
-              Drag to move, Ctrl and the wheel to zoom, click a bar for its job. By keyboard: arrows go from
-              job to job, with Shift in time.
+                `${plural(waiting.length - MOST_WAITING, "more job")} wait and are not shown. `}
+              Drag to move, Ctrl and the wheel to zoom, click a bar to open its job. Keyboard: arrows move
+              between jobs, with Shift in time.
             </Text>
             {!complete && (
               <Text size="sm" mt={4}>
-                <Icon name="alert" size={13} /> There is more than can be shown at once: the oldest attempts
-                of this time are left out. Show less time.
+                <Icon name="alert" size={13} /> Too many attempts: the oldest ones of this time are not shown.
+                Choose a shorter time.
               </Text>
             )}
           </>

@@ -104,7 +104,7 @@ export const STATES: Record<BarState, string> = {
   succeeded: "succeeded",
   failed: "failed",
   cancelled: "cancelled",
-  replaced: "went on elsewhere",
+  replaced: "continued elsewhere",
 };
 
 export const isBarState = (name: string | null): name is BarState =>

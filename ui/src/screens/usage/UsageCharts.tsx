@@ -27,7 +27,7 @@ export function UsageCharts({ rows, part, capacity, bins }: Props) {
       <div className={classes.charts}>
         <Chart
           title={`GPU-hours by ${part}`}
-          label={`GPU-hours by ${part}, a bar a ${bins.each}${most ? `; most by ${most.name}` : ""}`}
+          label={`GPU-hours by ${part}, one bar per ${bins.each}${most ? `; most by ${most.name}` : ""}`}
           bins={bins.bins}
           xName={xName}
           series={parts.series}
@@ -37,19 +37,19 @@ export function UsageCharts({ rows, part, capacity, bins }: Props) {
         />
         <Chart
           title="GPU-hours held and idle"
-          label={`GPU-hours that jobs held and that were idle, a bar a ${bins.each}; ${share === null ? "not known yet" : `${Math.round(share * 100)}% were held`}`}
+          label={`GPU-hours that jobs held and that were idle, one bar per ${bins.each}; ${share === null ? "unknown yet" : `${Math.round(share * 100)}% were held`}`}
           bins={bins.bins}
           xName={xName}
           series={CAPACITY}
           data={capacity.known_since === null ? NOTHING : used}
           height={240}
           format={amount}
-          empty="How many GPUs there are is counted from now on, once a minute."
+          empty="The number of GPUs is recorded from now on, once a minute."
           note={
             capacity.known_since !== null && (
               <>
-                Counted since <When at={capacity.known_since} />: healthy GPUs of hosts that are there. Those
-                that the policy has parked are not idle.
+                Counted since <When at={capacity.known_since} />: healthy GPUs of hosts that were neither lost
+                nor parked.
               </>
             )
           }

@@ -71,7 +71,7 @@ export default function UsageScreen() {
     >
       <Group mb="md" gap="sm" align="flex-end">
         <SegmentedControl
-          aria-label="How many days"
+          aria-label="Number of days"
           data={SPANS.map((value) => ({ value, label: `${value} d` }))}
           value={days}
           onChange={(value) => set("days", value)}
@@ -86,7 +86,7 @@ export default function UsageScreen() {
           <TextInput
             label="Label"
             value={label.typed}
-            error={!label.typed.trim() && "Which one?"}
+            error={!label.typed.trim() && "Enter a label"}
             onChange={(event) => label.type(event.currentTarget.value)}
           />
         )}
@@ -95,7 +95,7 @@ export default function UsageScreen() {
           w={190}
           min={0}
           decimalScale={4}
-          placeholder="as the service has it"
+          placeholder="the service's price"
           value={price.typed}
           onChange={(value) => price.type(String(value))}
         />
@@ -110,7 +110,7 @@ export default function UsageScreen() {
               <Totals rows={usage} days={there.days} />
               <UsageCharts rows={daily} part={part} capacity={there} bins={bins} />
               {usage.length === 0 ? (
-                <Text c="dimmed">Nothing ran in these days. Choose more of them, or submit a job.</Text>
+                <Text c="dimmed">No jobs ran in these days. Choose more days, or submit a job.</Text>
               ) : (
                 <UsageTable rows={usage} by={choice.by} />
               )}
@@ -119,7 +119,7 @@ export default function UsageScreen() {
         </LoadedAll>
       )}
       <Text size="sm" c="dimmed" mt="sm">
-        Days are UTC. A job counts while it holds its GPUs; energy as far as GPUs measure it.
+        Days are UTC. A job counts while it holds its GPUs; energy only of GPUs that measure it.
       </Text>
     </Screen>
   );
@@ -136,7 +136,7 @@ function Totals({ rows, days }: { rows: Usage[]; days: Capacity["days"] }) {
     <FigureList>
       <Figure
         name="Share of capacity"
-        note={share === null ? "not known yet" : `${amount(held)} of ${amount(held + idle)} GPU-hours`}
+        note={share === null ? "unknown yet" : `${amount(held)} of ${amount(held + idle)} GPU-hours`}
       >
         {share === null ? "–" : `${Math.round(share * 100)}%`}
       </Figure>
@@ -146,13 +146,13 @@ function Totals({ rows, days }: { rows: Usage[]; days: Capacity["days"] }) {
       <Figure name="GPU-hours" note="of all jobs">
         {amount(used)}
       </Figure>
-      <Figure name="Energy" note="kWh, as far as it is measured">
+      <Figure name="Energy" note="kWh, of GPUs that measure it">
         {drawn === null ? "–" : amount(drawn)}
       </Figure>
       <Figure
         name="Cost"
         note={
-          priced && cost === null ? "a type of GPU has no price" : priced ? "of all jobs" : "no price is set"
+          priced && cost === null ? "a GPU type has no price" : priced ? "of all jobs" : "no price is set"
         }
       >
         {money(cost, rows[0]?.currency ?? "")}

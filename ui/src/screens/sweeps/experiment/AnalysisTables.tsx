@@ -58,9 +58,9 @@ export function TermsTable({ analysis }: { analysis: Analysis }) {
       </DataTable>
       <Text size="sm" c="dimmed" mt="xs">
         {error_df === 0
-          ? "Nothing is left to tell effects from noise by: try each point twice at least, by replications."
-          : `p is the chance of so large a share if the term had no effect; bold where it is below ${fourDigits(1 - confidence)}.`}
-        {effects && " An effect is half of what the two levels differ by."}
+          ? "Effects can't be separated from noise: run each point at least twice, with replications."
+          : `p is the probability of a share this large if the term had no effect; bold if it is below ${fourDigits(1 - confidence)}.`}
+        {effects && " An effect is half the difference between the two levels."}
       </Text>
     </Panel>
   );

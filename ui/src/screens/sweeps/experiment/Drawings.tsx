@@ -118,9 +118,9 @@ function Interactions({ analysis }: { analysis: Analysis }) {
         ))}
       </Facets>
       <p className={plot.note}>
-        Where lines are not parallel, what one factor does depends on the other one.
+        If lines are not parallel, the effect of one factor depends on the other one.
         {pairs.length > shown.length &&
-          ` Drawn are the ${shown.length} of ${pairs.length} pairs that explain most.`}
+          ` Shown: the ${shown.length} of ${pairs.length} pairs that explain most.`}
       </p>
     </Panel>
   );

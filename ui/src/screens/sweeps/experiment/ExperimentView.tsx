@@ -77,7 +77,7 @@ function Analyzed({ experiment, response }: { experiment: Experiment; response: 
   const measured = measuredIn(experiment.table, response).length;
   const analysis = useQuery(analysisQuery(experiment.id, response, measured));
   return (
-    <Loaded query={analysis} title="The analysis can't be made">
+    <Loaded query={analysis} title="The analysis failed">
       {(found) => (
         <div className={panel.stack}>
           <Summary experiment={experiment} analysis={found} />
@@ -100,7 +100,7 @@ function Summary({ experiment, analysis }: { experiment: Experiment; analysis: A
         explain {Math.round(100 * analysis.r2)}% of its variation.
       </Text>
       <Text size="sm" c="dimmed" mih="1.5em">
-        {gaps ?? "Every run is in it."}
+        {gaps ?? "All runs are included."}
         {experiment.next !== null && ` The distribution shows the first ${experiment.table.length} runs.`}
       </Text>
     </div>

@@ -71,9 +71,7 @@ test("what is missing is told, before and beside an analysis", () => {
   const counts = { pending: 1, active: 1, succeeded: 5, failed: 1, cancelled: 0 };
   const gaps = (runs: number) =>
     gapsOf({ runs: 8, counts } as Pick<Experiment, "runs" | "counts">, { runs } as Analysis);
-  expect(gaps(4)).toBe(
-    "It rests on 4 of 8 runs: 2 are still to come, 1 did not succeed, 1 did not measure it.",
-  );
+  expect(gaps(4)).toBe("Based on 4 of 8 runs: 2 have not finished, 1 did not succeed, 1 did not measure it.");
   expect(gaps(8)).toBeNull();
 });
 

@@ -32,9 +32,9 @@ export function lackOf(
 ) {
   const measured = measuredIn(table, response);
   if (measured.length < 2)
-    return `An analysis needs two finished runs at least: so far ${measured.length} of ${runs} have ${response}.`;
+    return `An analysis needs at least two finished runs: so far ${measured.length} of ${runs} have ${response}.`;
   const varied = factors.some((name) => new Set(measured.map((run) => String(run.params[name]))).size > 1);
-  return varied ? null : "All runs that have finished have the same levels: there is nothing to compare yet.";
+  return varied ? null : "All finished runs have the same levels: nothing to compare yet.";
 }
 
 /** Return which runs the analysis lacks; null: none. */
@@ -47,11 +47,11 @@ export function gapsOf(
   const coming = counts.pending + counts.active;
   const lost = counts.failed + counts.cancelled;
   const why = [
-    coming > 0 && `${coming} ${coming === 1 ? "is" : "are"} still to come`,
+    coming > 0 && `${coming} ${coming === 1 ? "has" : "have"} not finished`,
     lost > 0 && `${lost} did not succeed`,
     missing > coming + lost && `${missing - coming - lost} did not measure it`,
   ].filter(Boolean);
-  return `It rests on ${analysis.runs} of ${plural(runs, "run")}: ${why.join(", ")}.`;
+  return `Based on ${analysis.runs} of ${plural(runs, "run")}: ${why.join(", ")}.`;
 }
 
 /** Return the levels of a factor in the analysis' order. Numbers come first, by size, then texts. */

@@ -49,7 +49,7 @@ export function CurvePlot({ trials }: { trials: readonly TrialRow[] }) {
           height={HIGH}
           className={plot.drawing}
           role="img"
-          aria-label={`Time against cost of ${shown.length} trials, of which no other beats ${curve.length} in both; the table below has the values`}
+          aria-label={`Time against cost of ${shown.length} trials, ${curve.length} of them on the Pareto front; values are in the table below`}
           onPointerLeave={() => setPointed(null)}
         >
           <g className={plot.axes}>
@@ -114,8 +114,8 @@ export function CurvePlot({ trials }: { trials: readonly TrialRow[] }) {
       </div>
       <p className={plot.note}>
         Filled circles and the line: trials that no other one beats in both time and cost. Hollow: all others.
-        Star: the best by the goal. Diamond: the knee, from which on less time costs much more. Cost is by the
-        setting gpu_prices, without it in GPU-seconds.
+        Star: the best by the goal. Diamond: the knee; beyond it, less time costs much more. Cost is in
+        gpu_prices if set, otherwise in GPU-seconds.
       </p>
     </>
   );

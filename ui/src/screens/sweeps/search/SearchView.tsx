@@ -16,7 +16,7 @@ import { SweepBadge } from "../../../sweeps/SweepBadge";
 import { CurvePlot } from "./CurvePlot";
 import { foundJob, shownConfiguration, shownMarks, shownShare, type TrialRow, trialsOf } from "./trials";
 
-const GOALS = { time: "least time", cost: "least cost", both: "least time and cost" };
+const GOALS = { time: "minimum time", cost: "minimum cost", both: "minimum time and cost" };
 
 /** Search for a configuration: its trials and result. */
 export default function SearchView({ sweep }: { sweep: SweepDetail }) {
@@ -102,8 +102,8 @@ function Answer({ search }: { search: Search }) {
       </p>
       {found && job === null && (
         <Text size="sm" c="dimmed" mt={4}>
-          The job of that trial was deleted, so the form can't start from it. The command{" "}
-          <code>schedulearn submit --as-found FILE</code> still can.
+          The job of that trial was deleted, so the form can't use it. The command{" "}
+          <code>schedulearn submit --as-found FILE</code> can.
         </Text>
       )}
     </Panel>
@@ -113,8 +113,8 @@ function Answer({ search }: { search: Search }) {
 function whyOf({ why, found, finished_at, state }: Search): string {
   if (why) return why;
   if (finished_at === null)
-    return "It goes on until the next trial is expected to gain less than a tenth, or until it has made all its trials.";
-  return found ? "" : `It was ${state} before it found one.`;
+    return "It continues until the next trial is expected to gain less than 10%, or all trials are done.";
+  return found ? "" : `It was ${state} before it found a configuration.`;
 }
 
 function TrialsTable({ trials }: { trials: TrialRow[] }) {
@@ -129,7 +129,7 @@ function TrialsTable({ trials }: { trials: TrialRow[] }) {
     "time, s",
     "cost",
     "expected gain",
-    "what it is",
+    "role",
   ];
   return (
     <DataTable label="Trials" columns={columns}>
@@ -138,7 +138,7 @@ function TrialsTable({ trials }: { trials: TrialRow[] }) {
           <td>{trial.job ? <Link to={`/jobs/${trial.job}`}>{trial.number}</Link> : trial.number}</td>
           {typed && <td>{trial.gpu_type ?? "any"}</td>}
           <td>{trial.required_gpus}</td>
-          {batched && <td>{trial.batch_size ?? "its own"}</td>}
+          {batched && <td>{trial.batch_size ?? "the job's"}</td>}
           <td>
             <SweepBadge state={trial.state} />
           </td>

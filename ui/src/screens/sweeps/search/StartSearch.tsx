@@ -75,7 +75,7 @@ function SearchDialog({ onClose }: { onClose: () => void }) {
       fields={[]}
     >
       <NativeSelect
-        label="Job to begin with"
+        label="Start from job"
         data={[
           { value: "", label: "none" },
           ...(jobs?.items ?? []).map((job) => ({
@@ -96,7 +96,7 @@ function SearchDialog({ onClose }: { onClose: () => void }) {
       <Textarea
         mt="sm"
         label="Job as JSON"
-        description="Make it short, an epoch say. {batch_size} in its command is each trial's"
+        description="Keep it short, for example one epoch. {batch_size} in its command is replaced by the trial's batch size"
         autosize
         minRows={4}
         maxRows={12}
@@ -120,21 +120,21 @@ function SearchDialog({ onClose }: { onClose: () => void }) {
       <TextInput
         mt="sm"
         label="Types of GPU"
-        description="As the hosts show them, with commas between"
+        description="As shown by the hosts, separated by commas"
         placeholder="any"
         value={asked.gpuTypes}
         onChange={(event) => change({ gpuTypes: event.currentTarget.value })}
       />
       <NativeSelect
         mt="sm"
-        label="What is to be least"
+        label="Minimize"
         data={GOALS}
         value={asked.goal}
         onChange={(event) => change({ goal: event.currentTarget.value as Asked["goal"] })}
       />
       <NumberInput
         mt="sm"
-        label="Trials at most"
+        label="Maximum trials"
         placeholder="a quarter of all configurations, at least 10"
         min={1}
         allowDecimal={false}

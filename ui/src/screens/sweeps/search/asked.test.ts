@@ -19,7 +19,7 @@ test("what is typed becomes a search", () => {
 });
 
 test.each([
-  [{ job: "{" }, /no JSON/],
+  [{ job: "{" }, /not valid JSON/],
   [{ job: "[]" }, /JSON object/],
   [{ gpus: "1, two" }, /Numbers of GPUs: two/],
   [{ batchSizes: "-3" }, /Batch sizes: -3/],

@@ -54,7 +54,7 @@ export function toSearch(asked: Asked): SearchSpec {
   const job = parsedJob(asked.job);
   const hidden = hiddenIn(job.env as Record<string, unknown> | undefined);
   if (hidden.length > 0)
-    throw new Error(`The values of ${hidden.join(", ")} are hidden: write them into "env".`);
+    throw new Error(`The values of ${hidden.join(", ")} are hidden: enter them in "env".`);
   return {
     name: asked.name.trim(),
     job,
@@ -71,10 +71,10 @@ function parsedJob(text: string): Record<string, unknown> {
   try {
     job = JSON.parse(text);
   } catch (error) {
-    throw new Error(`The job is no JSON: ${(error as Error).message}`);
+    throw new Error(`The job is not valid JSON: ${(error as Error).message}`);
   }
   if (typeof job !== "object" || job === null || Array.isArray(job))
-    throw new Error("A job is a JSON object, in braces.");
+    throw new Error("A job must be a JSON object, in braces.");
   return job as Record<string, unknown>;
 }
 
@@ -87,6 +87,6 @@ const wordsIn = (text: string) =>
 
 function numbersIn(text: string, what: string): number[] {
   const { numbers, wrong } = wholeNumbers(text);
-  if (wrong !== undefined) throw new Error(`${what}: ${wrong} is no whole number.`);
+  if (wrong !== undefined) throw new Error(`${what}: ${wrong} is not a whole number.`);
   return numbers;
 }

@@ -50,7 +50,7 @@ MakeRuntime = Callable[[RemoteHost], Runtime]
 BringCheckpoints = Callable[[str, str, Runtime], Iterator[FetchProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
 TellUntrackedFiles = Callable[[str, str, Sequence[UntrackedFile]], None]
-"""As `outputs.Outputs.tell_stray_files`."""
+"""As `outputs.Outputs.tell_untracked_files`."""
 MakeProbe = Callable[[RemoteHost, ImageSource], Probe]
 """A host and its way to images -> its probe, which connects to nothing yet."""
 

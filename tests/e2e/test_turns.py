@@ -44,7 +44,7 @@ def test_two_rigid_jobs_take_turns_on_one_gpu_and_both_come_to_their_end(tmp_pat
         views = [served.job(job) for job in jobs]
         assert {view["state"] for view in views} == {"running"}
         [paused] = [view for view in views if view["reason"] == "time_slice"]
-        assert "waits for its turn" in paused["message"]
+        assert "waits for its time slice" in paused["message"]
 
         # The one that pauses is stopped, and still gets its time to save what it has; the other one goes on alone.
         assert served.http.post(f"/api/v1/jobs/{paused['id']}/cancel").status_code < 300

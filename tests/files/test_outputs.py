@@ -181,7 +181,7 @@ def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Pa
             "container: write results to /outputs (SCHEDULEARN_OUTPUT_DIR)."
         )
         assert event.data == {"files": [{"path": "/workspace/model.pt", "bytes": 45_000_000}]}
-        assert [call for call, _ in c.runtime.calls if call == "stray_files"] == ["stray_files"] * 2, (
+        assert [call for call, _ in c.runtime.calls if call == "untracked_files"] == ["untracked_files"] * 2, (
             "told once all the same"
         )
 
@@ -197,7 +197,7 @@ def test_a_host_that_can_not_tell_what_was_written_elsewhere_removes_the_contain
     with FakeCluster(tmp_path) as c:
         [job] = c.submit()
         c.wait(job, "running")
-        c.runtime.fail_next("stray_files")
+        c.runtime.fail_next("untracked_files")
         c.runtime.finish(f"schedulearn-{job}-1-0")
         c.wait(job, "succeeded")
         wait_for(lambda: not c.runtime.tasks(), what="the container to be removed")
@@ -217,7 +217,7 @@ def test_what_the_end_of_the_service_keeps_from_being_told_is_told_by_the_next_o
     with FakeCluster(tmp_path) as c:
         [job] = c.submit()
         c.wait(job, "running")
-        monkeypatch.setattr(c.runtime, "stray_files", cut_off)
+        monkeypatch.setattr(c.runtime, "untracked_files", cut_off)
         monkeypatch.setattr(c.runtime, "close", closed.set)
         c.runtime.finish(f"schedulearn-{job}-1-0")
         assert asked.wait(60)

@@ -175,7 +175,7 @@ def test_an_image_without_a_shell_runs_its_command_alone(images: str, tmp_path: 
     assert bench.wait_for_end(task_id).exit_code == 0
     spec = bench.spec(Program(("env", "sleep", "0.1")))
     bench.create(bench.runtime, spec)  # by a service that did not live to look for the shell
-    with pytest.raises(RuntimeFault, match="made again"):
+    with pytest.raises(RuntimeFault, match="created again"):
         bench.runtime.start(spec)
     bench.runtime.start(spec)
     assert bench.wait_for_end(spec.task_id).exit_code == 0

@@ -36,8 +36,9 @@ def test_gpus_at_once(api: Api) -> None:
     other = api.submit(user="ben", required_gpus=4)
     api.wait(first, "running")
     api.wait(other, "running")
-    wait_for(lambda: api.job(second)["reason"] == "over_quota", what="the reason")
-    assert api.job(second)["message"] == "It needs 3 GPUs; ada may hold 4 at once, and holds 3."
+    told = "It needs 3 GPUs; ada may hold 4 at once, and holds 3."  # 0 in the cycle that starts the first job
+    wait_for(lambda: api.job(second)["message"] == told, what="the reason")
+    assert api.job(second)["reason"] == "over_quota"
     events = api.http.get(f"/api/v1/jobs/{second}/events").json()["items"]
     assert [event["code"] for event in events if event["kind"] == "job.waiting"][-1] == "over_quota"
     [shown] = api.http.get("/api/v1/quotas").json()["items"]

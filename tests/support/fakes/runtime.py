@@ -171,7 +171,7 @@ class FakeRuntime(Runtime):
 
     def untracked_files(self, task_id: str) -> Sequence[UntrackedFile]:
         with self._changed:
-            self._enter("stray_files", task_id)
+            self._enter("untracked_files", task_id)
             task = self._tasks.get(task_id)
             return largest_first(task.untracked) if task and task.seen.state is EngineState.EXITED else ()
 

@@ -50,6 +50,8 @@ def api(tmp_path: Path) -> Iterator[Api]:
         past = run(before)
     change(before, past, gpu_seconds=7200.0, run_seconds=3600.0)
     with serve_api(tmp_path) as served:
+        hosts = "/api/v1/hosts"  # nothing is predicted before they answer
+        wait_for(lambda: all(host["reachable"] for host in served.http.get(hosts).json()), what="the hosts")
         yield served
 
 

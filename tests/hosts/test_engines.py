@@ -61,7 +61,7 @@ def test_what_is_wrong_with_a_host_is_said_where_it_is_added(served: Service, ho
     out = run("hosts", "add", f"tcp://{tls.ip}:2376", "--name", "h2", url=url, code=1)
     assert "a host 'h2' already exists" in out.err
     out = run("hosts", "add", tls.socket, "--name", "again", url=url).out
-    assert "that of host 'h2' already" in out
+    assert "host 'h2' already has this engine" in out
     out = run("hosts", "add", "gpu2", url=url, code=1)
     assert "must be like ssh://user@gpu2" in out.err
     for name in ("nobody", "again", "10.213.7.77"):

@@ -171,7 +171,7 @@ def test_horovods_own_module_averages_with_keras_2_but_not_with_3_and_we_say_so(
     script.write_text(TRAP.format(imported="", after=""))
     output = tensorflow.run("horovod", 2, str(script))
     assert output.count("same True") == 2
-    assert "WARNING: this is Keras" not in output
+    assert "WARNING: with Keras" not in output
     tensorflow.env["PYTHONPATH"] += f":{keras_3}"
     output = tensorflow.run("horovod", 2, str(script))
     assert output.count("same False") == 2, "if this averages by now, take the warnings out"

@@ -1,0 +1,1 @@
+"""Responses about sweeps, experiments and advice."""

@@ -90,12 +90,13 @@ def test_the_map_names_jobs_tells_of_a_gpu_and_lights_what_a_job_could_have(serv
 
 
 def test_policy_is_previewed_before_it_is_switched(service: Service, page: Page) -> None:
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo", "params": {"backfill": "none"}})
     holder = service.submit(ENDLESS, name="holder", gpus=3)
     service.submit(ENDLESS, name="large", gpus=2)
     small = service.submit(ENDLESS, name="small")
     service.wait(holder, "running")
     watch = open_page(page, service, "/ui/policy")
-    page.get_by_label("backfill").check()
+    page.get_by_label("backfill").select_option("all")
     page.get_by_role("button", name="Preview").click()
     preview = page.get_by_test_id("preview")
     expect(preview).to_contain_text("Mean completion time")

@@ -15,7 +15,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     service.submit(ENDLESS, name="large", gpus=2)
     service.submit(ENDLESS, name="small")
     service.wait(holder, "running")
-    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo", "params": {"backfill": True}})
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo", "params": {"backfill": "all"}})
     watch = open_page(page, service, "/ui/policy")
     table = page.get_by_role("region", name="Policies compared")
     first = table.locator("tbody tr").first
@@ -24,7 +24,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     expect(table.locator("[data-best=true]").first).to_be_visible(timeout=120_000)  # twenty simulations
     kinds = service.call("GET", "/api/v1/policy")["available"]
     expect(table.get_by_role("table").get_by_role("radio")).to_have_count(sum(len(kind["metrics"]) for kind in kinds))
-    expect(table.get_by_role("group", name="Parameters of fifo").get_by_label("backfill")).to_be_checked()
+    expect(table.get_by_role("group", name="Parameters of fifo").get_by_label("backfill")).to_have_value("all")
     apply = page.get_by_role("button", name="Apply")
     expect(apply).to_be_disabled()
 
@@ -49,6 +49,6 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     expect(past.get_by_role("listitem").first).to_contain_text("las")
     past.get_by_role("button", name="Undo").click()
     expect(page.get_by_test_id("algorithm")).to_have_text("fifo")
-    assert service.call("GET", "/api/v1/policy")["params"] == {"backfill": True}
+    assert service.call("GET", "/api/v1/policy")["params"] == {"backfill": "all"}
     assert faults(page) == []
     assert_clean(watch)

@@ -50,6 +50,18 @@ def _is_shared(folder: Path) -> bool:
     return bool(folder.stat().st_mode & stat.S_ISVTX) or folder.resolve() in (Path.home().resolve(), Path.cwd())
 
 
+def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file, whole or not at all: a full disk or a power failure leaves the old one, or none."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
 def close_path(path: Path) -> None:
     """Remove others' permissions from a path. Missing paths, symbolic links and other users' paths are skipped."""
     try:

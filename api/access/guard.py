@@ -9,7 +9,6 @@ The ASGI middleware wraps the whole application, so that no route, stream or soc
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
@@ -28,6 +27,7 @@ from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK, TOKEN_LENGTH
 from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.private_files import write_private
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
@@ -273,12 +273,7 @@ def stored_token(data_dir: Path) -> str:
     path = data_dir / "token"
     if not path.exists():
         data_dir.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name("token.new")  # a power failure or a full disk leaves no empty token
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
-            handle.write(secrets.token_urlsafe(24))
-            handle.flush()
-            os.fsync(handle.fileno())
-        unfinished.replace(path)
+        write_private(path, secrets.token_urlsafe(24).encode())
     token = path.read_text().strip()
     if len(token) < TOKEN_LENGTH:
         raise InvalidError(f"{path} holds no token of at least {TOKEN_LENGTH} characters: remove it to get a new one")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -26,6 +25,7 @@ from schedulearn.api.reach import bridge_address
 from schedulearn.api.settings import Settings
 from schedulearn.api.tls.fingerprints import fingerprint_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.private_files import write_private
 
 log = logging.getLogger(__name__)
 
@@ -159,19 +159,8 @@ def make_own(folder: Path, names: Iterable[str], now: datetime) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     pem = serialization.Encoding.PEM
     plain = serialization.NoEncryption()
-    _write(folder / KEY, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain), 0o600)
-    _write(folder / CERT, made.public_bytes(pem), 0o644)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    write_private(folder / KEY, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    write_private(folder / CERT, made.public_bytes(pem), 0o644)
 
 
 def _names(settings: Settings) -> list[str]:

@@ -6,7 +6,6 @@ data folder has both.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.errors import InvalidError, NotFoundError, StoreError
+from schedulearn.scheduler.private_files import write_private
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
@@ -130,11 +130,7 @@ class Secrets:
         with self._lock:
             if self._cipher is None:
                 if new and not self._key_path.exists():
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                    with os.fdopen(os.open(self._key_path, flags, 0o600), "wb") as handle:
-                        handle.write(Fernet.generate_key())
-                        handle.flush()
-                        os.fsync(handle.fileno())
+                    write_private(self._key_path, Fernet.generate_key())
                 try:
                     self._cipher = Fernet(self._key_path.read_bytes())
                 except (OSError, ValueError) as error:

@@ -51,7 +51,7 @@ from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.prices import cost_of
 from schedulearn.scheduler.core.states import JobState
-from schedulearn.scheduler.errors import ForbiddenError, InvalidError
+from schedulearn.scheduler.errors import ForbiddenError, InvalidError, QuotaError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
@@ -100,7 +100,7 @@ async def submit(
 
     The original five keys are a complete job. If the job has a deadline, `late` says whether it can be met; this takes
     at most a second."""
-    repeated = await check_rate(request)
+    await check_rate(request)
     spec = await job_of(request)
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
@@ -111,7 +111,7 @@ async def submit(
             )
         spec = with_values_of(spec, with_keys(source._asdict()))
     now = JobNow()
-    if spec.deadline is not None and not repeated:
+    if spec.deadline is not None and not await _is_repeated(request):
         _name_user(request, [spec])
         now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
     return await store_one(request, spec, now)
@@ -139,15 +139,19 @@ async def job_of(request: Request, parse: Callable[[bytes], JobSpec] = parse_job
     return parse(body) if len(body) <= _QUICK else await run_in_threadpool(parse, body)
 
 
-async def check_rate(request: Request) -> bool:
-    """Check the submissions per minute, before the body is read.
+async def check_rate(request: Request) -> None:
+    """Check the submissions per minute, before the body is read. Raises QuotaError."""
+    try:
+        quotas_of(request).check_submissions({actor_of(request).name: 1})
+    except QuotaError:
+        if not await _is_repeated(request):
+            raise
 
-    Returns whether the request repeats one whose jobs are stored: it submits nothing. Raises QuotaError."""
-    key, cluster = idempotency_key(request), cluster_of(request)
-    if key is not None and await cluster.db.aread(lambda conn: service.is_known(conn, key)):
-        return True
-    quotas_of(request).check_submissions({actor_of(request).name: 1})
-    return False
+
+async def _is_repeated(request: Request) -> bool:
+    """Return whether a request repeats one whose jobs are stored: it submits nothing."""
+    key = idempotency_key(request)
+    return key is not None and await cluster_of(request).db.aread(lambda conn: service.is_known(conn, key))
 
 
 @router.post(
@@ -163,7 +167,8 @@ async def submit_batch(request: Request) -> Response:
     """Submit a batch of jobs, all or none.
 
     A batch has at most 10,000 jobs and 2 MiB."""
-    repeated = await check_rate(request)
+    await check_rate(request)
+    repeated = await _is_repeated(request)
     body = await request.body()
     async with turns_of(request).large(request):
         return await asyncio.wrap_future(await run_in_threadpool(_store_batch, request, body, repeated))

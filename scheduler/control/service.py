@@ -418,7 +418,7 @@ class _Key:
 
     def is_new(self, conn: Connection) -> bool:
         """Return whether no job has the key of the first job. That is enough after `jobs` found none."""
-        return conn.execute(select(col(Job.id)).where(col(Job.idempotency_key) == self._keys[0])).first() is None
+        return not is_known(conn, self._keys[0])
 
     def jobs(self, conn: Connection) -> JobRows:
         """Return the jobs stored with this key; none: the key is new.

@@ -32,8 +32,9 @@ def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """Services of the test's own, over `tmp_path / "data"` unless told."""
     with ExitStack() as stack:
 
-        def start(*flags: str, data: Path | None = None, **options: Any) -> Service:
+        def start(*flags: str, data: Path | None = None, port: int = 0, **options: Any) -> Service:
             running = Service(data or tmp_path / "data", *flags, **options)
+            running.port = port
             running.start()
             stack.callback(running.close)
             return running

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from services import Service
@@ -25,17 +22,3 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with Service(tmp_path_factory.mktemp("guarded") / "data", token=TOKEN) as running:
         yield running
         running.cancel_all()
-
-
-@pytest.fixture
-def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    """Services of the test's own."""
-    with ExitStack() as stack:
-
-        def start(*flags: str, **options: Any) -> Service:
-            running = Service(tmp_path / "data", *flags, **options)
-            running.start()
-            stack.callback(running.close)
-            return running
-
-        yield start

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
@@ -78,6 +78,31 @@ def test_list_is_live_and_cancels_many(service: Service, page: Page) -> None:
     expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("cancelled")
     expect(page.get_by_test_id(f"job-{waiting}")).to_contain_text("cancelled")
     expect(page.get_by_label("Cluster")).to_contain_text("0 of 4 GPUs in use")
+    assert_clean(watch)
+
+
+def test_a_change_while_the_list_is_read_first_is_shown(service: Service, page: Page) -> None:
+    job = service.submit(ENDLESS, name="holder", gpus=4)
+    service.wait(job, "running")
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))  # read now, delivered later, as by a slow line
+
+    page.route("**/api/v1/jobs?*limit=100", hold_first)
+    watch = open_page(page, service, "/ui/jobs")
+    expect(page.get_by_label("Cluster")).to_contain_text("4 of 4 GPUs in use")
+    while not held:
+        page.wait_for_timeout(20)
+    service.call("POST", f"/api/v1/jobs/{job}/cancel")
+    service.wait(job, "cancelled")
+    expect(page.get_by_label("Cluster")).to_contain_text("0 of 4 GPUs in use")  # the page knows of the end
+    route, answer = held[0]
+    route.fulfill(response=answer)
+    expect(page.get_by_test_id(f"job-{job}")).to_contain_text("cancelled")
     assert_clean(watch)
 
 

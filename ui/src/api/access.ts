@@ -1,5 +1,6 @@
-import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
+import { MutationCache, QueryCache } from "@tanstack/react-query";
 import { ApiError } from "./client";
+import { LiveQueryClient } from "./liveQueryClient";
 
 /** Flag that the service asked for a token. React subscribes to this store. */
 class Access {
@@ -26,7 +27,7 @@ function askForToken(error: Error) {
   if (error instanceof ApiError && error.status === 401) access.set(true);
 }
 
-export const queryClient = new QueryClient({
+export const queryClient = new LiveQueryClient({
   queryCache: new QueryCache({ onError: askForToken }),
   mutationCache: new MutationCache({ onError: askForToken }),
   defaultOptions: {

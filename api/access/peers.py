@@ -177,10 +177,10 @@ def _a_container_sees(client: Address, server: Address) -> bool:
         try:
             with _opened(number, _PROC) as folder:
                 numbers = _numbers(_read("status", folder))
+            if len(numbers) > 1 and numbers[-1] == b"1" and _look_in_proc(client, server, number) is not None:
+                return True
         except (FileNotFoundError, ProcessLookupError):
-            continue
-        if len(numbers) > 1 and numbers[-1] == b"1" and _look_in_proc(client, server, number) is not None:
-            return True
+            continue  # it has ended, and with it all of its container
     return False
 
 

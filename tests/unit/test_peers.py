@@ -6,6 +6,7 @@ import ctypes
 import os
 import socket
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,11 +76,29 @@ def test_a_process_in_a_container_is_not_of_the_account_that_it_has() -> None:
         assert not is_made_by(own, client, server)
 
 
+_BESIDE_AN_ENDED_CONTAINER = (
+    sys.executable,
+    "-c",
+    """
+import ctypes, os, sys
+assert not ctypes.CDLL(None).unshare(0x20000000)  # CLONE_NEWPID
+first = os.fork() or os._exit(0)
+os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # it is a zombie now, as until its engine has heard of its end
+os.execvp(sys.argv[1], sys.argv[1:])
+""",
+)
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("beside", "is_known"),
-    [((), True), ((*IN_A_CONTAINER, "--net"), True), (IN_A_CONTAINER, False)],
-    ids=["alone", "a container with a network of its own", "a container in its network"],
+    [
+        ((), True),
+        ((*IN_A_CONTAINER, "--net"), True),
+        (IN_A_CONTAINER, False),
+        (_BESIDE_AN_ENDED_CONTAINER, True),
+    ],
+    ids=["alone", "a container with a network of its own", "a container in its network", "a container that has ended"],
 )
 def test_one_that_may_not_be_looked_into_is_known_unless_a_container_is_in_its_network(
     beside: tuple[str, ...], is_known: bool

@@ -130,6 +130,10 @@ class _Watch:
                 job = self._session.client.job(self._job["id"])
             except ClientError:
                 continue  # `follow` reports it
+            except Exception:
+                if self._done.is_set():
+                    return  # the command has ended, and closed its client meanwhile
+                raise
             if self._done.is_set() or JobState(job["state"]) in TERMINAL:
                 return
             self._show(job)

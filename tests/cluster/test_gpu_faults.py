@@ -422,6 +422,8 @@ def test_cuda_is_checked_when_a_host_joins_changes_its_driver_or_returns_a_gpu(
         wait_for(lambda: checks(c) == ["failed"], what="the check of a host that joins")
         assert "a matrix product is wrong" in c.gpu(probe.uuid(1)).fault
         assert c.gpu(probe.uuid(0)).fault == host(c).gpu_fault == ""
+        # CUDA is checked beside the first reading, and may be done before it.
+        wait_for(lambda: not c.cluster.monitor._watches["local"].is_new, what="the first reading of its GPUs")
         c.cluster.monitor.return_gpu("local", "1")
         wait_for(lambda: checks(c) == ["failed", "passed"], what="the check of a GPU that returns")
         steps = [("failed", True), ("skipped", True), ("skipped", True), ("passed", False)]

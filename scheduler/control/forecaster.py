@@ -255,6 +255,9 @@ class Forecaster:
             user=spec.user,
             remaining=length.seconds if length else None,
             basis=length.basis if length else None,
+            expected_left=None
+            if spec.elastic
+            else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0),
         )
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
@@ -358,6 +361,7 @@ class Forecaster:
             settled=True,
             length_of=self._profiles.length_of,
             memory=memory,
+            run_times=self._profiles.run_times,
         )
 
     def _run(self) -> float:

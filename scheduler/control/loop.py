@@ -352,7 +352,7 @@ class SchedulerLoop:
         snapshot = build_snapshot(
             state, ready, self.utilization, seen.now, self.profiles.get, policy.resizes, awaited=awaited,
             resting=resting.keys(), length_of=self.profiles.length_of, memory=memory, settling=self._settling.keys(),
-            unfit=images.unfit,
+            unfit=images.unfit, run_times=self.profiles.run_times,
         )  # fmt: skip
         quotas = self._quotas()
         cpu_only = CpuOnly(

@@ -124,6 +124,9 @@ class JobView:
     """Predicted seconds left on one GPU; None if unknown."""
     basis: Basis | None = None
     """Source of `remaining`."""
+    expected_left: float | None = None
+    """Expected seconds left of a rigid job at its own size, by jobs of that size that have ended. None if no job has
+    ended, or the job is elastic. It is weaker evidence than `remaining`."""
     goodput: GoodputFunction | None = None
     """None if the job is rigid or not profiled yet."""
     profiled_gpus: int | None = None

@@ -19,6 +19,7 @@ from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.predictions.features import Features, Given, features_of
 from schedulearn.scheduler.core.predictions.lengths import LengthModel, Prediction
+from schedulearn.scheduler.core.predictions.run_times import RunTimes
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
 from schedulearn.scheduler.reports.metric_predictions import MetricPredictions
@@ -27,12 +28,14 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Profile
 from schedulearn.scheduler.store.people.kin import Kin, owner_of, owners_of
 from schedulearn.scheduler.store.predictions.lengths import (
+    MAX_RUN_TIMES,
     SettledLength,
     ended_jobs,
     ended_since,
     given_of,
     remember,
     renew_version,
+    run_times,
     scores_of,
     settle,
     without_prediction,
@@ -77,6 +80,10 @@ class Profiles:
         self._lengths: dict[str, Prediction] = {}
         self._models: dict[Kin, LengthModel | None] = {}
         """Run-time models; None if none of the jobs has succeeded."""
+        self.run_times = RunTimes()
+        """Run times of rigid jobs that have ended."""
+        self._ended: dict[str, None] = {}
+        """Ended jobs whose run times are not known yet."""
         self._metrics = MetricPredictions(db, clock, hints=hints)
         self._changed: dict[str, bool] = {}
         """Family with a new or ended job -> whether one has ended."""
@@ -89,6 +96,7 @@ class Profiles:
     def start(self) -> None:
         """Start with the jobs that were profiled before this service started."""
         with self._db.read() as conn:
+            self.run_times = RunTimes(run_times(conn))
             query = select(col(Profile.job_id)).join(Job, col(Job.id) == col(Profile.job_id))
             ids = list(conn.execute(query.where(col(Job.finished_at).is_(None))).scalars())
         for job_id in ids:
@@ -140,6 +148,7 @@ class Profiles:
             for job_id in self._found.keys() - jobs.keys():
                 del self._found[job_id]
             for job_id in gone:
+                self._ended[job_id] = None
                 self._changed[self._families.pop(job_id)] = True
                 self._users.pop(job_id, None)
                 self._awaited.pop(job_id, None)
@@ -162,15 +171,19 @@ class Profiles:
             return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
 
     def _run(self) -> float | None:
-        family, job_id, ended = "", "", False
+        family, job_id, ended, ids = "", "", False, list[str]()
         with self._lock:
-            if self._changed:
+            if self._ended:
+                ids = list(self._ended)[:MAX_RUN_TIMES]
+            elif self._changed:
                 family = next(iter(self._changed))
                 ended = self._changed.pop(family)
             elif self._touched:
                 job_id = next(iter(self._touched))
                 del self._touched[job_id]
-        if family:
+        if ids:
+            self._add_run_times(ids)
+        elif family:
             try:
                 self._predict_lengths(family, ended)
             except Exception:
@@ -182,6 +195,15 @@ class Profiles:
         else:
             return None
         return 0.0
+
+    def _add_run_times(self, job_ids: Sequence[str]) -> None:
+        with self._db.read() as conn:
+            found = run_times(conn, job_ids)
+        for each in found:
+            self.run_times.add(each)
+        with self._lock:
+            for job_id in job_ids:
+                del self._ended[job_id]
 
     def _renew(self, job_id: str) -> None:
         profile: JobProfile | None = None

@@ -272,6 +272,10 @@ def packed(gpus: int, width: int) -> Placement:
     return (width,) * whole + (rest,) * (rest > 0)
 
 
+UNNAMED = "seconds"
+"""Name of rigid applications of unknown family."""
+
+
 def rigid_application(name: str, seconds: float) -> Application:
     """Return an application that takes `seconds`, whatever GPUs it gets."""
     return Application(name, None, BatchBounds(1, 1), seconds)

@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.model import (
     Snapshot,
 )
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota
-from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed
+from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed, time_left
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.sim.application import Application, Modelled
 from schedulearn.scheduler.sim.conditions import Conditions
@@ -154,7 +154,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
         work = left * unit / known.bounds.init_batch
         application = Application(view.id, Modelled(next(iter(known.models.values()))), known.bounds, max(work, 1e-9))
     else:
-        seconds = guessed(view.run_seconds) if left is None else left / view.required_gpus
+        seconds = time_left(view)
         if facts.max_duration is not None:
             seconds = min(seconds, facts.max_duration - view.run_seconds)
         application = Application(view.id, None, BatchBounds(1, 1), max(seconds, 1.0))

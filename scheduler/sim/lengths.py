@@ -7,7 +7,9 @@ import random
 from collections.abc import Sequence
 
 from schedulearn.scheduler.core.model import Basis
-from schedulearn.scheduler.core.planning.remaining_work import Length, pace
+from schedulearn.scheduler.core.planning.remaining_work import Length, by_family, pace
+from schedulearn.scheduler.core.predictions.run_times import RunTimes
+from schedulearn.scheduler.sim.application import UNNAMED
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.training import Training
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -30,6 +32,19 @@ def remaining(training: Training, error: float) -> Length | None:
     return None if basis is None or seconds is None else Length(seconds, basis)
 
 
+def expected_left(training: Training, run_times: RunTimes) -> float | None:
+    """Return the expected seconds left of a rigid job; None: the job is elastic, or no job has ended.
+
+    In a forecast, it is the time that the forecast itself assumes.
+    """
+    job = training.job
+    if job.elastic:
+        return None
+    if job.running is not None:
+        return max(0.0, training.application.total_steps - training.progress)
+    return run_times.left(job.user, job.required_gpus, training.held_for)
+
+
 def _basis(training: Training) -> Basis | None:
     """Return the less trustworthy basis of the conditions and of a job that ran before."""
     allowed, running = BASES.get(training.conditions.lengths), training.job.running
@@ -43,13 +58,14 @@ def _seconds_left(training: Training, error: float) -> float | None:
     total = None
     if training.conditions.lengths == "declared":
         total = training.application.total_steps * error
-    elif training.conditions.lengths == "predicted" and training.family is not None and training.family.lengths:
+    elif training.family is not None and training.family.lengths and training.application.name != UNNAMED:
         total = sum(training.family.lengths) / len(training.family.lengths)
     if total is None:
         return None
-    left = max(total - training.progress, 0.05 * total)
     if training.application.times is None:
-        return left * training.job.required_gpus
+        length = by_family(total, training.progress, rigid=not training.job.elastic)
+        return None if length is None else length.seconds * training.job.required_gpus
+    left = max(total - training.progress, 0.05 * total)
     if training.known is not None:
         return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
     believed = training.goodput()

@@ -16,12 +16,13 @@ from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
 from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.predictions.run_times import RunTime, RunTimes
 from schedulearn.scheduler.core.profile import TRIES
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.memory import Memory
 from schedulearn.scheduler.sim.jobs.sharing import paces
 from schedulearn.scheduler.sim.jobs.training import NO_TYPE, EventKind, JobEvent, Training
-from schedulearn.scheduler.sim.lengths import length_errors, remaining
+from schedulearn.scheduler.sim.lengths import expected_left, length_errors, remaining
 from schedulearn.scheduler.sim.run import Held, JobResult, Run
 from schedulearn.scheduler.sim.switching import HostSwitch
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -31,6 +32,9 @@ MIN_REVIEW_S = 0.05
 """Minimum time until a policy's `review_at`: the service's loop waits as long."""
 MAX_EVENTS_AT_ONCE = 1000
 """Maximum events of one job at one instant; normally it has at most a few dozen."""
+MAX_STEPS = 16
+"""Maximum intervals between decisions on rigid jobs alone, while nothing happens and decisions change nothing. Only a
+job that outlives its prediction can then change a decision."""
 FRUITLESS_DECISIONS = 10_000
 """After this many in a row without any training, the policy is called again only when something happens."""
 
@@ -89,6 +93,7 @@ class Simulation:
         self.switch = HostSwitch(hosts, self.conditions, self.now) if self.conditions.scaling else None
         self._layers = layers(quotas=quotas, rule=self.switch.rule if self.switch is not None else None)
         self.memory: dict[str, Memory] = dict(memory or {})
+        self.run_times = RunTimes()
         self.active: dict[str, Training] = {}
         self.outcomes: list[JobResult] = []
         self.held: list[Held] = []
@@ -98,7 +103,7 @@ class Simulation:
         self.review_at: float | None = None
         self._next_tick = self.now
         self._decided_at = -math.inf
-        self._fruitless = 0
+        self._fruitless = self._calm = 0
         self._shares = self._uneven = False
         self._stopped = False
         self._serial = itertools.count()
@@ -193,7 +198,10 @@ class Simulation:
         if self.active and not self._is_due(self._next_tick):
             return False
         interval = self.conditions.interval
-        self._next_tick = (math.floor((self.now + SAME_TIME_S) / interval) + 1) * interval
+        steps = 1
+        if self.conditions.on_events and self.switch is None and not any(t.job.elastic for t in self.active.values()):
+            steps = min(MAX_STEPS, 2**self._calm)
+        self._next_tick = (math.floor((self.now + SAME_TIME_S) / interval) + steps) * interval
         return bool(self.active)
 
     def _take_review(self) -> bool:
@@ -242,6 +250,8 @@ class Simulation:
     def _end(self, training: Training) -> None:
         if training.family is not None:
             training.family.lengths.append(training.application.total_steps)
+        if not training.job.elastic:
+            self.run_times.add(RunTime(training.job.user, training.job.required_gpus, training.held_for))
         self._release(training)
         self._record(training, self.now)
         del self.active[training.job.id]
@@ -297,12 +307,14 @@ class Simulation:
             self.review_at = max(plan.review_at - self.start, self.now + MIN_REVIEW_S)
         if plan.desired_hosts is not None and (not self.desired or self.desired[-1][1] != plan.desired_hosts):
             self.desired.append((self._time(self.now), plan.desired_hosts))
+        self._calm += 1
         for job_id, training in self.active.items():
             wanted = plan.allocations.get(job_id, {})
             suspended = job_id in plan.suspended
             moves = wanted != training.allocation and dict(wanted) != training.allocation
             if not moves and suspended == training.suspended:
                 continue
+            self._calm = 0
             if moves:
                 self._release(training)
                 stall = self._stall(training, wanted)
@@ -388,6 +400,7 @@ class Simulation:
             held_seconds=self.now - training.held_since if training.allocation else None,
             remaining=length.seconds if length is not None else None,
             basis=length.basis if length is not None else None,
+            expected_left=expected_left(training, self.run_times),
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,
             resize_seconds=self.conditions.stall_up,

@@ -19,6 +19,7 @@ from schedulearn.scheduler.core.model import METRICS, Basis, Metric
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.sim.application import (
+    UNNAMED,
     Application,
     Modelled,
     NoiseCurve,
@@ -241,7 +242,7 @@ def _metric(row: Mapping[str, object], where: str) -> Metric | None:
 def _application_of(row: Mapping[str, object], known: Mapping[str, Application], where: str) -> Application:
     name = row.get("application")
     if name in (None, "") and row.get("seconds") not in (None, ""):
-        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3, most=MAX_SECONDS))
+        return rigid_application(UNNAMED, _number(row, "seconds", where, least=1e-3, most=MAX_SECONDS))
     application = known.get(name) if isinstance(name, str) else None
     if application is None:
         raise InvalidError(

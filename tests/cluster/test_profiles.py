@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builders import report
 from clusters import FakeCluster, spec, wait_for
+from fakes.runtime import FakeRuntime
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
@@ -164,3 +165,20 @@ def test_an_error_while_a_family_is_looked_up_does_not_end_the_profiling(
         for job in (other, first):
             wait_for(lambda job=job: c.cluster.profiles.length_of(job), what="a length")
             assert c.cluster.profiles.length_of(job).value == pytest.approx(7.0)
+
+
+def test_run_times_of_ended_rigid_jobs_are_known_even_after_a_restart(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local")
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        waiting, elastic = c.submit(spec("a", user="ada", gpus=2), spec("e", elastic=True, min_gpus=1, max_gpus=2))
+        for job in (waiting, elastic):
+            c.wait(job, "running")
+        assert c.cluster.profiles.run_times.left("ada", 2, 0.0) is None
+        runtime.finish(c.task(elastic), 0)
+        c.wait(elastic, "succeeded")
+        runtime.finish(c.task(waiting), 1)
+        ran = c.wait(waiting, "failed").run_seconds
+        left = wait_for(lambda: c.cluster.profiles.run_times.left("ada", 2, 0.0), what="its run time")
+        assert left == pytest.approx(ran)
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        assert c.cluster.profiles.run_times.left("ada", 2, 0.0) == pytest.approx(ran)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from schedulearn.scheduler.core.model import Basis
+from schedulearn.scheduler.core.model import Basis, JobView
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
@@ -65,14 +65,18 @@ def by_progress(
     return Length(attained_gpu_seconds * (total - done) / done, Basis.PROGRESS)
 
 
-def by_family(total: float | None, attained_gpu_seconds: float) -> Length | None:
+def by_family(total: float | None, attained_gpu_seconds: float, *, rigid: bool = False) -> Length | None:
     """Return the remaining work by the prediction for the family.
 
     `total`: predicted GPU-seconds; None: no job of the family has succeeded. A job that exceeds the prediction is
-    assumed to have 5 % of it left."""
+    assumed to have 5 % of it left; a rigid one, whose end others wait for, half of its work so far (Tsafrir et al.,
+    TPDS 2007)."""
     if total is None:
         return None
-    return Length(max(total - attained_gpu_seconds, 0.05 * total), Basis.FAMILY)
+    least = 0.05 * total
+    if rigid and attained_gpu_seconds >= total:
+        least = 0.5 * attained_gpu_seconds
+    return Length(max(total - attained_gpu_seconds, least), Basis.FAMILY)
 
 
 def progress_speed(goodput: Goodput, nodes: int, gpus: int, gpu_type: str | None = None) -> float:
@@ -99,3 +103,12 @@ def guessed(run_seconds: float) -> float:
 
     It is the run time so far, which is the expectation for heavy-tailed run times, and at least AT_LEAST_S."""
     return max(AT_LEAST_S, run_seconds)
+
+
+def time_left(job: JobView) -> float:
+    """Return the expected seconds left of a job on the GPUs that it requires, if each brings as much speed as one.
+
+    It is declared or predicted work, else the run times of ended jobs of that size, else `guessed`."""
+    if job.remaining is not None:
+        return job.remaining / max(1, job.required_gpus)
+    return guessed(job.run_seconds) if job.expected_left is None else job.expected_left

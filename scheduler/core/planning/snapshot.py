@@ -14,6 +14,7 @@ from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.predictions.lengths import Prediction
+from schedulearn.scheduler.core.predictions.run_times import RunTimes
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobState
 
@@ -36,6 +37,7 @@ def build_snapshot(
     memory: GpuMemory | None = None,
     settling: Set[str] = frozenset(),
     unfit: Callable[[Job], Mapping[str, str]] = lambda job: {},
+    run_times: RunTimes | None = None,
 ) -> Snapshot:
     """Return the snapshot of hosts, and of jobs that wait or run.
 
@@ -47,8 +49,8 @@ def build_snapshot(
     `awaited`: jobs whose family's profile is being fitted; new ones are left out, and running ones stay as they are.
     `resting`: jobs whose retry waits. `length_of`: job id -> predicted work in GPU-seconds; None: unknown. `memory`:
     memory of shared GPUs; None: none are shared. `settling`: GPUs that were left and are not free yet. `unfit`: job ->
-    machines whose GPUs can't run its image, with the reason. `caps_growth`: elastic jobs grow only to sizes near those
-    that their profiles cover, for policies that resize.
+    machines whose GPUs can't run its image, with the reason. `run_times`: those of ended jobs. `caps_growth`: elastic
+    jobs grow only to sizes near those that their profiles cover, for policies that resize.
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)
@@ -66,7 +68,7 @@ def build_snapshot(
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
         predicted = length_of(job.id)
         work = predicted.value if predicted is not None else None
-        seen = view.as_job_view(state.progress.get(job.id), work)
+        seen = view.as_job_view(state.progress.get(job.id), work, run_times)
         if job.required_gpus and (nowhere := unfit(job)):
             seen = _rigid(replace(seen, unfit=nowhere))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
@@ -248,11 +250,13 @@ class _Viewed:
     awaited: bool
     now: float
 
-    def as_job_view(self, progress: JobProgress | None, family_work: float | None) -> JobView:
+    def as_job_view(
+        self, progress: JobProgress | None, family_work: float | None, run_times: RunTimes | None
+    ) -> JobView:
         job, held, profile = self.job, self.held, self.profile
         attained = job.gpu_seconds + held.served
         length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
-        length = length or by_family(family_work, attained)
+        length = length or by_family(family_work, attained, rigid=not job.elastic)
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
@@ -272,6 +276,7 @@ class _Viewed:
             gpu_indices=held.indices,
             remaining=length.seconds if length is not None else None,
             basis=length.basis if length is not None else None,
+            expected_left=self._expected_left(run_times),
             goodput=profile.goodput if profile else None,
             profiled_gpus=profile.max_profiled if profile else None,
             gpu_type=job.gpu_type,
@@ -280,6 +285,17 @@ class _Viewed:
             startup_seconds=profile.startup_seconds if profile else None,
             in_place=job.resize == IN_PLACE,
         )
+
+    def _expected_left(self, run_times: RunTimes | None) -> float | None:
+        """Return the expected seconds left of a rigid job, at most until its `max_duration`."""
+        job = self.job
+        if run_times is None or job.elastic or not job.required_gpus:
+            return None
+        ran = job.run_seconds + self.held.ran
+        left = run_times.left(job.user, job.required_gpus, ran)
+        if job.max_duration is None:
+            return left
+        return max(0.0, job.max_duration - ran) if left is None else min(left, max(0.0, job.max_duration - ran))
 
     def _held_seconds(self) -> float | None:
         """Return the seconds since its allocation changed; 0 while its profile is awaited, so that it stays."""

@@ -16,8 +16,8 @@ _ORDER = Order(lambda job: (job.attained_gpu_seconds, job.order), "by attained s
 @dataclass(frozen=True)
 class LeastAttainedService(Policy):
     """The job that has had the fewest GPU-seconds comes first: without knowing lengths, short jobs get through early
-    (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). Large jobs may
-    wait as long as smaller ones come. Elastic jobs are preempted, rigid ones never.
+    (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). GPUs are
+    reserved for the first rigid job that waits. Elastic jobs are preempted, rigid ones never.
 
     A running job gives way only to one with far less service (`factor`). The two can change places again only after the
     other one has had that many times more service. The times between changes therefore grow geometrically.
@@ -35,7 +35,7 @@ class LeastAttainedService(Policy):
             raise ValueError("factor must be at least 1 and least_service at least 0")
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        return serve_by_rank(snapshot, _ORDER, self._may_preempt)
+        return serve_by_rank(snapshot, _ORDER, self._may_preempt, reserves=True)
 
     def _may_preempt(self, job: JobView, running: JobView) -> bool:
         service = max(job.attained_gpu_seconds, self.least_service)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.core.planning.remaining_work import guessed
+from schedulearn.scheduler.core.planning.remaining_work import time_left
 
 Backfill = Literal["reserved", "all", "none"] | bool
 """Jobs that may pass the first job that waits for GPUs: those that do not delay it, all that fit, or none. True and
@@ -154,6 +154,9 @@ class Room:
 
         This keeps large holes for large jobs.
         """
+        if self._beside is not None:
+            fitting = [host for host in self._open if self.fits(host, max(1, gpus))]
+            return min(fitting, key=lambda host: self._open[host], default=None)
         if self._soon:
             now = [host for host, free in self._open.items() if free - self._soon.get(host, 0) >= max(1, gpus)]
             if now:
@@ -365,6 +368,8 @@ class Reservation:
 
     seconds: float
     """Seconds from now until the GPUs are free."""
+    first: JobView
+    """The job that they are reserved for."""
     after: JobView
     """The last job that has to end first."""
     room: Room
@@ -374,13 +379,13 @@ class Reservation:
 def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]]) -> Reservation | None:
     """Find when and where the first waiting job fits if running jobs end as expected; None: not even then.
 
-    A job with no prediction is expected to run as long again as it has run (`guessed`).
+    A job with no prediction is expected to run as long as `time_left` says.
     """
     later = room.copy()
     later.serve(first)
     left = seconds_left([(job, sum(held.values())) for job, held in running])
     ends = [
-        (guessed(job.run_seconds) if seconds is None else seconds, job, held)
+        (time_left(job) if seconds is None else seconds, job, held)
         for seconds, (job, held) in zip(left, running, strict=True)
     ]
     for seconds, job, held in sorted(ends, key=lambda end: (end[0], end[1].order)):
@@ -389,13 +394,15 @@ def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobVi
         if later.free_gpus() >= gpus and (place := _place(gpus, later, later.first_host)) is not None:
             for host_id, count in place.items():
                 later.take(host_id, count)
-            return Reservation(seconds, job, later)
+            return Reservation(seconds, first, job, later)
     return None
 
 
-def _outlives(job: JobView, gpus: int, kept: Reservation) -> bool:
+def outlives(job: JobView, gpus: int, kept: Reservation) -> bool:
     """Return whether a job would, or might, still run when the reserved GPUs are needed."""
     [seconds] = seconds_left([(job, gpus)])
+    if seconds is None:
+        seconds = job.expected_left
     return seconds is None or seconds > kept.seconds
 
 
@@ -431,13 +438,13 @@ def serve_in_order(
             reasons[job.id] = behind(order, first)
             continue
         room.serve(job)
-        outlives = kept is not None and _outlives(job, gpus, kept)
-        room.spare(kept.room if kept is not None and outlives else None)
+        late = kept is not None and outlives(job, gpus, kept)
+        room.spare(kept.room if kept is not None and late else None)
         place = _place(gpus, room, choose_host)
         if place is None:
             room.spare(None)
-            if first and kept and outlives and _place(gpus, room, room.first_host) is not None:
-                reasons[job.id] = _held_up(first, kept)
+            if first and kept and late and _place(gpus, room, room.first_host) is not None:
+                reasons[job.id] = held_up(kept)
             else:
                 reasons[job.id] = room.too_full_for(gpus)
             if first is None:
@@ -445,30 +452,31 @@ def serve_in_order(
                 if reserves:
                     running = [(each, allocations[each.id]) for each in snapshot.jobs if each.id in allocations]
                     kept = reserve(job, gpus, room, running)
-                    if kept is not None:
-                        reasons[job.id] = _reserved(reasons[job.id], kept)
+                    reasons[job.id] = reserved(reasons[job.id], kept)
             continue
         for host_id, count in place.items():
             room.take(host_id, count)
-            if kept is not None and outlives:
+            if kept is not None and late:
                 kept.room.take(host_id, count)
         allocations[job.id] = place
     return Plan(allocations, reasons=reasons, jobs_per_gpu=room.jobs_per_gpu, max_utilization=room.max_utilization)
 
 
-def _reserved(why: str, kept: Reservation) -> Explanation:
-    return Explanation(
-        getattr(why, "code", "waiting_for_gpus"),
-        f"{why} GPUs are reserved for it: it starts when {kept.after.id} ends.",
-    )
+def reserved(why: str, kept: Reservation | None) -> str:
+    """Complete the explanation of a job for which GPUs are reserved."""
+    if kept is None:
+        return why
+    code = getattr(why, "code", "waiting_for_gpus")
+    return Explanation(code, f"{why} GPUs are reserved for it: it starts when {kept.after.id} ends.")
 
 
-def _held_up(first: JobView, kept: Reservation) -> Explanation:
+def held_up(kept: Reservation) -> Explanation:
     """Explain why a job waits although it fits."""
+    need = gpu_count(fixed_size(kept.first))
     return Explanation(
         "behind_others",
-        f"It may run for longer than {kept.after.id}, and would then hold up {first.id}, "
-        f"which needs {gpu_count(fixed_size(first))} and comes first.",
+        f"It may run for longer than {kept.after.id}, and would then hold up {kept.first.id}, which needs {need} and "
+        "comes first.",
     )
 
 

@@ -13,7 +13,18 @@ from itertools import takewhile
 from math import inf
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.policies.classic.queueing import Order, Room, behind, fixed_size, keep_running
+from schedulearn.scheduler.policies.classic.queueing import (
+    Order,
+    Reservation,
+    Room,
+    behind,
+    fixed_size,
+    held_up,
+    keep_running,
+    outlives,
+    reserve,
+    reserved,
+)
 
 Victims = Iterable[tuple[JobView, int]]
 """Running elastic jobs with the number of GPUs that each keeps, 0 to stop. The first ones give up GPUs first."""
@@ -41,17 +52,31 @@ class Rearrangement:
         """GPUs that the plan gives the job so far."""
         return sum(self.allocations.get(job.id, {}).values())
 
-    def start(self, job: JobView, gpus: int, victims: Victims = ()) -> bool:
+    def start(self, job: JobView, gpus: int, victims: Victims = (), beside: Room | None = None) -> bool:
         """Give a waiting job `gpus` free GPUs, else GPUs of `victims`, which lose no more than needed.
 
-        The GPUs are on one host if any host is that large, else on several. If the job does not fit, return False and
-        change nothing.
+        The GPUs are on one host if any host is that large, else on several. They must also be free in `beside`, and are
+        taken there too. If the job does not fit, return False and change nothing.
         """
+        self.room.spare(beside)
         place = self._find(gpus) or self._make_room(job, gpus, victims)
+        self.room.spare(None)
         if place is None:
             return False
         self._put(job, place)
+        if beside is not None:
+            for host, number in place.items():
+                beside.take(host, number)
         return True
+
+    def fits(self, gpus: int) -> bool:
+        """Return whether a job of that size finds free GPUs."""
+        return self._find(gpus) is not None
+
+    def reserve(self, job: JobView, gpus: int) -> Reservation | None:
+        """Reserve GPUs for a waiting job that does not fit; None: it does not even fit once all others have ended."""
+        running = [(each, self.allocations[each.id]) for each in self._snapshot.jobs if each.id in self.allocations]
+        return reserve(job, gpus, self.room, running)
 
     def start_smaller(self, job: JobView, least: int, most: int) -> bool:
         """Give a waiting job at most `most` GPUs of the emptiest host, if at least `least` are free there."""
@@ -221,11 +246,15 @@ def serve_by_rank(
     order: Order,
     may_preempt: Callable[[JobView, JobView], bool],
     holds_back: Callable[[JobView], bool] = lambda job: False,
+    *,
+    reserves: bool = False,
 ) -> Plan:
     """Start waiting jobs in order with their `fixed_size`, with preemption.
 
     A job that finds too few free GPUs takes those of running elastic jobs that it `may_preempt`, the last in the order
-    first. If that does not help either, others pass it, unless it `holds_back` those behind.
+    first. If that does not help either, others pass it, unless it `holds_back` those behind. `reserves`: GPUs are
+    reserved for the first rigid job that does not fit; others pass it only on free GPUs, and only if they do not delay
+    it.
 
     `may_preempt` must follow the order. An earlier job may preempt every job that a later one may. A later job may be
     preempted by every job that may preempt an earlier one.
@@ -234,6 +263,7 @@ def serve_by_rank(
     last_first = sorted(plan.movable, key=order.key, reverse=True)
     reasons: dict[str, str] = {}
     blocker: JobView | None = None
+    kept: Reservation | None = None
     hopeless: dict[bool, float] = {}  # whether on several hosts -> minimum number of GPUs not found
     for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
         gpus = fixed_size(job)
@@ -245,11 +275,18 @@ def serve_by_rank(
             continue
         # GPUs that one job can't find here, those behind it can't find either.
         several = gpus > plan.room.largest
-        try_hard = gpus < hopeless.get(several, inf)
+        try_hard = kept is None and gpus < hopeless.get(several, inf)
         behind_it = takewhile(partial(may_preempt, job), last_first) if try_hard else ()
-        victims = ((victim, 0) for victim in behind_it)
-        if not plan.start(job, gpus, victims):
-            hopeless[several] = min(gpus, hopeless.get(several, inf))
-            reasons[job.id] = plan.room.too_full_for(gpus)
-            blocker = job if holds_back(job) else None
+        beside = kept.room if kept is not None and outlives(job, gpus, kept) else None
+        if plan.start(job, gpus, ((victim, 0) for victim in behind_it), beside):
+            continue
+        if kept is not None and beside is not None and plan.fits(gpus):
+            reasons[job.id] = held_up(kept)
+            continue
+        hopeless[several] = min(gpus, hopeless.get(several, inf))
+        reasons[job.id] = plan.room.too_full_for(gpus)
+        blocker = job if holds_back(job) else None
+        if reserves and kept is None and not job.elastic:
+            kept = plan.reserve(job, gpus)
+            reasons[job.id] = reserved(reasons[job.id], kept)
     return plan.plan(reasons)

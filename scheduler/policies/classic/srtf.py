@@ -16,7 +16,7 @@ _ORDER = Order(lambda job: (length(job), job.order), "by remaining work, shortes
 @dataclass(frozen=True)
 class ShortestRemainingTimeFirst(Policy):
     """The job with the least service left comes first: seconds on one GPU, not the time that it will take on the GPUs
-    that it gets (SRSF; Gu et al., Tiresias, NSDI 2019). Large jobs may wait as long as smaller ones come. Elastic jobs
+    that it gets (SRSF; Gu et al., Tiresias, NSDI 2019). Large jobs may wait as long as shorter ones come. Elastic jobs
     are preempted, rigid ones never.
 
     On one server this order has the minimum mean completion time (Schrage, 1968); for several GPUs there is no proof.
@@ -40,7 +40,7 @@ class ShortestRemainingTimeFirst(Policy):
             raise ValueError("factor must be at least 1 and least_length at least 0")
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        return serve_by_rank(snapshot, _ORDER, self._may_preempt)
+        return serve_by_rank(snapshot, _ORDER, self._may_preempt, reserves=True)
 
     def _may_preempt(self, job: JobView, running: JobView) -> bool:
         return length(running) > self.factor * max(length(job), self.least_length)

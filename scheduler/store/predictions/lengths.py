@@ -31,6 +31,7 @@ from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Residual, dr
 from schedulearn.scheduler.core.predictions.features import Given, features_of
 from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, EndedJob, Prediction, score
 from schedulearn.scheduler.core.predictions.regression import SCORED
+from schedulearn.scheduler.core.predictions.run_times import RunTime
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job, Profile
@@ -39,6 +40,7 @@ from schedulearn.scheduler.store.predictions import versions
 
 MAX_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
+MAX_RUN_TIMES = 1000
 _AT_ONCE = 500  # ids in one query
 
 
@@ -127,6 +129,22 @@ def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[EndedJob]:
         .limit(REMEMBERED)
     )  # fmt: skip
     return [EndedJob(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
+
+
+def run_times(conn: Connection, job_ids: Sequence[str] | None = None) -> list[RunTime]:
+    """Return the run times of rigid jobs that have ended, those that ended first in front.
+
+    `job_ids`: at most MAX_RUN_TIMES ids; None: the latest MAX_RUN_TIMES."""
+    query = select(col(Job.user), col(Job.required_gpus), col(Job.run_seconds)).where(
+        col(Job.finished_at).is_not(None),
+        col(Job.elastic).is_(False),
+        col(Job.required_gpus) > 0,
+        col(Job.run_seconds) > 0,
+    )
+    if job_ids is not None:
+        query = query.where(col(Job.id).in_(job_ids))
+    rows = conn.execute(query.order_by(col(Job.finished_at).desc()).limit(MAX_RUN_TIMES))
+    return [RunTime(*row) for row in rows][::-1]
 
 
 def scores_of(conn: Connection, kin: Kin) -> list[float]:

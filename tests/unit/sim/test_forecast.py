@@ -26,6 +26,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.sim import preview
 from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, forecast
+from schedulearn.scheduler.sim.simulator import MAX_STEPS
 
 DAY = 86_400.0
 # 1 ms a sample, nothing to synchronise: twice the GPUs, twice the speed, up to 16 GPUs of one sample each.
@@ -213,7 +214,7 @@ def test_where_a_policy_fails_the_forecast_ends_and_what_was_found_until_then_ho
     state = snapshot(jobs)
     found = forecast(Shortsighted(), state, facts_of(state), horizon_s=DAY)
     assert (found.cut, repr(found.problem)) == ("failed", "ZeroDivisionError('no idea')")
-    assert 4600 < found.until <= 4600 + 60
+    assert 4600 < found.until <= 4600 + 60 * MAX_STEPS
     ends = [found.etas[f"j{i}"].end for i in range(4)]
     assert [end is not None for end in ends] == [True, True, False, False]
     with pytest.raises(ZeroDivisionError):

@@ -1,26 +1,34 @@
-"""Priority: the most important waiting job starts first."""
+"""Priority: the most important waiting job starts first, on GPUs of less important elastic jobs if need be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.classic.queueing import BACKFILL, Backfill, Order, Room, serve_in_order
+from schedulearn.scheduler.policies.classic.queueing import BACKFILL, Backfill, Order
+from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
 
 _ORDER = Order(lambda job: (-job.priority, job.order), "by priority, highest first")
 
 
 @dataclass(frozen=True)
 class Priority(Policy):
-    """Waiting jobs start by priority (0 to 100, higher first), then in order of submission, on the first host in
-    order with enough GPUs. Running jobs are not interrupted: a job without checkpoints would lose its work."""
+    """Waiting jobs start by priority (0 to 100, higher first), then in order of submission. A job that finds too few
+    free GPUs takes those of running elastic jobs of lower priority: the lowest first, of equal ones the newest. These
+    save a checkpoint, and go on when they are next. Rigid jobs keep their GPUs: they would lose their work."""
 
     name: ClassVar[str] = "priority"
 
     backfill: Backfill = field(default="reserved", metadata=BACKFILL)
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        room = Room(snapshot)
-        return serve_in_order(snapshot, room, room.first_host, backfill=self.backfill, order=_ORDER)
+        strict = self.backfill in (False, "none")
+        return serve_by_rank(
+            snapshot, _ORDER, _is_more_important, lambda job: strict, reserves=self.backfill == "reserved"
+        )
+
+
+def _is_more_important(job: JobView, running: JobView) -> bool:
+    return job.priority > running.priority

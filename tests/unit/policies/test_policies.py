@@ -10,7 +10,7 @@ from builders import host, job, snapshot, snapshots
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
+from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
 from schedulearn.scheduler.policies.classic.queueing import fixed_size
@@ -160,7 +160,23 @@ def test_round_robin_passes_over_a_full_host_without_losing_its_turn_order() -> 
     assert (plan.allocations["x"], plan.allocations["y"]) == ({"c": 1}, {"a": 1})
 
 
-def test_priority_puts_the_most_important_waiting_job_first_and_interrupts_none() -> None:
+def test_priority_takes_gpus_back_from_elastic_jobs_of_lower_priority_only() -> None:
+    held = [("rigid", 10, False), ("lowest", 20, True), ("old", 30, True), ("new", 30, True), ("same", 60, True)]
+    running = [
+        job(name, at=float(at), priority=priority, elastic=elastic, allocation={"h1": 1})
+        for at, (name, priority, elastic) in enumerate(held)
+    ]
+
+    def kept(*waiting: JobView) -> set[str]:
+        plan = make_policy("priority").allocate(snapshot([*running, *waiting], [host(gpus=5)]))
+        return plan.allocations.keys() & {each.id for each in running}
+
+    assert kept(job("urgent", at=9, priority=60)) == {"rigid", "old", "new", "same"}
+    assert kept(job("urgent", at=9, gpus=2, priority=60)) == {"rigid", "old", "same"}
+    assert kept(job("urgent", at=9, gpus=4, priority=60)) == {each.id for each in running}, "it would not be enough"
+
+
+def test_priority_puts_the_most_important_waiting_job_first_and_interrupts_no_rigid_one() -> None:
     runs = job("runs", gpus=3, priority=0, allocation={"h1": 3})
     low, high = job("low", at=1, priority=10), job("high", at=2, priority=90)
     assert set(make_policy("priority").allocate(snapshot([runs, low, high])).allocations) == {"runs", "high"}

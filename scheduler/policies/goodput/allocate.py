@@ -11,6 +11,7 @@ from math import ceil
 import numpy as np
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.policies.goodput.admission import held_back
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
@@ -34,23 +35,51 @@ def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     if not jobs or not snapshot.hosts:
         nobody = {job.id: Explanation("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
+    back = held_back(objective, snapshot)
+    plan = _decide(objective, snapshot, jobs, back)
+    # A job that others gave way to may find no size at which it trains, or no hosts.
+    unable = {job.id for job in jobs if job.id not in back and not plan.allocations.get(job.id)}
+    if unable and back and (others := held_back(objective, snapshot, unable)) != back:
+        plan = _decide(objective, snapshot, jobs, others)
+    return plan
+
+
+def _decide(
+    objective: GoodputObjective, snapshot: Snapshot, everybody: tuple[JobView, ...], back: Mapping[str, Explanation]
+) -> Plan:
+    """Return the plan without the jobs that are held `back`."""
+    jobs = tuple(job for job in everybody if job.id not in back)
     keeping = frozenset(job.id for job in jobs if objective.keeps(job))
-    options = build_options(jobs, snapshot.hosts, objective, keeping)
-    choosing = Choosing(objective, options, snapshot.now)
-    choice = choosing.within(options.capacity)
+    choosing, choice = _chosen(objective, snapshot, jobs, keeping)
+    options = choosing.options
     wants = {
         job.id: options.want(row, int(column))
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
     allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping)
+    desired = None
+    if snapshot.scales:
+        if back:  # more hosts are worth what all jobs gain by them
+            choosing, choice = _chosen(objective, snapshot, everybody, keeping)
+        desired = _desired_hosts(choosing, snapshot, allocations, choice)
+    reasons = {job.id: why for job in jobs if (why := _why(job, allocations, speedup[job.id], options)) is not None}
     return Plan(
         allocations,
-        desired_hosts=_desired_hosts(choosing, snapshot, allocations, choice) if snapshot.scales else None,
+        desired_hosts=desired,
         utility=_utility(snapshot.hosts, allocations, speedup),
-        reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
+        reasons={**reasons, **back},
         review_at=_review_at(objective, snapshot, allocations),
     )
+
+
+def _chosen(
+    objective: GoodputObjective, snapshot: Snapshot, jobs: tuple[JobView, ...], keeping: Set[str]
+) -> tuple[Choosing, Ints]:
+    """Return the choices of `jobs`, and the column that each gets."""
+    options = build_options(jobs, snapshot.hosts, objective, keeping)
+    choosing = Choosing(objective, options, snapshot.now)
+    return choosing, choosing.within(options.capacity)
 
 
 def _placed(

@@ -31,7 +31,8 @@ class GoodputObjective:
     min_run: float
     later_price: float
     deadline_share: float
-    """The last six are parameters of the policy, described there."""
+    overtaking: float
+    """The last seven are parameters of the policy, described there."""
     scaling: HostScaling
     tuning: Tuning
 

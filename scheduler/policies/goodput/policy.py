@@ -75,6 +75,13 @@ class GoodputPolicy(Policy):
             "deadlines are ignored"
         },
     )
+    overtaking: float = field(
+        default=0.4,
+        metadata={
+            "doc": "maximum share of all GPUs for rigid jobs that were submitted after the oldest waiting one; beyond "
+            "it, that one starts next. 0: strict order of submission"
+        },
+    )
     low_utility: float = field(
         default=0.35, metadata={"doc": "hosts are powered down until the others' GPUs are used this well"}
     )
@@ -97,6 +104,8 @@ class GoodputPolicy(Policy):
             raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
         if not 0 <= self.later_price <= 1:
             raise ValueError(f"later_price must be 0 to 1, not {self.later_price}")
+        if not 0 <= self.overtaking <= 1:
+            raise ValueError(f"overtaking must be 0 to 1, not {self.overtaking}")
         if not 0 <= self.deadline_share <= 1:
             raise ValueError(f"deadline_share must be 0 to 1, not {self.deadline_share}")
 
@@ -128,6 +137,7 @@ class GoodputPolicy(Policy):
             patience=self.patience,
             min_run=self.min_run,
             later_price=self.later_price,
+            overtaking=self.overtaking,
             deadline_share=0.0 if self.metric.startswith("thesis-") else self.deadline_share,
             scaling=self.scaling,
             tuning=self.tuning,

@@ -1,7 +1,8 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
 SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search`, how many seeds; of
 `factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
-jobs and hosts; of `objectives`, how many jobs really run; of `sia`, how many traces of each kind.
+jobs and hosts; of `rigid`, how many clusters; of `objectives`, how many jobs really run; of `sia`, how many traces
+of each kind.
 `--artifact PATH`: a checkout for `outside`, `--sia PATH`: one for `sia`. `seeds [TABLE...]` takes hours, so it runs
 only where it is named; what follows it is its own (`seeds --help`). `tests`, how often; of
 `references`, how many designs: these two too run only where they are named."""
@@ -20,7 +21,7 @@ MODULES = {
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "sia": "policies", "columns": "policies", "philly": "policies", "run": "service",
-    "deadlines": "policies",
+    "deadlines": "policies", "rigid": "policies",
     "first_job": "training", "accumulation": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
     "objectives": "courier", "tests": "service", "references": "statistics",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from bench.policies import deadlines
+from bench.policies import deadlines, rigid
 from bench.policies.paired import paired_ratio
 from bench.statistics import noise_memory
 from schedulearn.main import cli
@@ -112,6 +112,16 @@ def _deadlines(_: str) -> list[str]:
     return lines
 
 
+def _rigid(_: str) -> list[str]:
+    head = ["policy", "run times", *(f"{name}, {hosts * rigid.GPUS} GPUs" for name, hosts in rigid.CLUSTERS.items())]
+    lines = [_row(head), _row(["---", "---", *["---:"] * len(rigid.CLUSTERS)])]
+    for policy in rigid.BUDGETS:
+        for lengths in ("predicted", "declared") if policy != "fifo" else ("predicted",):
+            cells = [str(rigid.ratios(cluster, policy, lengths)) for cluster in rigid.CLUSTERS]
+            lines.append(_row([f"`{policy}`", lengths, *cells]))
+    return lines
+
+
 def slower(seconds: float, than: float) -> str:
     percent = round(100 * (seconds / than - 1))
     return f"{percent} % slower" if percent else "the same"
@@ -125,6 +135,7 @@ TABLES = {
     "traces": Table("policies.md", _traces),
     "thesis": Table("simulator.md", _thesis),
     "deadlines": Table("policies.md", _deadlines),
+    "rigid": Table("policies.md", _rigid),
     "noise-memory": Table("measurements.md", lambda _: noise_memory.table()),
 }
 

@@ -199,6 +199,7 @@ class Service:
 
         Masked values of variables are refused too."""
         check_no_mask(spec)
+        self.quotas.check_priority(spec.user, spec.priority)
         self._check_secrets(spec.user, spec.secrets)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
@@ -320,7 +321,7 @@ class Service:
     def set_priority(self, job_id: str, priority: int, answer: Answer[A] | None = None) -> A:
         """Set a job's priority, which the next decision uses.
 
-        Raises ConflictError for a job that has ended."""
+        Raises ConflictError for a job that has ended, and InvalidError for a priority above the quota of its user."""
 
         make = answer or cast("Answer[A]", _row)
 
@@ -328,6 +329,7 @@ class Service:
             job = repository.get_job(conn, job_id)
             if JobState(job.state).terminal:
                 raise ConflictError(f"job {job_id} has ended already: {job.state}")
+            self.quotas.check_priority(job.user, priority)
             conn.execute(
                 update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1)
             )

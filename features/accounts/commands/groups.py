@@ -29,7 +29,13 @@ def list_groups(session: CliSession) -> None:
         print_json(found)
         return
     rows = [
-        [each["name"], *(use(each, name) for name in BOUNDS), shown(each["submissions"]), ", ".join(each["members"])]
+        [
+            each["name"],
+            *(use(each, name) for name in BOUNDS),
+            shown(each["submissions"]),
+            shown(each["priority"]),
+            ", ".join(each["members"]),
+        ]
         for each in found["items"]
     ]
     print_table(session, ("GROUP", *COLUMNS, "USERS"), rows)

@@ -18,12 +18,13 @@ BOUNDS = {
     "memory_gib": "GiB of memory of those",
 }
 """Bounds whose current use is known."""
-COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE")
+COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO")
 
 
 def bound_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for bounds of users and groups."""
     for option in (
+        click.option("--priority", type=click.IntRange(0, 100), help="Highest priority of a job."),
         click.option(
             "--memory-gib", type=click.FloatRange(0), help="GiB of memory that jobs without GPUs request together."
         ),
@@ -61,7 +62,13 @@ def list_quotas(session: CliSession) -> None:
         print_json(found)
         return
     rows = [
-        [each["user"], *(use(each, name) for name in BOUNDS), shown(each["submissions"]), f"{each['weight']:g}"]
+        [
+            each["user"],
+            *(use(each, name) for name in BOUNDS),
+            shown(each["submissions"]),
+            shown(each["priority"]),
+            f"{each['weight']:g}",
+        ]
         for each in found["items"]
     ]
     print_table(session, ("USER", *COLUMNS, "WEIGHT"), rows)

@@ -37,6 +37,7 @@ class GroupOut(AnswerModel):
     cpu_jobs: int | None
     cpus: float | None
     memory_gib: float | None
+    priority: int | None
     used: QuotaUse | None = Field(description="current use of all its users together; null in the response to a change")
 
 

@@ -51,6 +51,9 @@ class BoundsIn(BaseModel):
         le=_MAX,
         description="maximum GiB of memory requested by running jobs without GPUs together",
     )
+    priority: Annotated[int, Field(ge=0, le=100), BeforeValidator(whole)] | None = Field(
+        default=None, description="highest priority of a job"
+    )
 
 
 class QuotaIn(BoundsIn):
@@ -79,6 +82,7 @@ class QuotaOut(AnswerModel):
     cpu_jobs: int | None
     cpus: float | None
     memory_gib: float | None
+    priority: int | None
     weight: float
     used: QuotaUse | None = Field(description="current use; null for `*`")
 

@@ -44,6 +44,8 @@ class Bounds:
     """Total processors that those jobs request."""
     memory_gib: float | None = None
     """Total memory that those jobs request, in GiB."""
+    priority: int | None = None
+    """Highest priority of a job."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ class Quotas:
             return self.used_hours.get(holder.name, 0.0)
         return sum(self.used_hours.get(user, 0.0) for user, group in self.group_of.items() if group == holder.name)
 
+    def priority_of(self, user: str) -> int | None:
+        """Return the highest priority that this user's jobs may have; None: any."""
+        bounds = (self.bounds_of(holder).priority for holder in self.holders_of(user))
+        return min((most for most in bounds if most is not None), default=None)
+
     @property
     def all_bounds(self) -> list[Bounds]:
         return [*self.by_user.values(), *self.by_group.values()]
@@ -136,6 +143,9 @@ def used_up(user: str, quotas: Quotas) -> bool:
 
 def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
     """Return the plan within the quotas. Its reasons name the quota for which a job waits."""
+    if any(bounds.priority is not None for bounds in quotas.all_bounds):
+        # A quota may have been lowered since a job was submitted.
+        snapshot = replace(snapshot, jobs=tuple(_at_most_urgent(job, quotas) for job in snapshot.jobs))
     if not quotas.bounds_plans:
         return ask(snapshot)
     held = quotas.by_holder(_held(snapshot.jobs))
@@ -157,6 +167,11 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
         }
         rest = replace(rest, jobs=tuple(_bounded(job, sizes) for job in rest.jobs if job.id not in kept_back))
     return replace(plan, reasons={**plan.reasons, **kept_back})
+
+
+def _at_most_urgent(job: JobView, quotas: Quotas) -> JobView:
+    most = quotas.priority_of(job.user)
+    return job if most is None or job.priority <= most else replace(job, priority=most)
 
 
 def _held(jobs: Iterable[JobView]) -> dict[str, int]:

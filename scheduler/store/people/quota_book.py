@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Quota, QuotaHolder, Quotas
-from schedulearn.scheduler.errors import QuotaError
+from schedulearn.scheduler.errors import InvalidError, QuotaError
 from schedulearn.scheduler.store.accounting.usage import usage
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import quotas as store
@@ -118,6 +118,13 @@ class QuotaBook:
             if (now := store.count_waiting(conn, holder)) + jobs > most:
                 detail = f"{holder} may have at most {most} waiting jobs, and has {now}"
                 raise QuotaError(f"{detail}: submit {jobs} more after some have started", retry_after=_MINUTE_S)
+
+    def check_priority(self, user: str, priority: int) -> None:
+        """Raise InvalidError if a user's jobs may not have that priority."""
+        most = self._set.priority_of(user)
+        if most is not None and priority > most:
+            whose = user or "jobs without a user"
+            raise InvalidError(f"is {priority}, and {whose} may have {most} at most by quota", field="priority")
 
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]

@@ -96,6 +96,8 @@ class QuotaTable(SQLModel, table=True):
     """Maximum jobs without GPUs at the same time. `cpus` and `memory_gib` bound their total requests."""
     cpus: float | None = None
     memory_gib: float | None = None
+    priority: int | None = None
+    """Highest priority of a job."""
     weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
     """Weight of the user's share of the cluster against other users, with fair sharing."""
 
@@ -113,6 +115,7 @@ class UserGroup(SQLModel, table=True):
     cpu_jobs: int | None = None
     cpus: float | None = None
     memory_gib: float | None = None
+    priority: int | None = None
 
 
 class GroupMember(SQLModel, table=True):

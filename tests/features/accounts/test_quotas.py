@@ -49,6 +49,31 @@ def test_gpus_at_once(api: Api) -> None:
     assert api.http.delete("/api/v1/quotas/ada").status_code == 404
 
 
+def test_the_priority_of_a_job(api: Api) -> None:
+    """Jobs of high priority take GPUs back from others, so an operator can bound it."""
+    bound(api, "ada", priority=60)
+    before = api.submit(user="ada", priority=60)
+    body = {**FIVE_KEYS, "user": "ada", "priority": 61}
+    for path, sent, field in (
+        ("/api/v1/jobs", body, "priority"),
+        ("/api/v1/jobs:batch", [{**body, "priority": 1}, body], "1.priority"),
+        (f"/api/v1/jobs/{before}", {"priority": 61}, "priority"),
+    ):
+        answer = api.http.request("PATCH" if path.endswith(before) else "POST", path, json=sent)
+        assert answer.status_code == 422, (path, answer.text)
+        assert answer.json()["errors"][0]["field"] == field
+        assert "ada may have 60 at most by quota" in answer.text
+    assert len(api.http.get("/api/v1/jobs").json()["items"]) == 1, "a refused request stores nothing"
+    api.submit(user="ben", priority=100)
+    api.http.put("/api/v1/groups/vision", json={"priority": 40})
+    api.http.put("/api/v1/groups/vision/members/ada")
+    assert "ada may have 40 at most" in api.http.post("/api/v1/jobs", json={**body, "priority": 50}).text
+    [shown] = api.http.get("/api/v1/quotas").json()["items"]
+    [group] = api.http.get("/api/v1/groups").json()["items"]
+    assert (shown["priority"], group["priority"]) == (60, 40)
+    assert api.http.put("/api/v1/quotas/ada", json={"priority": 101}).status_code == 422
+
+
 def test_jobs_without_gpus(api: Api) -> None:
     bound(api, "ada", cpu_jobs=1, cpus=4, memory_gib=8)
     first, second = (api.submit(user="ada", required_gpus=0, cpus=2, memory="3g") for _ in range(2))

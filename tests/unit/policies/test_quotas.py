@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from builders import snapshots
+from builders import job, snapshot, snapshots
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -226,3 +226,16 @@ def test_a_job_larger_than_its_users_share_gets_its_turn() -> None:
     state = on_one_host(4, [of("ada", "a", 4), of("ben", "b", 4)])
     plan = decided(FIFO, state, Quotas({}, decayed_hours={"ada": 1.0}))
     assert plan.allocations.get("b") == {"h": 4}
+
+
+def test_no_decision_gives_a_job_more_priority_than_its_quota_allows() -> None:
+    """Whatever made the job, and however the quota was changed since."""
+    asked: list[dict[str, int]] = []
+
+    def ask(state: Snapshot) -> Plan:
+        asked.append({each.id: each.priority for each in state.jobs})
+        return Plan({})
+
+    jobs = [job("a", user="ada", priority=100), job("b", user="ben", priority=100), job("c", user="ada", priority=10)]
+    plan_within(ask, snapshot(jobs), Quotas({"ada": Quota(priority=60)}))
+    assert asked == [{"a": 60, "b": 100, "c": 10}]

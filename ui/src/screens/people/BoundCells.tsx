@@ -8,6 +8,7 @@ export const BOUND_COLUMNS = [
   "Jobs waiting",
   "Jobs without GPUs",
   "Submissions per minute",
+  "Highest priority",
 ];
 
 /** Table cells with a user's or group's limits and usage. */
@@ -19,6 +20,7 @@ export function BoundCells({ of }: { of: Quota | Group }) {
       <td>{bounded(of.used?.waiting, of.waiting, count)}</td>
       <td>{bounded(of.used?.cpu_jobs, of.cpu_jobs, count)}</td>
       <td>{of.submissions ?? "–"}</td>
+      <td>{of.priority ?? "–"}</td>
     </>
   );
 }

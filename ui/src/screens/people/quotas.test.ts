@@ -11,6 +11,7 @@ const quota: Quota = {
   cpu_jobs: 4,
   cpus: 2.5,
   memory_gib: null,
+  priority: 70,
   weight: 1,
   used: { gpus: 6, gpu_hours: 12.5, waiting: 0, cpu_jobs: 1, cpus: 2, memory_gib: 3 },
 };
@@ -34,6 +35,7 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     cpu_jobs: 4,
     cpus: 2.5,
     memory_gib: null,
+    priority: 70,
     weight: 1,
   });
   expect(specOf(NO_QUOTA)).toEqual({
@@ -44,6 +46,7 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     cpu_jobs: null,
     cpus: null,
     memory_gib: null,
+    priority: null,
     weight: 1,
   });
 });
@@ -58,6 +61,7 @@ test("a group goes through the form as it is; its users are named once each", ()
     cpu_jobs: 4,
     cpus: 2.5,
     memory_gib: null,
+    priority: 70,
   });
   expect(namesIn(" ada,ben, ,ada,")).toEqual(["ada", "ben"]);
 });

@@ -56,6 +56,7 @@ export const BOUND_LABELS: Record<keyof Bounds, string> = {
   cpu_jobs: "Maximum running jobs without GPUs",
   cpus: "Maximum processors of jobs without GPUs",
   memory_gib: "Maximum GiB of memory of jobs without GPUs",
+  priority: "Maximum priority of a job",
 };
 
 /** Limits that may be fractions. */
@@ -72,12 +73,13 @@ export const NO_BOUNDS: BoundFields = {
   cpu_jobs: "",
   cpus: "",
   memory_gib: "",
+  priority: "",
 };
 
 export const NO_QUOTA: QuotaFields = { ...NO_BOUNDS, weight: "" };
 
 export function boundFieldsOf(of: Quota | Group): BoundFields {
-  const { gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib } = of;
+  const { gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, priority } = of;
   return {
     gpus: gpus ?? "",
     gpu_hours: gpu_hours ?? "",
@@ -86,6 +88,7 @@ export function boundFieldsOf(of: Quota | Group): BoundFields {
     cpu_jobs: cpu_jobs ?? "",
     cpus: cpus ?? "",
     memory_gib: memory_gib ?? "",
+    priority: priority ?? "",
   };
 }
 
@@ -99,6 +102,7 @@ export function boundsOf(fields: BoundFields): Bounds {
     cpu_jobs: bound(fields.cpu_jobs),
     cpus: bound(fields.cpus),
     memory_gib: bound(fields.memory_gib),
+    priority: bound(fields.priority),
   };
 }
 

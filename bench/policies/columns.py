@@ -1,12 +1,13 @@
 """Each metric in what it is for, against every other policy, on random traces: paired, with intervals.
 
     python -m bench.policies.columns [--traces 20] [--first 0] [--jobs 80] [--processes N] [--policies LIST]
-        [--lengths unknown|predicted|declared] [--bound]
+        [--lengths unknown|predicted|declared] [--bound] [--rigid SHARE]
 
 Traces are made by their number: equal hosts or two or three types, arrivals one by one or five at once, and loads from
 0.3 to 2 times what the cluster can do. `python -m bench columns` plays the first six. A ratio below 1: better.
 `--bound`, some minutes a trace: how far below that of `default` a mean completion time can be at most on those of
 equal hosts (`bound.py`), and how far it is where everything is known before (`foresight.py`).
+`--rigid 0.7`: that share of the jobs is rigid, with run times and GPUs of jobs of Philly (`rigid.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 from bench.measured_service import verdict
 from bench.policies.paired import Case, numbered_trace, paired_ratio, play_all
+from bench.policies.rigid import with_rigid
 from bench.policies.yardstick import clairvoyant
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.sim.application import packed
@@ -45,9 +47,10 @@ class Setting(NamedTuple):
     hosts: Sequence[HostView]
     speeds: Mapping[str, float]
     load: float
+    rigid: float
 
 
-def setting(number: int, jobs: int) -> Setting:
+def setting(number: int, jobs: int, rigid: float = 0.0) -> Setting:
     """The same one for the same number, whichever others are played."""
     dice = random.Random(number)
     cluster, bursts = dice.choice(CLUSTERS), dice.random() < 0.5
@@ -59,27 +62,29 @@ def setting(number: int, jobs: int) -> Setting:
     def trace(per_hour: float) -> str:
         return f"bursts:{BURST}x{times}@{BURST * 3600 / per_hour:.3f}" if bursts else f"poisson:{jobs}@{per_hour:.3f}"
 
-    drawn = parse_trace(trace(1.0), number)  # the same jobs, however close they come
+    drawn = with_rigid(parse_trace(trace(1.0), number), rigid)  # the same jobs, however close they come
     per_hour = load * power / (sum(gpu_hours(job) for job in drawn) / len(drawn))
-    return Setting(f"{trace(per_hour)}#{number}", hosts, speeds, load)
+    return Setting(f"{trace(per_hour)}#{number}", hosts, speeds, load, rigid)
 
 
 def gpu_hours(job: TraceJob) -> float:
     """Of one GPU that was measured on: no schedule does the work in fewer."""
     application = job.application
+    if application.times is None:
+        return application.total_steps * job.required_gpus / 3600
     parts = [end - begin for begin, end in zip((0.0, *application.noise.ends), application.noise.ends, strict=False)]
     rates = application.fastest(packed(1, 1))
     return sum(part * application.total_steps / rate for part, rate in zip(parts, rates, strict=True)) / 3600
 
 
 def play(
-    numbers: Sequence[int], jobs: int, policies: str, processes: int, lengths: str = "unknown"
+    numbers: Sequence[int], jobs: int, policies: str, processes: int, lengths: str = "unknown", rigid: float = 0.0
 ) -> dict[str, list[Summary]]:
     """Policy -> what came, by trace."""
-    settings = [setting(number, jobs) for number in numbers]
+    settings = [setting(number, jobs, rigid) for number in numbers]
     contenders = parse_policies(policies)
     cases = [
-        Case(contender, each.trace, 0, each.hosts, replace(Conditions(), speeds=each.speeds, lengths=lengths))
+        Case(contender, each.trace, 0, each.hosts, replace(Conditions(), speeds=each.speeds, lengths=lengths), rigid)
         for contender in contenders
         for each in settings
     ]
@@ -135,17 +140,20 @@ def command() -> None:
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--lengths", choices=("unknown", "predicted", "declared"), default="unknown")
     parser.add_argument("--bound", action="store_true", help="what is left to gain, on equal hosts")
+    parser.add_argument("--rigid", type=float, default=0.0, help="share of rigid jobs")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     if given.bound and COMPARED not in given.policies.split(","):
         parser.error(f"--bound compares with {COMPARED}: --policies must name it")
+    if given.bound and given.rigid:
+        parser.error("--bound knows of elastic jobs only: leave out --rigid")
     numbers = range(given.first, given.first + given.traces)
     for number in numbers:
-        each = setting(number, given.jobs)
+        each = setting(number, given.jobs, given.rigid)
         gpus = sum(host.gpus for host in each.hosts)
         types = ",".join(sorted(each.speeds)) or "equal"
         print(f"  {number}: {each.trace}, {gpus} GPUs ({types}), {each.load:.2f} times capacity", flush=True)
-    found = play(numbers, given.jobs, given.policies, given.processes, given.lengths)
+    found = play(numbers, given.jobs, given.policies, given.processes, given.lengths, given.rigid)
     judge(found)
     if given.bound:
         tell_room(numbers, given.jobs, found, given.processes)

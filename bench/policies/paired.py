@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.policies.rigid import with_rigid
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.sim.arguments import Contender, equal_hosts, parse_policies, parse_trace, parse_types
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
@@ -46,9 +47,11 @@ class Case:
     copy: int
     hosts: Sequence[HostView]
     conditions: Conditions
+    rigid: float = 0.0
+    """Share of rigid jobs."""
 
     def play(self) -> Summary:
-        jobs = jittered(numbered_trace(self.trace), self.copy)
+        jobs = jittered(with_rigid(numbered_trace(self.trace), self.rigid), self.copy)
         return summarize(simulate(self.contender.make(), jobs, renamed(self.hosts, self.copy), self.conditions))
 
 

@@ -329,7 +329,8 @@ class Service:
             job = repository.get_job(conn, job_id)
             if JobState(job.state).terminal:
                 raise ConflictError(f"job {job_id} has ended already: {job.state}")
-            self.quotas.check_priority(job.user, priority)
+            if priority > job.priority:
+                self.quotas.check_priority(job.user, priority)
             conn.execute(
                 update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1)
             )

@@ -80,7 +80,7 @@ class Profiles:
         self._lengths: dict[str, Prediction] = {}
         self._models: dict[Kin, LengthModel | None] = {}
         """Run-time models; None if none of the jobs has succeeded."""
-        self.run_times = RunTimes()
+        self.run_times = RunTimes(shared=hints)
         """Run times of rigid jobs that have ended."""
         self._ended: dict[str, None] = {}
         """Ended jobs whose run times are not known yet."""
@@ -96,7 +96,7 @@ class Profiles:
     def start(self) -> None:
         """Start with the jobs that were profiled before this service started."""
         with self._db.read() as conn:
-            self.run_times = RunTimes(run_times(conn))
+            self.run_times = RunTimes(run_times(conn), shared=self.hints)
             query = select(col(Profile.job_id)).join(Job, col(Job.id) == col(Profile.job_id))
             ids = list(conn.execute(query.where(col(Job.finished_at).is_(None))).scalars())
         for job_id in ids:

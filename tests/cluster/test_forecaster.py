@@ -14,6 +14,7 @@ from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.planning.quotas import Quota, Quotas
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
+from schedulearn.scheduler.sim.simulator import MAX_STEPS
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 
 
@@ -82,7 +83,7 @@ def test_where_the_policy_fails_predictions_end_and_are_whole_again_once_it_does
             assert found.etas.jobs[first].end == pytest.approx(start + 300, abs=1)
             assert found.etas.jobs[second].start == pytest.approx(start + 300, abs=1)
             assert found.etas.jobs[second].end is None
-            assert start + 400 < found.etas.until <= start + 462
+            assert start + 400 < found.etas.until <= start + 402 + 60 * MAX_STEPS
             now[0] += forecaster.STALE_S
         told = [record for record in caplog.records if "no idea" in record.getMessage()]
         assert [record.levelno for record in told] == [logging.ERROR], "told once, not each time"

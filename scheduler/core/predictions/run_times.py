@@ -7,6 +7,7 @@ a job has run already. Pure.
 from __future__ import annotations
 
 import math
+import threading
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
@@ -15,8 +16,10 @@ from typing import NamedTuple
 REMEMBERED = 200
 """Latest ended jobs of each user and number of GPUs. With 30 to 50, mean completion times on Philly's traces were up to
 1.6 times as long."""
+MAX_KEYS = 10_000
+"""Maximum pairs of a user and a number of GPUs."""
 ENOUGH = 5
-"""Minimum number of ended jobs that are better evidence than those of other users or sizes."""
+"""Minimum number of ended jobs of a user and a number of GPUs that count as evidence."""
 
 
 class RunTime(NamedTuple):
@@ -50,10 +53,13 @@ class RunTimes:
     `add` and `left` may run in different threads.
     """
 
-    def __init__(self, ended: Iterable[RunTime] = ()) -> None:
-        """`ended`: the oldest first."""
-        self._latest: dict[tuple[str | None, int], tuple[float, ...]] = {}  # user (None: all), GPUs -> run times
-        self._samples: dict[tuple[str | None, int], _Sample] = {}
+    def __init__(self, ended: Iterable[RunTime] = (), *, shared: bool = True) -> None:
+        """`ended`: the oldest first. `shared`: whether jobs of other users count as well."""
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._latest: dict[tuple[str, int], tuple[float, ...]] = {}  # user, GPUs -> run times
+        self._of_all: dict[int, tuple[float, ...]] = {}  # GPUs -> run times of all users
+        self._samples: dict[tuple[float, ...], _Sample] = {}
         for each in ended:
             self.add(each)
 
@@ -61,28 +67,35 @@ class RunTimes:
         """Remember an ended job. One that never ran is left out."""
         if ended.seconds <= 0 or ended.gpus < 1:
             return
-        for key in {(ended.user, ended.gpus), (None, ended.gpus)}:
-            self._latest[key] = (*self._latest.get(key, ()), ended.seconds)[-REMEMBERED:]
-            self._samples.pop(key, None)
+        key = ended.user, ended.gpus
+        with self._lock:
+            self._latest[key] = (*self._latest.pop(key, ()), ended.seconds)[-REMEMBERED:]
+            while len(self._latest) > MAX_KEYS:
+                del self._latest[next(iter(self._latest))]  # that of whom no job has ended for longest
+            if self._shared:
+                self._of_all[ended.gpus] = (*self._of_all.get(ended.gpus, ()), ended.seconds)[-REMEMBERED:]
+            self._samples.clear()
 
     def left(self, user: str, gpus: int, elapsed: float) -> float | None:
-        """Return the expected seconds that a job runs on after `elapsed` seconds; None if no job has ended.
+        """Return the expected seconds that a job runs on after `elapsed` seconds; None: too few jobs have ended.
 
         It is the geometric mean of longer run times of the user's jobs with as many GPUs, else of all users' jobs, else
         of the nearest number of GPUs. A job that has outlived all of them is expected to run as long again.
         """
-        if not self._latest:
-            return None
-        total = self._sample(user, gpus).beyond(elapsed)
+        with self._lock:
+            ran = self._evidence(user, gpus)
+            if ran is None:
+                return None
+            if (sample := self._samples.get(ran)) is None:
+                sample = self._samples[ran] = _Sample.of(ran)
+        total = sample.beyond(elapsed)
         return elapsed if total is None else total - elapsed
 
-    def _sample(self, user: str, gpus: int) -> _Sample:
-        for key in ((user, gpus), (None, gpus)):
-            if len(self._latest.get(key, ())) >= ENOUGH:
-                break
-        else:
-            sizes = [size for of, size in list(self._latest) if of is None]
-            key = (None, min(sizes, key=lambda size: (abs(math.log(size / gpus)), size)))
-        if key not in self._samples:
-            self._samples[key] = _Sample.of(self._latest[key])
-        return self._samples[key]
+    def _evidence(self, user: str, gpus: int) -> tuple[float, ...] | None:
+        """Return the best run times of which there are enough."""
+        for ran in (self._latest.get((user, gpus), ()), self._of_all.get(gpus, ())):
+            if len(ran) >= ENOUGH:
+                return ran
+        sizes = [size for size, ran in self._of_all.items() if len(ran) >= ENOUGH]
+        nearest = min(sizes, key=lambda size: (abs(math.log(size / gpus)), size), default=None)
+        return None if nearest is None else self._of_all[nearest]

@@ -25,9 +25,8 @@ class Priority(Policy):
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         strict = self.backfill in (False, "none")
-        return serve_by_rank(
-            snapshot, _ORDER, _is_more_important, lambda job: strict, reserves=self.backfill == "reserved"
-        )
+        reserves = self.backfill == "reserved"
+        return serve_by_rank(snapshot, _ORDER, _is_more_important, lambda job: strict, reserves=lambda job: reserves)
 
 
 def _is_more_important(job: JobView, running: JobView) -> bool:

@@ -247,13 +247,13 @@ def serve_by_rank(
     may_preempt: Callable[[JobView, JobView], bool],
     holds_back: Callable[[JobView], bool] = lambda job: False,
     *,
-    reserves: bool = False,
+    reserves: Callable[[JobView], bool] = lambda job: False,
 ) -> Plan:
     """Start waiting jobs in order with their `fixed_size`, with preemption.
 
     A job that finds too few free GPUs takes those of running elastic jobs that it `may_preempt`, the last in the order
     first. If that does not help either, others pass it, unless it `holds_back` those behind. `reserves`: GPUs are
-    reserved for the first rigid job that does not fit; others pass it only on free GPUs, and only if they do not delay
+    reserved for the first such job that does not fit; others pass it only on free GPUs, and only if they do not delay
     it.
 
     `may_preempt` must follow the order. An earlier job may preempt every job that a later one may. A later job may be
@@ -286,7 +286,11 @@ def serve_by_rank(
         hopeless[several] = min(gpus, hopeless.get(several, inf))
         reasons[job.id] = plan.room.too_full_for(gpus)
         blocker = job if holds_back(job) else None
-        if reserves and kept is None and not job.elastic:
+        if kept is None and reserves(job):
             kept = plan.reserve(job, gpus)
             reasons[job.id] = reserved(reasons[job.id], kept)
     return plan.plan(reasons)
+
+
+def is_rigid(job: JobView) -> bool:
+    return not job.elastic

@@ -8,7 +8,7 @@ from typing import ClassVar
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import Order
-from schedulearn.scheduler.policies.classic.rearranging import length, serve_by_rank
+from schedulearn.scheduler.policies.classic.rearranging import is_rigid, length, serve_by_rank
 
 _ORDER = Order(lambda job: (length(job), job.order), "by remaining work, shortest first")
 
@@ -40,7 +40,7 @@ class ShortestRemainingTimeFirst(Policy):
             raise ValueError("factor must be at least 1 and least_length at least 0")
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        return serve_by_rank(snapshot, _ORDER, self._may_preempt, reserves=True)
+        return serve_by_rank(snapshot, _ORDER, self._may_preempt, reserves=is_rigid)
 
     def _may_preempt(self, job: JobView, running: JobView) -> bool:
         return length(running) > self.factor * max(length(job), self.least_length)

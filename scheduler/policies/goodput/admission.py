@@ -1,4 +1,4 @@
-"""Which waiting jobs may start before GPUs are shared out: order, reservations and priorities. Pure.
+"""Which rigid jobs may start, before GPUs are shared out: their order, and reservations. Pure.
 
 Elastic jobs shrink for a job that is worth more. A rigid job holds its GPUs until it ends, so small ones would keep a
 large one waiting for ever. Rigid jobs therefore start in an order, and the first that must wait has GPUs reserved:
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.core.model import Basis, Explanation, HostView, JobView, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.remaining_work import time_left
+from schedulearn.scheduler.core.wanted_types import is_mig, is_of_type
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 _SOON_S = 60.0
@@ -24,50 +25,64 @@ _SOON_S = 60.0
 
 
 def held_back(
-    objective: GoodputObjective, snapshot: Snapshot, unable: Set[str] = frozenset()
+    objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()
 ) -> dict[str, Explanation]:
-    """Return the jobs that may hold no GPUs after this decision, with the reason of each.
+    """Return the rigid jobs that wait for their turn, with the reason of each.
 
-    `unable`: waiting jobs that can't use GPUs now, whatever their priority.
+    `passed_over`: jobs that were admitted, and that the choice of sizes left without GPUs: elastic jobs weigh more, or
+    no host has room. Others need not wait for them, but the share of later jobs holds.
     """
     jobs = sorted(snapshot.jobs, key=lambda job: job.order)
     found: dict[str, Explanation] = {}
-    largest = max(gpus_by_type(snapshot.hosts).values(), default=0)  # of larger jobs others say why they wait
-    waiting = [job for job in jobs if not job.elastic and not job.allocation and job.required_gpus <= largest]
+    there = gpus_by_type(snapshot.hosts)
+    waiting = [job for job in jobs if not job.elastic and not job.allocation and _fits(job, there)]
     if waiting:
-        queue = _Queue(snapshot.hosts, jobs, waiting)
+        queue = _Queue(snapshot.hosts, jobs, waiting, objective.overtaking)
         for job in _in_order(objective, snapshot.now, waiting, queue):
-            if (why := queue.admit(job)) is not None:
+            if job.id in passed_over:
+                continue
+            passes = queue.oldest.id in passed_over and job.order > queue.oldest.order
+            why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
+            if why is not None:
                 found[job.id] = why
-    if len({job.priority for job in jobs}) > 1:
-        rest = [job for job in jobs if job.id not in found and job.id not in unable]
-        found |= _outranked(objective, snapshot, rest)
     return found
+
+
+def _fits(job: JobView, there: Mapping[str, int]) -> bool:
+    """Return whether a job fits on the GPUs of one type that suits it. Of larger jobs others say why they wait."""
+    return 0 < job.required_gpus <= max((gpus for kind, gpus in there.items() if _suits(job, kind)), default=0)
+
+
+def _suits(job: JobView, kind: str) -> bool:
+    """Return whether a job may have GPUs of a type. It would hold back others for GPUs that it never gets."""
+    if is_mig(kind) and job.required_gpus > 1:
+        return False
+    return job.gpu_type is None or is_of_type(kind, job.gpu_type)
 
 
 def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView], queue: _Queue) -> Iterator[JobView]:
     """Yield the waiting rigid jobs in the order in which they start."""
-    urgent = _urgent(objective, waiting, now, queue.total)
+    urgent = _urgent(objective, waiting, now, queue)
 
     def ratio(job: JobView) -> float:
         expected = max(_SOON_S, time_left(job))
         return (max(0.0, now - job.submitted_at) + expected) / expected / max(1, job.required_gpus)
 
     oldest = queue.oldest
-    # A job that needs nearly all GPUs would find too few of them once the share is used up.
-    most = min(objective.overtaking * queue.total, queue.beside_oldest)
     first = False
     for job in sorted(waiting, key=lambda job: (-job.priority, job.id not in urgent, -ratio(job), job.order)):
-        if not first and (job is oldest or (queue.passed + job.required_gpus > most and job.id not in urgent)):
+        if not first and (job is oldest or (queue.is_full_for(job) and job.id not in urgent)):
             first = True
             yield oldest
         if job is not oldest:
             yield job
 
 
-def _urgent(objective: GoodputObjective, waiting: Iterable[JobView], now: float, total: int) -> set[str]:
-    """Return the jobs that miss their deadline unless they start now, as many as `deadline_share` allows."""
-    left = objective.deadline_share * total
+def _urgent(objective: GoodputObjective, waiting: Iterable[JobView], now: float, queue: _Queue) -> set[str]:
+    """Return the jobs that miss their deadline unless they start now.
+
+    With running rigid jobs that have a deadline, they hold at most `deadline_share` of the GPUs."""
+    left = objective.deadline_share * queue.total - queue.held_by_deadlines
     found = set()
     for job in waiting:
         if job.deadline is None or job.required_gpus > left:
@@ -100,7 +115,9 @@ class _Reserved:
 class _Queue:
     """GPUs of each type that rigid jobs do not hold, while waiting ones are admitted."""
 
-    def __init__(self, hosts: Sequence[HostView], jobs: Sequence[JobView], waiting: Sequence[JobView]) -> None:
+    def __init__(
+        self, hosts: Sequence[HostView], jobs: Sequence[JobView], waiting: Sequence[JobView], overtaking: float
+    ) -> None:
         kind_of = {host.id: host.gpu_type for host in hosts if host.open}
         self._all = gpus_by_type(hosts)
         self._free = dict(self._all)
@@ -108,10 +125,13 @@ class _Queue:
         top = max(job.priority for job in waiting)
         self.oldest = min((job for job in waiting if job.priority == top), key=lambda job: job.order)
         """The oldest of the waiting jobs of the highest priority."""
-        self.beside_oldest = self.total - self.oldest.required_gpus
+        self._beside_oldest = self.total - self.oldest.required_gpus
+        # A job that needs nearly all GPUs would find too few of them once the share is used up.
+        self._most = min(overtaking * self.total, self._beside_oldest)
         self.passed = 0
         """GPUs of later rigid jobs that run or are admitted."""
         self._ends: list[tuple[float, JobView, Mapping[str, int]]] = []  # seconds left, rigid job, GPUs by type
+        self.held_by_deadlines = sum(job.gpus for job in jobs if not job.elastic and job.deadline is not None)
         self._reserved: _Reserved | None = None
         self._spare = 0  # GPUs of the reserved type that are left when the reserved job starts
         for job in jobs:
@@ -133,7 +153,7 @@ class _Queue:
     def admit(self, job: JobView) -> Explanation | None:
         """Admit a job, or return why it waits."""
         gpus, seconds, kept = job.required_gpus, time_left(job), self._reserved
-        kinds = [kind for kind, free in self._free.items() if free >= gpus]
+        kinds = [kind for kind, free in self._free.items() if free >= gpus and _suits(job, kind)]
         for kind in sorted(kinds, key=lambda kind: (self._free[kind], kind)):
             if kept is not None and kind == kept.kind and self._holds_up(job, seconds, kept):
                 if gpus > self._spare:
@@ -144,12 +164,18 @@ class _Queue:
         if kept is None:
             self._reserved = self._reserve(job)
             return _first(job, self._reserved)
+        if not kinds:
+            return self.behind(job, kept.job)
         need = gpu_count(kept.job.required_gpus)
-        if kinds:
-            why = f"It could hold up {kept.job.id}, which needs {need} and comes first."
-        else:
-            why = f"It waits for {gpu_count(gpus)}, behind {kept.job.id}, which needs {need}."
-        return Explanation("behind_others", why)
+        return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
+
+    def is_full_for(self, job: JobView) -> bool:
+        """Return whether later jobs than the oldest would hold more than their share."""
+        return self.passed + job.required_gpus > self._most
+
+    def behind(self, job: JobView, first: JobView) -> Explanation:
+        sentence = f"It waits for {gpu_count(job.required_gpus)}, behind {first.id}, "
+        return Explanation("behind_others", f"{sentence}which needs {gpu_count(first.required_gpus)}.")
 
     def _holds_up(self, job: JobView, seconds: float, kept: _Reserved) -> bool:
         """Return whether a job is expected to run when the reserved GPUs are needed.
@@ -157,7 +183,9 @@ class _Queue:
         Expectations may be too short again and again. Where later jobs do not leave the oldest one room, a job must be
         much shorter.
         """
-        crowded = kept.job is self.oldest and self.passed + job.required_gpus > self.beside_oldest
+        if job.remaining is None and job.expected_left is None:
+            return True  # it might run for ever
+        crowded = kept.job is self.oldest and self.passed + job.required_gpus > self._beside_oldest
         return seconds * ((job.basis or Basis.GUESS).spread if crowded else 1.0) > kept.seconds
 
     def _reserve(self, job: JobView) -> _Reserved:
@@ -167,22 +195,24 @@ class _Queue:
             for kind, gpus in held.items():
                 free[kind] += gpus
                 after.setdefault(kind, []).append(other)
-                if free[kind] >= job.required_gpus:
+                if free[kind] >= job.required_gpus and _suits(job, kind):
                     self._spare = free[kind] - job.required_gpus
                     return _Reserved(job, kind, max(0.0, seconds), after[kind])
-        kind = max(self._all, key=lambda kind: (self._all[kind], kind))  # only GPUs that were lost can lead here
+        # Only GPUs that were lost can lead here.
+        kind = max((kind for kind in self._all if _suits(job, kind)), key=lambda kind: (self._all[kind], kind))
         return _Reserved(job, kind, max((end[0] for end in self._ends), default=0.0), after.get(kind, ()))
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:
+    what = f"It waits for {gpu_count(job.required_gpus)} and comes first."
+    if not kept.after:
+        return Explanation("waiting_for_gpus", what)
     others = len(kept.after) - 1
-    ends = f"when {kept.after[-1].id} ends" if kept.after else "once enough are free"
-    if others > 0:
-        ends = f"when {kept.after[-1].id} and {others} other job{'s' * (others > 1)} have ended"
+    also = f", after {others} other{'s' * (others > 1)}" if others else ""
     return Explanation(
         "waiting_for_gpus",
-        f"It waits for {gpu_count(job.required_gpus)} and comes first. They are reserved for it {ends}, expected in "
-        f"{_span(kept.seconds)}.",
+        f"{what} They are reserved for it from the end of {kept.after[-1].id}, which is expected in "
+        f"{_span(kept.seconds)}{also}.",
     )
 
 
@@ -192,32 +222,3 @@ def _span(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}s"
     return f"{max(1.0, seconds):.0f} s"
-
-
-def _outranked(objective: GoodputObjective, snapshot: Snapshot, jobs: Sequence[JobView]) -> dict[str, Explanation]:
-    """Return the jobs that give way to waiting jobs of higher priority, if all can't have their minimum.
-
-    Of equal priority, jobs that wait give way first, then elastic ones on the GPUs that they got last. Rigid jobs that
-    run keep their GPUs, and so does a job that has just got them.
-    """
-    highest = max((job.priority for job in jobs if not job.allocation), default=0)
-    kind_of = {host.id: host.gpu_type for host in snapshot.hosts if host.open}
-    room = gpus_by_type(snapshot.hosts)
-    stays = [job for job in jobs if job.allocation and (not job.elastic or objective.keeps(job))]
-    able = [job for job in jobs if job not in stays]
-    able.sort(key=lambda job: (-job.priority, not job.allocation, -(job.held_seconds or 0.0), job.order))
-    found: dict[str, Explanation] = {}
-    for job in [*stays, *able]:
-        least = job.min_gpus if job.elastic else job.required_gpus
-        kinds = {kind_of[host] for host in job.allocation if host in kind_of} if job.allocation else set(room)
-        if job.allocation and not kinds:
-            continue  # its hosts are closed, so it takes nothing from others
-        fitting = [kind for kind in kinds if room[kind] >= least]
-        if fitting or job in stays:
-            for kind in sorted(fitting or kinds, key=lambda kind: (room[kind], kind))[:1]:
-                room[kind] -= least
-        elif job.priority < highest:
-            what = "It releases its GPUs to" if job.allocation else f"It waits for {gpu_count(least)}, behind"
-            code = "preempted" if job.allocation else "waiting_for_gpus"
-            found[job.id] = Explanation(code, f"{what} jobs of higher priority; its own is {job.priority}.")
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from math import ceil
@@ -37,11 +38,22 @@ def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
         return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
     back = held_back(objective, snapshot)
     plan = _decide(objective, snapshot, jobs, back)
-    # A job that others gave way to may find no size at which it trains, or no hosts.
-    unable = {job.id for job in jobs if job.id not in back and not plan.allocations.get(job.id)}
-    if unable and back and (others := held_back(objective, snapshot, unable)) != back:
-        plan = _decide(objective, snapshot, jobs, others)
+    if not back:
+        return plan
+    admitted = {job.id for job in jobs if not job.allocation} - back.keys()
+    if (passed_over := admitted - _got(plan)) and (others := held_back(objective, snapshot, passed_over)) != back:
+        back, plan = others, _decide(objective, snapshot, jobs, others)
+    if len({host.gpu_type for host in snapshot.hosts}) > 1:
+        # Jobs may have got another type than was assumed, and leave one free.
+        started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
+        after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan))
+        if back.keys() - after.keys():
+            plan = _decide(objective, snapshot, jobs, {each: why for each, why in back.items() if each in after})
     return plan
+
+
+def _got(plan: Plan) -> set[str]:
+    return {job_id for job_id, allocation in plan.allocations.items() if allocation}
 
 
 def _decide(
@@ -63,6 +75,8 @@ def _decide(
         if back:  # more hosts are worth what all jobs gain by them
             choosing, choice = _chosen(objective, snapshot, everybody, keeping)
         desired = _desired_hosts(choosing, snapshot, allocations, choice)
+        if back:  # GPUs that wait for a reserved job look unused
+            desired = max(desired, sum(1 for host in snapshot.hosts if host.open and host.gpus))
     reasons = {job.id: why for job in jobs if (why := _why(job, allocations, speedup[job.id], options)) is not None}
     return Plan(
         allocations,

@@ -20,6 +20,8 @@ from schedulearn.scheduler.store.people.groups import load_groups
 
 T = TypeVar("T")
 
+PRIORITY = 50
+"""Default priority of jobs."""
 _FRESH_S = 30.0
 """Minimum interval between summations of usage, each over at least a week of history."""
 _MINUTE_S = 60.0
@@ -120,9 +122,11 @@ class QuotaBook:
                 raise QuotaError(f"{detail}: submit {jobs} more after some have started", retry_after=_MINUTE_S)
 
     def check_priority(self, user: str, priority: int) -> None:
-        """Raise InvalidError if a user's jobs may not have that priority."""
+        """Raise InvalidError if a user's jobs may not have that priority.
+
+        The default is accepted in any case, since most jobs do not set it; decisions use what the quota allows."""
         most = self._set.priority_of(user)
-        if most is not None and priority > most:
+        if most is not None and priority > max(most, PRIORITY):
             whose = user or "jobs without a user"
             raise InvalidError(f"is {priority}, and {whose} may have {most} at most by quota", field="priority")
 

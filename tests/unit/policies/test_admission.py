@@ -1,4 +1,4 @@
-"""Rigid jobs under `goodput`: their order, reservations, priorities, and that none of them starves."""
+"""Rigid jobs under `goodput`: their order, reservations, and that none of them starves."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def test_others_pass_the_first_only_if_they_end_before_or_leave_its_gpus_free(me
     plan = decide(*first, waits("long", 2, takes=1100.0), metric=metric)
     assert plan.allocations.keys() == {"a"}
     assert plan.reasons["big"] == (
-        "It waits for 8 GPUs and comes first. They are reserved for it when a ends, expected in 17 minutes."
+        "It waits for 8 GPUs and comes first. "
+        "They are reserved for it from the end of a, which is expected in 17 minutes."
     )
     assert plan.reasons["long"] == "It could hold up big, which needs 8 GPUs and comes first."
 
@@ -88,36 +89,48 @@ def test_elastic_jobs_use_reserved_gpus_and_shrink_for_a_rigid_one(metric: str) 
     assert sum(plan.allocations["e"].values()) <= 2
 
 
+def test_what_elastic_jobs_leave_does_not_idle_for_a_large_job_that_weighs_less() -> None:
+    """Jobs pass it up to the share, and the rest of the GPUs waits for it."""
+    several = [elastic(f"e{i}", at=1.0, max_gpus=1) for i in range(4)]
+    jobs = [*several, waits("large", 5, at=NOW - 10), *(waits(f"s{i}", 1, at=NOW, takes=60.0) for i in range(4))]
+    plan = decide(*jobs, overtaking=0.25)
+    assert plan.allocations.keys() == {"e0", "e1", "e2", "e3", "s0", "s1"}
+    assert plan.reasons["large"].code == "waiting_for_gpus"  # type: ignore[attr-defined]
+    assert plan.reasons["s3"] == "It waits for 1 GPU, behind large, which needs 5 GPUs."
+
+
+def test_on_several_types_a_job_starts_where_others_leave_its_gpus_free() -> None:
+    hosts = [host("a", gpus=3, gpu_type="a"), host("b", gpus=4, gpu_type="b")]
+    plan = decide(waits("0", 1, at=0.0), waits("1", 3, at=0.0), waits("2", 3, at=0.0), hosts=hosts)
+    assert plan.allocations.keys() == {"0", "1", "2"}
+
+
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_job_of_higher_priority_takes_gpus_back_from_elastic_ones_newest_first(metric: str) -> None:
-    running = [elastic(f"e{i}", on=2, min_gpus=2, at=float(i), held_seconds=1000.0 - i) for i in range(4)]
-    plan = decide(*running, waits("urgent", 4, priority=60), metric=metric)
-    assert plan.allocations.keys() == {"e0", "e1", "urgent"}
-    assert plan.reasons["e3"] == "It releases its GPUs to jobs of higher priority; its own is 50."
-    assert plan.reasons["e3"].code == "preempted"  # type: ignore[attr-defined]
-    resumed = [elastic(f"e{i}", min_gpus=2, at=float(i)) for i in (2, 3)]
-    plan = decide(*running[:2], *resumed, runs("urgent", 4, priority=60), metric=metric)
-    assert plan.allocations.keys() == {"e0", "e1", "urgent"}
-    plan = decide(*running[:2], *resumed, runs("urgent", 2, priority=60), waits("next", 2, priority=60), metric=metric)
-    assert "next" in plan.allocations
-    assert "e3" not in plan.allocations
+def test_rigid_jobs_start_by_priority_first(metric: str) -> None:
+    low, high = waits("low", 8, at=NOW - 9000, takes=60.0), waits("high", 8, takes=9000.0, priority=60)
+    assert decide(low, high, metric=metric).allocations.keys() == {"high"}
 
 
-def test_nobody_gives_way_who_has_just_started_or_is_rigid() -> None:
-    plan = decide(elastic("new", on=4, min_gpus=4, held_seconds=1.0), runs("r", 4), waits("urgent", 4, priority=100))
-    assert plan.allocations == {"new": {"h1": 4}, "r": {"h1": 4}}
+def test_jobs_that_must_start_for_their_deadlines_hold_a_share_at_most() -> None:
+    """Otherwise a stream of them would keep the oldest job waiting."""
+    running = [runs(f"late{i}", 1, 500.0, at=NOW - 10, deadline=NOW + 600) for i in range(4)]
+    old, urgent = waits("old", 8, at=NOW - 9000), waits("urgent", 1, takes=600.0, deadline=NOW + 700)
+    assert "urgent" in decide(*running[:3], old, urgent).allocations
+    assert "urgent" not in decide(*running, old, urgent).allocations
 
 
-def test_no_job_gives_way_to_one_that_could_not_start_anyway() -> None:
-    plan = decide(elastic("e", on=4, min_gpus=4), runs("r", 4), waits("urgent", 8, priority=100))
-    assert plan.allocations == {"e": {"h1": 4}, "r": {"h1": 4}}
+def test_a_job_waits_only_for_gpus_of_a_type_that_it_may_have() -> None:
+    hosts = [host("a", gpus=8, gpu_type="a"), host("b", gpus=8, gpu_type="b")]
+    held = job("held", gpus=8, allocation={"a": 8}, expected_left=9000.0)
+    choosy = waits("choosy", 8, at=NOW - 90_000, gpu_type="a")
+    small = [waits(f"s{i}", 1, takes=60.0) for i in range(8)]
+    assert len(decide(held, choosy, *small, hosts=hosts).allocations) == 9
 
 
-def test_a_job_of_lower_priority_waits_behind_a_higher_one() -> None:
-    waiting = [elastic("low", min_gpus=8, at=1.0, priority=40), elastic("high", min_gpus=8, priority=60)]
-    plan = decide(*waiting)
-    assert plan.allocations.keys() == {"high"}
-    assert plan.reasons["low"] == "It waits for 8 GPUs, behind jobs of higher priority; its own is 40."
+def test_hosts_whose_gpus_wait_for_a_reserved_job_are_not_powered_down() -> None:
+    hosts = [host("h1", gpus=4), host("h2", gpus=4)]
+    jobs = [job("r", gpus=4, allocation={"h1": 4}, expected_left=900.0), waits("big", 8, at=1.0)]
+    assert decide(*jobs, hosts=hosts, metric="cost").desired_hosts == 2
 
 
 def trace(seed: int) -> tuple[list[HostView], list[TraceJob]]:

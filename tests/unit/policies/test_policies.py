@@ -176,6 +176,14 @@ def test_priority_takes_gpus_back_from_elastic_jobs_of_lower_priority_only() -> 
     assert kept(job("urgent", at=9, gpus=4, priority=60)) == {each.id for each in running}, "it would not be enough"
 
 
+def test_priority_reserves_gpus_for_elastic_jobs_too() -> None:
+    """It gives them a fixed size, so they would wait for ever behind small ones."""
+    runs = job("runs", gpus=3, allocation={"h1": 3}, remaining=300.0)
+    big, small = job("big", at=1, gpus=4, elastic=True), job("small", at=2, remaining=900.0)
+    plan = make_policy("priority").allocate(snapshot([runs, big, small]))
+    assert set(plan.allocations) == {"runs"}
+
+
 def test_priority_puts_the_most_important_waiting_job_first_and_interrupts_no_rigid_one() -> None:
     runs = job("runs", gpus=3, priority=0, allocation={"h1": 3})
     low, high = job("low", at=1, priority=10), job("high", at=2, priority=90)

@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.predictions.run_times import REMEMBERED, RunTime, RunTimes
+from schedulearn.scheduler.core.predictions import run_times
+from schedulearn.scheduler.core.predictions.run_times import ENOUGH, REMEMBERED, RunTime, RunTimes
 
 
 def of(*seconds: float, user: str = "u", gpus: int = 1) -> list[RunTime]:
     return [RunTime(user, gpus, each) for each in seconds]
 
 
-def test_nothing_is_expected_before_a_job_has_ended() -> None:
+def test_nothing_is_expected_before_some_jobs_have_ended() -> None:
+    """One job that failed at once says nothing of others."""
     assert RunTimes().left("u", 1, 0.0) is None
-    assert RunTimes(of(0.0)).left("u", 1, 0.0) is None, "it never ran"
+    assert RunTimes(of(*[3.0] * (ENOUGH - 1))).left("u", 1, 0.0) is None
+    assert RunTimes(of(*[0.0] * ENOUGH)).left("u", 1, 0.0) is None, "they never ran"
 
 
 def test_it_is_the_geometric_mean_of_those_that_ran_longer() -> None:
@@ -42,11 +45,25 @@ def test_without_jobs_of_its_size_the_nearest_size_counts() -> None:
     assert found.left("u", 4, 0.0) == pytest.approx(500.0)
 
 
+def test_without_sharing_nothing_is_learned_of_other_users() -> None:
+    found = RunTimes(of(*[10.0] * 9, user="v") + of(*[70.0] * 5, user="w", gpus=2), shared=False)
+    assert found.left("u", 1, 0.0) is found.left("u", 2, 0.0) is found.left("v", 2, 0.0) is None
+    assert found.left("v", 1, 0.0) == pytest.approx(10.0)
+
+
+def test_of_many_users_those_are_forgotten_of_whom_no_job_has_ended_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_times, "MAX_KEYS", 2)
+    found = RunTimes([each for user in ("a", "b", "a", "c") for each in of(*[10.0] * 5, user=user)], shared=False)
+    assert [found.left(user, 1, 0.0) is None for user in "abc"] == [False, True, False]
+
+
 def test_old_jobs_are_forgotten() -> None:
     assert RunTimes(of(*[10.0] * 50, *[300.0] * REMEMBERED)).left("u", 1, 0.0) == pytest.approx(300.0)
 
 
-@given(st.lists(st.floats(1e-3, 1e8), min_size=1, max_size=30), st.floats(0, 1e8))
+@given(st.lists(st.floats(1e-3, 1e8), min_size=ENOUGH, max_size=30), st.floats(0, 1e8))
 def test_what_is_left_is_positive_and_the_total_is_longer_than_what_has_passed(ran: list[float], now: float) -> None:
     left = RunTimes(of(*ran)).left("u", 1, now)
     assert left is not None

@@ -128,7 +128,7 @@ class QuotaBook:
         most = self._set.priority_of(user)
         if most is not None and priority > max(most, PRIORITY):
             whose = user or "jobs without a user"
-            raise InvalidError(f"is {priority}, and {whose} may have {most} at most by quota", field="priority")
+            raise InvalidError(f"priority is {priority}; {whose} may have {most} at most by quota", field="priority")
 
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]

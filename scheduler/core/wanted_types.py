@@ -51,7 +51,7 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
 
 def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     """Return why a waiting job can't start, however many GPUs are free."""
-    shunned = [host for host in hosts if not job.gpu_type and _shuns(job, host)]
+    shunned = [host for host in hosts if not job.gpu_type and _shuns(job, host.gpu_type)]
     if job.allocation or not (_is_choosy(job) or shunned):
         return None
     there = gpus_for(job, hosts)
@@ -104,7 +104,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             kept[job.id] = found
             for host_id, gpus in found.items():
                 free[host_id] -= gpus
-        elif not job.gpu_type and any(_shuns(job, host) for host in snapshot.hosts):
+        elif not job.gpu_type and any(_shuns(job, host.gpu_type) for host in snapshot.hosts):
             sentence = f"It waits for {gpu_count(_least(job))} other than MIG devices. {_MIG_RULE}"
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         elif job.gpu_type:
@@ -127,9 +127,12 @@ def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
 
 def _suits(host: HostView, job: JobView) -> bool:
     """Return whether a host's GPUs are of the job's type, may be given to it, and run its image."""
-    if host.machine in job.unfit:
-        return False
-    return not _shuns(job, host) and (job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type))
+    return host.machine not in job.unfit and suits_type(job, host.gpu_type)
+
+
+def suits_type(job: JobView, gpu_type: str) -> bool:
+    """Return whether a job may have GPUs of a type."""
+    return not _shuns(job, gpu_type) and (job.gpu_type is None or is_of_type(gpu_type, job.gpu_type))
 
 
 _MIG_RULE = "A job gets at most one MIG device, since a process can use only one."
@@ -140,8 +143,8 @@ def is_mig(gpu_type: str) -> bool:
     return " MIG" in gpu_type
 
 
-def _shuns(job: JobView, host: HostView) -> bool:
-    return _least(job) > 1 and is_mig(host.gpu_type)
+def _shuns(job: JobView, gpu_type: str) -> bool:
+    return _least(job) > 1 and is_mig(gpu_type)
 
 
 def _least(job: JobView) -> int:

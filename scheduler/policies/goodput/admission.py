@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.core.model import Basis, Explanation, HostView, JobView, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.remaining_work import time_left
-from schedulearn.scheduler.core.wanted_types import is_mig, is_of_type
+from schedulearn.scheduler.core.wanted_types import suits_type
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 _SOON_S = 60.0
@@ -50,14 +50,7 @@ def held_back(
 
 def _fits(job: JobView, there: Mapping[str, int]) -> bool:
     """Return whether a job fits on the GPUs of one type that suits it. Of larger jobs others say why they wait."""
-    return 0 < job.required_gpus <= max((gpus for kind, gpus in there.items() if _suits(job, kind)), default=0)
-
-
-def _suits(job: JobView, kind: str) -> bool:
-    """Return whether a job may have GPUs of a type. It would hold back others for GPUs that it never gets."""
-    if is_mig(kind) and job.required_gpus > 1:
-        return False
-    return job.gpu_type is None or is_of_type(kind, job.gpu_type)
+    return 0 < job.required_gpus <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
 
 
 def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView], queue: _Queue) -> Iterator[JobView]:
@@ -66,7 +59,7 @@ def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView
 
     def ratio(job: JobView) -> float:
         expected = max(_SOON_S, time_left(job))
-        return (max(0.0, now - job.submitted_at) + expected) / expected / max(1, job.required_gpus)
+        return (max(0.0, now - job.submitted_at) + expected) / expected / job.required_gpus
 
     oldest = queue.oldest
     first = False
@@ -118,12 +111,13 @@ class _Queue:
     def __init__(
         self, hosts: Sequence[HostView], jobs: Sequence[JobView], waiting: Sequence[JobView], overtaking: float
     ) -> None:
+        """`waiting`: jobs that want to start, the oldest first."""
         kind_of = {host.id: host.gpu_type for host in hosts if host.open}
         self._all = gpus_by_type(hosts)
         self._free = dict(self._all)
         self.total = sum(self._all.values())
         top = max(job.priority for job in waiting)
-        self.oldest = min((job for job in waiting if job.priority == top), key=lambda job: job.order)
+        self.oldest = next(job for job in waiting if job.priority == top)
         """The oldest of the waiting jobs of the highest priority."""
         self._beside_oldest = self.total - self.oldest.required_gpus
         # A job that needs nearly all GPUs would find too few of them once the share is used up.
@@ -153,7 +147,7 @@ class _Queue:
     def admit(self, job: JobView) -> Explanation | None:
         """Admit a job, or return why it waits."""
         gpus, seconds, kept = job.required_gpus, time_left(job), self._reserved
-        kinds = [kind for kind, free in self._free.items() if free >= gpus and _suits(job, kind)]
+        kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_type(job, kind)]
         for kind in sorted(kinds, key=lambda kind: (self._free[kind], kind)):
             if kept is not None and kind == kept.kind and self._holds_up(job, seconds, kept):
                 if gpus > self._spare:
@@ -195,11 +189,11 @@ class _Queue:
             for kind, gpus in held.items():
                 free[kind] += gpus
                 after.setdefault(kind, []).append(other)
-                if free[kind] >= job.required_gpus and _suits(job, kind):
+                if free[kind] >= job.required_gpus and suits_type(job, kind):
                     self._spare = free[kind] - job.required_gpus
                     return _Reserved(job, kind, max(0.0, seconds), after[kind])
         # Only GPUs that were lost can lead here.
-        kind = max((kind for kind in self._all if _suits(job, kind)), key=lambda kind: (self._all[kind], kind))
+        kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
         return _Reserved(job, kind, max((end[0] for end in self._ends), default=0.0), after.get(kind, ()))
 
 

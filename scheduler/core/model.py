@@ -20,6 +20,8 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 Allocation = Mapping[str, int]
 """Host id -> number of GPUs on it; empty if the job holds nothing."""
 
+PRIORITY = 50
+"""Default priority of a job, 0 to 100."""
 RESTART_S = 20.0
 """Default cost of a restart on other GPUs, in seconds of training time, used until it is measured.
 
@@ -105,7 +107,7 @@ class JobView:
     max_gpus: int = 1
     """Already capped to the size that can be tried now (`TRIES` times the largest profiled number)."""
     elastic: bool = False
-    priority: int = 50
+    priority: int = PRIORITY
     weight: float = 1.0
     metric: Metric | None = None
     """Objective of this job, for policies that have several. None selects the policy's own."""

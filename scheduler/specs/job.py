@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
-from schedulearn.scheduler.core.model import Metric
+from schedulearn.scheduler.core.model import PRIORITY, Metric
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.core.planning.job_family import MAX, family_of
 from schedulearn.scheduler.core.planning.limits import check_target, nested_target, usual_shm
@@ -149,7 +149,7 @@ class JobFields(BaseModel):
     max_gpus: int | None = Field(
         default=None, ge=0, le=MAX_GPUS, description="elastic jobs only: maximum GPUs; default: no limit"
     )
-    priority: int = Field(default=50, ge=0, le=100, description="priority; higher first")
+    priority: int = Field(default=PRIORITY, ge=0, le=100, description="priority; higher first")
     weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster relative to other jobs")
     metric: Metric | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from typing import TypeVar
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import MACHINE, Timing
+from schedulearn.scheduler.core.model import PRIORITY
 from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Quota, QuotaHolder, Quotas
 from schedulearn.scheduler.errors import InvalidError, QuotaError
 from schedulearn.scheduler.store.accounting.usage import usage
@@ -20,8 +21,6 @@ from schedulearn.scheduler.store.people.groups import load_groups
 
 T = TypeVar("T")
 
-PRIORITY = 50
-"""Default priority of jobs."""
 _FRESH_S = 30.0
 """Minimum interval between summations of usage, each over at least a week of history."""
 _MINUTE_S = 60.0

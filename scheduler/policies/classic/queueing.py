@@ -376,11 +376,14 @@ class Reservation:
     """Free GPUs at that time, without the reserved ones."""
 
 
-def reserve(first: JobView, gpus: int, room: Room, running: Sequence[tuple[JobView, Allocation]]) -> Reservation | None:
+def reserve(
+    first: JobView, gpus: int, room: Room, jobs: Sequence[JobView], allocations: Mapping[str, Allocation]
+) -> Reservation | None:
     """Find when and where the first waiting job fits if running jobs end as expected; None: not even then.
 
     A job with no prediction is expected to run as long as `time_left` says.
     """
+    running = [(job, allocations[job.id]) for job in jobs if job.id in allocations]
     later = room.copy()
     later.serve(first)
     left = seconds_left([(job, sum(held.values())) for job, held in running])
@@ -450,8 +453,7 @@ def serve_in_order(
             if first is None:
                 first = job
                 if reserves:
-                    running = [(each, allocations[each.id]) for each in snapshot.jobs if each.id in allocations]
-                    kept = reserve(job, gpus, room, running)
+                    kept = reserve(job, gpus, room, snapshot.jobs, allocations)
                     reasons[job.id] = reserved(reasons[job.id], kept)
             continue
         for host_id, count in place.items():

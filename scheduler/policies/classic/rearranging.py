@@ -75,8 +75,7 @@ class Rearrangement:
 
     def reserve(self, job: JobView, gpus: int) -> Reservation | None:
         """Reserve GPUs for a waiting job that does not fit; None: it does not even fit once all others have ended."""
-        running = [(each, self.allocations[each.id]) for each in self._snapshot.jobs if each.id in self.allocations]
-        return reserve(job, gpus, self.room, running)
+        return reserve(job, gpus, self.room, self._snapshot.jobs, self.allocations)
 
     def start_smaller(self, job: JobView, least: int, most: int) -> bool:
         """Give a waiting job at most `most` GPUs of the emptiest host, if at least `least` are free there."""

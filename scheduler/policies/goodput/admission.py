@@ -2,7 +2,8 @@
 
 Elastic jobs shrink for a job that is worth more. A rigid job holds its GPUs until it ends, so small ones would keep a
 large one waiting for ever. Rigid jobs therefore start in an order, and the first that must wait has GPUs reserved:
-others pass it only if they end before, or leave those GPUs free (EASY; Lifka, JSSPP 1995).
+others pass it only if they end before, or leave those GPUs free (EASY; Lifka, JSSPP 1995). Elastic jobs that have
+waited for long take part with their minimum: no later rigid job may start on GPUs that they need.
 
 The order is by response ratio over GPUs: (waited + expected) / expected / GPUs, highest first (highest response ratio
 next; Hansen, 1971). But jobs that were submitted after the oldest waiting one may hold only a share of the GPUs, then
@@ -35,22 +36,38 @@ def held_back(
     jobs = sorted(snapshot.jobs, key=lambda job: job.order)
     found: dict[str, Explanation] = {}
     there = gpus_by_type(snapshot.hosts)
-    waiting = [job for job in jobs if not job.elastic and not job.allocation and _fits(job, there)]
-    if waiting:
-        queue = _Queue(snapshot.hosts, jobs, waiting, objective.overtaking)
+    due = {job.id for job in jobs if job.elastic and is_due(objective, snapshot.now, job)}
+    waiting = [job for job in jobs if not job.allocation and (not job.elastic or job.id in due) and _fits(job, there)]
+    if any(not job.elastic for job in waiting):
+        queue = _Queue(snapshot.hosts, jobs, waiting, due, objective.overtaking)
         for job in _in_order(objective, snapshot.now, waiting, queue):
             if job.id in passed_over:
                 continue
             passes = queue.oldest.id in passed_over and job.order > queue.oldest.order
             why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
-            if why is not None:
+            if why is not None and not job.elastic:
                 found[job.id] = why
     return found
 
 
+def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
+    """Return whether a job has waited for a multiple of its expected run time."""
+    waited = now - job.submitted_at - job.run_seconds
+    return waited >= objective.tuning.due * max(_SOON_S, time_left(job))
+
+
+def needed(job: JobView) -> int:
+    """Return the number of GPUs that a job needs to start."""
+    return job.min_gpus if job.elastic else job.required_gpus
+
+
+def _comes_before(job: JobView, other: JobView) -> bool:
+    return (-job.priority, job.order) < (-other.priority, other.order)
+
+
 def _fits(job: JobView, there: Mapping[str, int]) -> bool:
     """Return whether a job fits on the GPUs of one type that suits it. Of larger jobs others say why they wait."""
-    return 0 < job.required_gpus <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
+    return 0 < needed(job) <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
 
 
 def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView], queue: _Queue) -> Iterator[JobView]:
@@ -59,7 +76,7 @@ def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView
 
     def ratio(job: JobView) -> float:
         expected = max(_SOON_S, time_left(job))
-        return (max(0.0, now - job.submitted_at) + expected) / expected / job.required_gpus
+        return (max(0.0, now - job.submitted_at) + expected) / expected / needed(job)
 
     oldest = queue.oldest
     first = False
@@ -78,12 +95,12 @@ def _urgent(objective: GoodputObjective, waiting: Iterable[JobView], now: float,
     left = objective.deadline_share * queue.total - queue.held_by_deadlines
     found = set()
     for job in waiting:
-        if job.deadline is None or job.required_gpus > left:
+        if job.deadline is None or needed(job) > left:
             continue
         seconds = time_left(job)
         if seconds <= job.deadline - now < objective.tuning.deadline_waits * seconds:
             found.add(job.id)
-            left -= job.required_gpus
+            left -= needed(job)
     return found
 
 
@@ -109,9 +126,14 @@ class _Queue:
     """GPUs of each type that rigid jobs do not hold, while waiting ones are admitted."""
 
     def __init__(
-        self, hosts: Sequence[HostView], jobs: Sequence[JobView], waiting: Sequence[JobView], overtaking: float
+        self,
+        hosts: Sequence[HostView],
+        jobs: Sequence[JobView],
+        waiting: Sequence[JobView],
+        due: Set[str],
+        overtaking: float,
     ) -> None:
-        """`waiting`: jobs that want to start, the oldest first."""
+        """`waiting`: jobs that want to start, the oldest first. `due`: elastic jobs that keep their minimum."""
         kind_of = {host.id: host.gpu_type for host in hosts if host.open}
         self._all = gpus_by_type(hosts)
         self._free = dict(self._all)
@@ -119,7 +141,7 @@ class _Queue:
         top = max(job.priority for job in waiting)
         self.oldest = next(job for job in waiting if job.priority == top)
         """The oldest of the waiting jobs of the highest priority."""
-        self._beside_oldest = self.total - self.oldest.required_gpus
+        self._beside_oldest = self.total - needed(self.oldest)
         # A job that needs nearly all GPUs would find too few of them once the share is used up.
         self._most = min(overtaking * self.total, self._beside_oldest)
         self.passed = 0
@@ -129,12 +151,14 @@ class _Queue:
         self._reserved: _Reserved | None = None
         self._spare = 0  # GPUs of the reserved type that are left when the reserved job starts
         for job in jobs:
-            if job.elastic or not job.allocation:
+            if not job.allocation or (job.elastic and not (job.id in due and _comes_before(job, self.oldest))):
                 continue
             held: dict[str, int] = {}
+            left = job.min_gpus if job.elastic else job.gpus
             for host_id, gpus in job.allocation.items():
                 if (kind := kind_of.get(host_id)) is not None:
-                    held[kind] = held.get(kind, 0) + gpus
+                    held[kind] = held.get(kind, 0) + min(gpus, left)
+                    left -= min(gpus, left)
             self._hold(job, time_left(job), held)
 
     def _hold(self, job: JobView, seconds: float, held: Mapping[str, int]) -> None:
@@ -146,7 +170,7 @@ class _Queue:
 
     def admit(self, job: JobView) -> Explanation | None:
         """Admit a job, or return why it waits."""
-        gpus, seconds, kept = job.required_gpus, time_left(job), self._reserved
+        gpus, seconds, kept = needed(job), time_left(job), self._reserved
         kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_type(job, kind)]
         for kind in sorted(kinds, key=lambda kind: (self._free[kind], kind)):
             if kept is not None and kind == kept.kind and self._holds_up(job, seconds, kept):
@@ -160,16 +184,16 @@ class _Queue:
             return _first(job, self._reserved)
         if not kinds:
             return self.behind(job, kept.job)
-        need = gpu_count(kept.job.required_gpus)
+        need = gpu_count(needed(kept.job))
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
 
     def is_full_for(self, job: JobView) -> bool:
         """Return whether later jobs than the oldest would hold more than their share."""
-        return self.passed + job.required_gpus > self._most
+        return self.passed + needed(job) > self._most
 
     def behind(self, job: JobView, first: JobView) -> Explanation:
-        sentence = f"It waits for {gpu_count(job.required_gpus)}, behind {first.id}, "
-        return Explanation("behind_others", f"{sentence}which needs {gpu_count(first.required_gpus)}.")
+        sentence = f"It waits for {gpu_count(needed(job))}, behind {first.id}, "
+        return Explanation("behind_others", f"{sentence}which needs {gpu_count(needed(first))}.")
 
     def _holds_up(self, job: JobView, seconds: float, kept: _Reserved) -> bool:
         """Return whether a job is expected to run when the reserved GPUs are needed.
@@ -179,7 +203,7 @@ class _Queue:
         """
         if job.remaining is None and job.expected_left is None:
             return True  # it might run for ever
-        crowded = kept.job is self.oldest and self.passed + job.required_gpus > self._beside_oldest
+        crowded = kept.job is self.oldest and self.passed + needed(job) > self._beside_oldest
         return seconds * ((job.basis or Basis.GUESS).spread if crowded else 1.0) > kept.seconds
 
     def _reserve(self, job: JobView) -> _Reserved:
@@ -189,8 +213,8 @@ class _Queue:
             for kind, gpus in held.items():
                 free[kind] += gpus
                 after.setdefault(kind, []).append(other)
-                if free[kind] >= job.required_gpus and suits_type(job, kind):
-                    self._spare = free[kind] - job.required_gpus
+                if free[kind] >= needed(job) and suits_type(job, kind):
+                    self._spare = free[kind] - needed(job)
                     return _Reserved(job, kind, max(0.0, seconds), after[kind])
         # Only GPUs that were lost can lead here.
         kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
@@ -198,7 +222,7 @@ class _Queue:
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:
-    what = f"It waits for {gpu_count(job.required_gpus)} and comes first."
+    what = f"It waits for {gpu_count(needed(job))} and comes first."
     if not kept.after:
         return Explanation("waiting_for_gpus", what)
     others = len(kept.after) - 1

@@ -18,6 +18,7 @@ from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
+from schedulearn.scheduler.policies.goodput.precedence import claimants
 from schedulearn.scheduler.policies.goodput.prices import (
     bounded_floor,
     hesrpt_weights,
@@ -29,6 +30,8 @@ from schedulearn.scheduler.policies.goodput.prices import (
 from schedulearn.scheduler.policies.goodput.restarts import discount_restarts, restarts_of, weighted_times
 from schedulearn.scheduler.policies.goodput.spare_gpus import Takers, give_spare_gpus
 
+_CLAIMS = 4
+
 
 def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     """Return the plan for `objective`."""
@@ -37,18 +40,24 @@ def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
         nobody = {job.id: Explanation("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
     back = held_back(objective, snapshot)
-    plan = _decide(objective, snapshot, jobs, back)
+    plan, first = _decide(objective, snapshot, jobs, back), frozenset[str]()
+    for _ in range(_CLAIMS):
+        # A job that claims GPUs may take those of another that must not wait either.
+        if not (more := claimants(objective, snapshot, plan.allocations, back) - first):
+            break
+        first |= more
+        plan = _decide(objective, snapshot, jobs, back, first)
     if not back:
         return plan
     admitted = {job.id for job in jobs if not job.allocation} - back.keys()
     if (passed_over := admitted - _got(plan)) and (others := held_back(objective, snapshot, passed_over)) != back:
-        back, plan = others, _decide(objective, snapshot, jobs, others)
+        back, plan = others, _decide(objective, snapshot, jobs, others, first)
     if len({host.gpu_type for host in snapshot.hosts}) > 1:
         # Jobs may have got another type than was assumed, and leave one free.
         started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
         after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan))
         if back.keys() - after.keys():
-            plan = _decide(objective, snapshot, jobs, {each: why for each, why in back.items() if each in after})
+            plan = _decide(objective, snapshot, jobs, {each: why for each, why in back.items() if each in after}, first)
     return plan
 
 
@@ -57,12 +66,16 @@ def _got(plan: Plan) -> set[str]:
 
 
 def _decide(
-    objective: GoodputObjective, snapshot: Snapshot, everybody: tuple[JobView, ...], back: Mapping[str, Explanation]
+    objective: GoodputObjective,
+    snapshot: Snapshot,
+    everybody: tuple[JobView, ...],
+    back: Mapping[str, Explanation],
+    first: Set[str] = frozenset(),
 ) -> Plan:
-    """Return the plan without the jobs that are held `back`."""
+    """Return the plan without the jobs that are held `back`. Those that come `first` start in any case."""
     jobs = tuple(job for job in everybody if job.id not in back)
     keeping = frozenset(job.id for job in jobs if objective.keeps(job))
-    choosing, choice = _chosen(objective, snapshot, jobs, keeping)
+    choosing, choice = _chosen(objective, snapshot, jobs, keeping, first)
     options = choosing.options
     wants = {
         job.id: options.want(row, int(column))
@@ -73,7 +86,7 @@ def _decide(
     desired = None
     if snapshot.scales:
         if back:  # more hosts are worth what all jobs gain by them
-            choosing, choice = _chosen(objective, snapshot, everybody, keeping)
+            choosing, choice = _chosen(objective, snapshot, everybody, keeping, first)
         desired = _desired_hosts(choosing, snapshot, allocations, choice)
         if back:  # GPUs that wait for a reserved job look unused
             desired = max(desired, sum(1 for host in snapshot.hosts if host.open and host.gpus))
@@ -88,11 +101,11 @@ def _decide(
 
 
 def _chosen(
-    objective: GoodputObjective, snapshot: Snapshot, jobs: tuple[JobView, ...], keeping: Set[str]
+    objective: GoodputObjective, snapshot: Snapshot, jobs: tuple[JobView, ...], keeping: Set[str], first: Set[str]
 ) -> tuple[Choosing, Ints]:
     """Return the choices of `jobs`, and the column that each gets."""
     options = build_options(jobs, snapshot.hosts, objective, keeping)
-    choosing = Choosing(objective, options, snapshot.now)
+    choosing = Choosing(objective, options, snapshot.now, first)
     return choosing, choosing.within(options.capacity)
 
 
@@ -154,7 +167,9 @@ class Choosing:
     per second if prices are foreseen.
     """
 
-    def __init__(self, objective: GoodputObjective, options: Options, now: float) -> None:
+    def __init__(
+        self, objective: GoodputObjective, options: Options, now: float, first: Set[str] = frozenset()
+    ) -> None:
         self.objective, self.options, self.now = objective, options, now
         self._later = np.array(objective.later_prices(options.jobs))
         self.weights = _weights(objective, options, now, self._later)
@@ -166,6 +181,7 @@ class Choosing:
         self._gpu_seconds = np.where(allowed, self._size / np.where(allowed, value, 1.0), 0.0)
         self._stays = np.array([not job.elastic or objective.keeps(job) for job in options.jobs])
         self._stays &= options.speedup[:, options.stay] > 0
+        self._first = np.array([job.id in first for job in options.jobs])
 
     def within(self, room: Ints) -> Ints:
         """Return the column of each job, (J,), with `room` GPUs of each type."""
@@ -193,7 +209,8 @@ class Choosing:
         cost[:, options.wait] = tuning.waiting * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
         charge(cost, held_up, lateness(objective, options, self.now, room), options.wait, tuning)
         pinned = max(tuning.pinned, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
-        cost[self._stays, options.wait] = pinned
+        cost[self._first, options.wait] = pinned
+        cost[self._stays, options.wait] = pinned * len(cost)
         return assign(cost, options.gpus, options.pool, room, tuning).choice
 
 

@@ -82,6 +82,11 @@ class Tuning:
     """How often the time of a job on its minimum size must fit before its deadline, so that it may wait. Chosen; no
     ADR."""
 
+    # Waiting
+    due: float = 2.0
+    """Waiting time, relative to its expected run time, after which weights no longer decide whether a job starts beside
+    jobs of the other kind, rigid or elastic, that were submitted later. Chosen; no ADR."""
+
     # Costs beyond comparison
     waiting: float = 1e3
     """Cost of stopping a job altogether, relative to running it on one GPU. Numerical."""

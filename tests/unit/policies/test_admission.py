@@ -6,6 +6,7 @@ import math
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from builders import PowerLaw, host, job, snapshot
@@ -91,7 +92,7 @@ def test_elastic_jobs_use_reserved_gpus_and_shrink_for_a_rigid_one(metric: str) 
 
 def test_what_elastic_jobs_leave_does_not_idle_for_a_large_job_that_weighs_less() -> None:
     """Jobs pass it up to the share, and the rest of the GPUs waits for it."""
-    several = [elastic(f"e{i}", at=1.0, max_gpus=1) for i in range(4)]
+    several = [elastic(f"e{i}", at=NOW - 20, max_gpus=1) for i in range(4)]
     jobs = [*several, waits("large", 5, at=NOW - 10), *(waits(f"s{i}", 1, at=NOW, takes=60.0) for i in range(4))]
     plan = decide(*jobs, overtaking=0.25)
     assert plan.allocations.keys() == {"e0", "e1", "e2", "e3", "s0", "s1"}
@@ -109,6 +110,54 @@ def test_on_several_types_a_job_starts_where_others_leave_its_gpus_free() -> Non
 def test_rigid_jobs_start_by_priority_first(metric: str) -> None:
     low, high = waits("low", 8, at=NOW - 9000, takes=60.0), waits("high", 8, takes=9000.0, priority=60)
     assert decide(low, high, metric=metric).allocations.keys() == {"high"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_rigid_job_that_is_due_takes_gpus_of_elastic_jobs_submitted_later(metric: str) -> None:
+    """Each of them may weigh more while it is young."""
+    old, young = waits("old", 8, at=NOW - 900, takes=400.0), [elastic(f"e{i}", on=2, at=NOW - 10) for i in range(4)]
+    assert decide(old, *young, metric=metric).allocations == {"old": {"h1": 8}}
+    before = elastic("before", on=2, at=NOW - 1000)
+    assert "old" not in decide(old, before, *young[1:], metric=metric).allocations, "that one keeps its minimum"
+    just_started = [elastic(f"e{i}", on=2, at=NOW - 10, held_seconds=5.0) for i in range(4)]
+    assert "old" not in decide(old, *just_started, metric=metric).allocations, "they keep their minimum run"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_rigid_job_starts_on_gpus_that_an_older_elastic_job_needs(metric: str) -> None:
+    """A stream of small rigid jobs kept a large elastic one waiting."""
+    running = [runs(f"r{i}", 1, 300.0, at=NOW - 600) for i in range(6)]
+    large = elastic("large", at=NOW - 9000, min_gpus=6, max_gpus=8, remaining=3600.0)
+    assert "new" not in decide(*running, large, waits("new", 1, takes=3000.0), metric=metric).allocations
+    assert "new" in decide(*running, waits("new", 1, takes=3000.0), metric=metric).allocations
+    large = replace(large, allocation={"h1": 6}, held_seconds=500.0)
+    plan = decide(large, *(waits(f"new{i}", 1, takes=3000.0) for i in range(8)), metric=metric)
+    assert plan.allocations["large"] == {"h1": 6}
+    assert len(plan.allocations) == 3
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_job_of_higher_priority_takes_gpus_of_elastic_jobs(metric: str) -> None:
+    """And is not stopped for them afterwards, however long they wait."""
+    low = elastic("low", on=8, at=NOW - 90_000, min_gpus=8, max_gpus=8, priority=50)
+    for high in (
+        waits("high", 4, takes=9e5, priority=51),
+        elastic("high", at=NOW, min_gpus=4, max_gpus=4, priority=51),
+        elastic("high", on=4, at=NOW, min_gpus=4, max_gpus=4, priority=51),
+    ):
+        jobs = [replace(low, allocation={}, held_seconds=None) if high.allocation else low, high]
+        assert decide(*jobs, metric=metric).allocations == {"high": {"h1": 4}}
+    assert "high" not in decide(low, waits("high", 4, takes=9e5, priority=50), metric=metric).allocations
+    rigid = runs("low", 8, 9e5, priority=0)
+    assert decide(rigid, elastic("high", priority=100), metric=metric).allocations == {"low": {"h1": 8}}
+
+
+def test_jobs_of_higher_priority_claim_their_minimum_and_weights_share_out_the_rest() -> None:
+    high = [elastic(f"high{i}", min_gpus=1, max_gpus=8, priority=90) for i in range(3)]
+    low = [elastic(f"low{i}", on=2, at=NOW - 9000, min_gpus=2, max_gpus=2, priority=10) for i in range(4)]
+    allocations = decide(*high, *low).allocations
+    assert all(job.id in allocations for job in high)
+    assert sum(job.id in allocations for job in low) == 2
 
 
 def test_jobs_that_must_start_for_their_deadlines_hold_a_share_at_most() -> None:

@@ -1,0 +1,71 @@
+"""Which waiting jobs take GPUs back from elastic jobs, whatever their weights. Pure.
+
+Weights decide between jobs, but two kinds of jobs must not wait for that:
+
+- A job of higher priority starts before elastic jobs of lower priority, and is not stopped for them.
+- A rigid job that has waited for a multiple of its expected run time is due. It starts before elastic jobs of its
+  priority that were submitted later. Each of them may weigh more while it is young, so a stream of them would keep the
+  rigid job waiting for ever.
+
+Only the minimum of a job is claimed like this. Weights share out the rest, and decide which elastic jobs give way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from schedulearn.scheduler.core.model import Allocation, JobView, Snapshot
+from schedulearn.scheduler.core.wanted_types import suits_type
+from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, is_due, needed
+from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
+
+
+def claimants(
+    objective: GoodputObjective, snapshot: Snapshot, allocations: Mapping[str, Allocation], held_back: Collection[str]
+) -> set[str]:
+    """Return the jobs that wait under `allocations` and must not.
+
+    They fit if elastic jobs that come after them stop, and the others shrink to their minimum. Jobs that are
+    `held_back` wait for rigid jobs, which keep their GPUs."""
+    waiting = [job for job in snapshot.jobs if job.id not in allocations and job.id not in held_back]
+    waiting.sort(key=lambda job: (-job.priority, job.order))
+    room = _Room(objective, snapshot, allocations)
+    return {job.id for job in waiting if room.claim(job, due=not job.elastic and is_due(objective, snapshot.now, job))}
+
+
+def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
+    if other.priority != job.priority:
+        return other.priority < job.priority
+    return due and other.order > job.order
+
+
+class _Room:
+    """GPUs of each type that waiting jobs can claim."""
+
+    def __init__(self, objective: GoodputObjective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> None:
+        kind_of = {host.id: host.gpu_type for host in snapshot.hosts if host.open}
+        self._free = gpus_by_type(snapshot.hosts)
+        """GPUs that rigid jobs do not hold, and no job has claimed."""
+        self._elastic: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
+        """Elastic jobs with their GPUs of each type."""
+        for job in snapshot.jobs:
+            held: dict[str, int] = {}
+            for host_id, gpus in allocations.get(job.id, {}).items():
+                if (kind := kind_of.get(host_id)) is not None:
+                    held[kind] = held.get(kind, 0) + gpus
+            for kind, gpus in held.items():
+                if job.elastic and not objective.keeps(job):
+                    self._elastic[kind].append((job, gpus))
+                else:
+                    self._free[kind] -= gpus
+
+    def claim(self, job: JobView, *, due: bool) -> bool:
+        """Claim the minimum of a job, if it finds room where elastic jobs after it stop."""
+        need = needed(job)
+        for kind, running in self._elastic.items():
+            before = [(other, gpus) for other, gpus in running if not _comes_after(other, job, due=due)]
+            kept = sum(min(gpus, other.min_gpus) for other, gpus in before)
+            if len(before) < len(running) and need <= self._free[kind] - kept and suits_type(job, kind):
+                self._free[kind] -= need
+                return True
+        return False

@@ -103,6 +103,9 @@ class _JobFile(click.File):
 )
 @click.option("--gpu-type", metavar="TYPE", help="Type of the GPUs, as `hosts` shows it.  [default: any]")
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed with another number of GPUs.")
+@click.option(
+    "--preemptible", is_flag=True, default=None, help="Jobs of higher priority may stop it. It then starts again."
+)
 @click.option("--min-gpus", type=int, metavar="N", help="Minimum GPUs, if elastic.")
 @click.option("--max-gpus", type=int, metavar="N", help="Maximum GPUs, if elastic.")
 @click.option(

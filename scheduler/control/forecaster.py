@@ -247,6 +247,7 @@ class Forecaster:
             min_gpus=least,
             max_gpus=least if spec.elastic and policy.resizes else most,
             elastic=spec.elastic,
+            preemptible=spec.preemptible,
             gpu_type=spec.gpu_type,
             priority=spec.priority,
             weight=spec.weight,

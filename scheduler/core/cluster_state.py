@@ -74,6 +74,8 @@ class Job(NamedTuple):
     resized_at: float | None
     resized_from: Mapping[str, int] | None
     after: After | None
+    preemptible: bool = False
+    """Whether jobs of higher priority may stop it, though it is rigid."""
     idle_timeout: float | None = None
     gpu_memory: int | None = None
     """Bytes requested on each of the job's GPUs."""

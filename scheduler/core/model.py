@@ -107,6 +107,8 @@ class JobView:
     max_gpus: int = 1
     """Already capped to the size that can be tried now (`TRIES` times the largest profiled number)."""
     elastic: bool = False
+    preemptible: bool = False
+    """Whether jobs of higher priority may stop it, though it is rigid. It then starts again."""
     priority: int = PRIORITY
     weight: float = 1.0
     metric: Metric | None = None

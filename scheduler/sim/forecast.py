@@ -168,6 +168,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
         min_gpus=view.min_gpus,
         max_gpus=min(facts.max_gpus, application.max_gpus if known is not None else view.required_gpus),
         elastic=view.elastic,
+        preemptible=view.preemptible,
         gpu_type=view.gpu_type,
         priority=view.priority,
         weight=view.weight,

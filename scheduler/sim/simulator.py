@@ -387,6 +387,7 @@ class Simulation:
             min_gpus=job.min_gpus,
             max_gpus=max(most, job.min_gpus, training.gpus if self.policy.resizes else 0),
             elastic=job.elastic,
+            preemptible=job.preemptible,
             gpu_type=job.gpu_type,
             priority=job.priority,
             weight=job.weight,

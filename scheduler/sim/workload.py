@@ -57,6 +57,8 @@ class TraceJob:
     max_gpus: int | None = None
     """None: as many as the application can use."""
     elastic: bool = True
+    preemptible: bool = False
+    """A rigid job that may be stopped: it then starts again from the beginning."""
     gpu_type: str | None = None
     """Required type of all its GPUs; None: any."""
     priority: int = 50

@@ -149,6 +149,11 @@ class JobFields(BaseModel):
     max_gpus: int | None = Field(
         default=None, ge=0, le=MAX_GPUS, description="elastic jobs only: maximum GPUs; default: no limit"
     )
+    preemptible: bool = Field(
+        default=False,
+        description="rigid jobs only: jobs of higher priority may stop it under the policies `priority` and `goodput`; "
+        "it starts again from the beginning, or from what its script saved. Elastic jobs always may be stopped",
+    )
     priority: int = Field(default=PRIORITY, ge=0, le=100, description="priority; higher first")
     weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster relative to other jobs")
     metric: Metric | None = Field(

@@ -68,6 +68,8 @@ class Job(SQLModel, table=True):
     min_gpus: int
     max_gpus: int
     elastic: bool
+    preemptible: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether jobs of higher priority may stop it, though it is rigid."""
     priority: int
     weight: float
     metric: str | None = None

@@ -47,6 +47,28 @@ def test_a_resized_attempt_was_resized(tmp_path: Path, monkeypatch: pytest.Monke
         assert ended(c, job) == [(1, "resized", code)]
 
 
+@pytest.mark.parametrize("policy", ["priority", "goodput"])
+@pytest.mark.parametrize("code", [PREEMPTED, STOPPED])
+def test_a_preemptible_job_stops_for_one_of_higher_priority_and_starts_again(
+    tmp_path: Path, policy: str, code: int
+) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.runtime.stop_code = code
+        c.cluster.service.set_policy(policy, params={"min_run": 0} if policy == "goodput" else {})
+        low, other = c.submit(spec(gpus=2, preemptible=True), spec(gpus=2))
+        c.wait(low, "running")
+        c.wait(other, "running")
+        [high] = c.submit(spec(gpus=2, priority=80))
+        c.wait(high, "running")
+        wait_for(lambda: c.state(low) == "queued")
+        assert ended(c, low) == [(1, "resized", code)]
+        assert c.state(other) == "running"
+        c.runtime.finish(c.task(high), 0)
+        wait_for(lambda: (c.state(low), c.job(low).attempt) == ("running", 2))
+        c.runtime.finish(c.task(low, 2), 0)
+        c.wait(low, "succeeded")
+
+
 def test_a_drained_attempt_was_evicted(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, others={"h2": FakeRuntime("h2")}) as c:
         c.runtime.stop_code = PREEMPTED

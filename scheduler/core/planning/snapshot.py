@@ -264,6 +264,7 @@ class _Viewed:
             min_gpus=job.min_gpus,
             max_gpus=_cap(job, profile, held.ran) if self.caps_growth and job.elastic else job.max_gpus,
             elastic=job.elastic,
+            preemptible=job.preemptible,
             priority=job.priority,
             weight=job.weight,
             metric=job.metric,

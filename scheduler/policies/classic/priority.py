@@ -1,4 +1,4 @@
-"""Priority: the most important waiting job starts first, on GPUs of less important elastic jobs if need be."""
+"""Priority: the most important waiting job starts first, on GPUs of less important ones if need be."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _ORDER = Order(lambda job: (-job.priority, job.order), "by priority, highest fir
 class Priority(Policy):
     """Waiting jobs start by priority (0 to 100, higher first), then in order of submission. A job that finds too few
     free GPUs takes those of running elastic jobs of lower priority: the lowest first, of equal ones the newest. These
-    save a checkpoint, and go on when they are next. Rigid jobs keep their GPUs: they would lose their work."""
+    save a checkpoint, and go on when they are next. Rigid jobs keep their GPUs unless they are preemptible: they would
+    lose their work."""
 
     name: ClassVar[str] = "priority"
 
@@ -26,7 +27,14 @@ class Priority(Policy):
     def allocate(self, snapshot: Snapshot) -> Plan:
         strict = self.backfill in (False, "none")
         reserves = self.backfill == "reserved"
-        return serve_by_rank(snapshot, _ORDER, _is_more_important, lambda job: strict, reserves=lambda job: reserves)
+        return serve_by_rank(
+            snapshot,
+            _ORDER,
+            _is_more_important,
+            lambda job: strict,
+            reserves=lambda job: reserves,
+            stops_rigid=True,
+        )
 
 
 def _is_more_important(job: JobView, running: JobView) -> bool:

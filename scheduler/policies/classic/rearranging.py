@@ -1,7 +1,7 @@
 """Shared parts of the preemptive policies.
 
-Running jobs stay where they are until a job that comes first needs their GPUs. Only elastic jobs ever give up GPUs. A
-rigid job would lose its work, so it keeps its GPUs until it ends.
+Running jobs stay where they are until a job that comes first needs their GPUs. Elastic jobs give up GPUs. A rigid job
+would lose its work, so it keeps its GPUs until it ends, unless it is preemptible and the other has a higher priority.
 """
 
 from __future__ import annotations
@@ -47,6 +47,15 @@ class Rearrangement:
             if job.elastic and job.id in self.allocations and job.allocation.keys() <= open_hosts
         ]
         """Running elastic jobs on hosts that may be used: those that can be resized or stopped."""
+        self.preemptible = [
+            job
+            for job in snapshot.jobs
+            if job.preemptible
+            and not job.elastic
+            and job.id in self.allocations
+            and job.allocation.keys() <= open_hosts
+        ]
+        """Running rigid jobs that can be stopped."""
 
     def held(self, job: JobView) -> int:
         """GPUs that the plan gives the job so far."""
@@ -115,7 +124,7 @@ class Rearrangement:
         all_reasons = dict(reasons)
         for job in self._snapshot.jobs:
             now = self.allocations.get(job.id, {})
-            if not job.allocation or not job.elastic or dict(now) == dict(job.allocation):
+            if not job.allocation or not (job.elastic or job.preemptible) or dict(now) == dict(job.allocation):
                 continue
             cause = f"make room for {self._lost_to[job.id]}" if job.id in self._lost_to else "leave its host"
             after = sum(now.values())
@@ -247,19 +256,20 @@ def serve_by_rank(
     holds_back: Callable[[JobView], bool] = lambda job: False,
     *,
     reserves: Callable[[JobView], bool] = lambda job: False,
+    stops_rigid: bool = False,
 ) -> Plan:
     """Start waiting jobs in order with their `fixed_size`, with preemption.
 
     A job that finds too few free GPUs takes those of running elastic jobs that it `may_preempt`, the last in the order
     first. If that does not help either, others pass it, unless it `holds_back` those behind. `reserves`: GPUs are
     reserved for the first such job that does not fit; others pass it only on free GPUs, and only if they do not delay
-    it.
+    it. `stops_rigid`: preemptible rigid jobs give up theirs too.
 
     `may_preempt` must follow the order. An earlier job may preempt every job that a later one may. A later job may be
     preempted by every job that may preempt an earlier one.
     """
     plan = Rearrangement(snapshot)
-    last_first = sorted(plan.movable, key=order.key, reverse=True)
+    last_first = sorted(plan.movable + plan.preemptible * stops_rigid, key=order.key, reverse=True)
     reasons: dict[str, str] = {}
     blocker: JobView | None = None
     kept: Reservation | None = None

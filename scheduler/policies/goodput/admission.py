@@ -13,6 +13,7 @@ GPUs, or the first reservation, and none waits for more than a multiple of what 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ _SOON_S = 60.0
 def held_back(
     objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()
 ) -> dict[str, Explanation]:
-    """Return the rigid jobs that wait for their turn, with the reason of each.
+    """Return the rigid jobs that wait for their turn, and the preemptible ones that stop, with the reason of each.
 
     `passed_over`: jobs that were admitted, and that the choice of sizes left without GPUs: elastic jobs weigh more, or
     no host has room. Others need not wait for them, but the share of later jobs holds.
@@ -37,9 +38,16 @@ def held_back(
     found: dict[str, Explanation] = {}
     there = gpus_by_type(snapshot.hosts)
     due = {job.id for job in jobs if job.elastic and is_due(objective, snapshot.now, job)}
-    waiting = [job for job in jobs if not job.allocation and (not job.elastic or job.id in due) and _fits(job, there)]
-    if any(not job.elastic for job in waiting):
-        queue = _Queue(snapshot.hosts, jobs, waiting, due, objective.overtaking)
+    stoppable = [job for job in jobs if job.preemptible and not job.elastic and job.allocation]
+    stoppable = [job for job in stoppable if not objective.keeps(job)]
+    lowest = min((job.priority for job in stoppable), default=math.inf)
+    waiting = [
+        job
+        for job in jobs
+        if not job.allocation and (not job.elastic or job.id in due or job.priority > lowest) and _fits(job, there)
+    ]
+    if any(not job.elastic or job.priority > lowest for job in waiting):
+        queue = _Queue(snapshot.hosts, jobs, waiting, due, objective.overtaking, stoppable)
         for job in _in_order(objective, snapshot.now, waiting, queue):
             if job.id in passed_over:
                 continue
@@ -47,6 +55,7 @@ def held_back(
             why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
             if why is not None and not job.elastic:
                 found[job.id] = why
+        found |= queue.stopped
     return found
 
 
@@ -132,8 +141,10 @@ class _Queue:
         waiting: Sequence[JobView],
         due: Set[str],
         overtaking: float,
+        stoppable: Sequence[JobView],
     ) -> None:
-        """`waiting`: jobs that want to start, the oldest first. `due`: elastic jobs that keep their minimum."""
+        """`waiting`: jobs that want to start, the oldest first. `due`: elastic jobs that keep their minimum.
+        `stoppable`: rigid jobs that stop for one of higher priority."""
         kind_of = {host.id: host.gpu_type for host in hosts if host.open}
         self._all = gpus_by_type(hosts)
         self._free = dict(self._all)
@@ -148,6 +159,10 @@ class _Queue:
         """GPUs of later rigid jobs that run or are admitted."""
         self._ends: list[tuple[float, JobView, Mapping[str, int]]] = []  # seconds left, rigid job, GPUs by type
         self.held_by_deadlines = sum(job.gpus for job in jobs if not job.elastic and job.deadline is not None)
+        self.stopped: dict[str, Explanation] = {}
+        """Running jobs that stop, with the reason."""
+        self._stoppable = sorted(stoppable, key=lambda job: job.order, reverse=True)
+        self._stoppable.sort(key=lambda job: job.priority)
         self._reserved: _Reserved | None = None
         self._spare = 0  # GPUs of the reserved type that are left when the reserved job starts
         for job in jobs:
@@ -165,12 +180,13 @@ class _Queue:
         for kind, gpus in held.items():
             self._free[kind] -= gpus
         self._ends.append((seconds, job, held))
-        if job.order > self.oldest.order and job.priority <= self.oldest.priority:
-            self.passed += sum(held.values())
+        self.passed += sum(held.values()) * self._passes(job)
 
     def admit(self, job: JobView) -> Explanation | None:
         """Admit a job, or return why it waits."""
         gpus, seconds, kept = needed(job), time_left(job), self._reserved
+        if kept is None:
+            self._make_room(job)
         kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_type(job, kind)]
         for kind in sorted(kinds, key=lambda kind: (self._free[kind], kind)):
             if kept is not None and kind == kept.kind and self._holds_up(job, seconds, kept):
@@ -186,6 +202,32 @@ class _Queue:
             return self.behind(job, kept.job)
         need = gpu_count(needed(kept.job))
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
+
+    def _make_room(self, job: JobView) -> None:
+        """Stop preemptible jobs of lower priority, the lowest and newest first, if the job then fits."""
+        kinds = [kind for kind in self._free if suits_type(job, kind)]
+        free, stops = {kind: self._free[kind] for kind in kinds}, list[str]()
+        for victim in self._stoppable:
+            if victim.priority >= job.priority or max(free.values(), default=0) >= needed(job):
+                break
+            held = next(held for _, other, held in self._ends if other is victim)
+            if victim.id not in self.stopped and not held.keys().isdisjoint(kinds):
+                stops.append(victim.id)
+                for kind in held.keys() & free.keys():
+                    free[kind] += held[kind]
+        if max(free.values(), default=0) < needed(job):
+            return
+        for end in [end for end in self._ends if end[1].id in stops]:
+            _, victim, held = end
+            self._ends.remove(end)
+            for kind, gpus in held.items():
+                self._free[kind] += gpus
+            self.passed -= sum(held.values()) * self._passes(victim)
+            gives = f"It gives up its {gpu_count(victim.gpus)} to {job.id}, which has a higher priority."
+            self.stopped[victim.id] = Explanation("preempted", gives)
+
+    def _passes(self, job: JobView) -> bool:
+        return job.order > self.oldest.order and job.priority <= self.oldest.priority
 
     def is_full_for(self, job: JobView) -> bool:
         """Return whether later jobs than the oldest would hold more than their share."""

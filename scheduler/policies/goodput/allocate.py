@@ -57,7 +57,9 @@ def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
         started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
         after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan))
         if back.keys() - after.keys():
-            plan = _decide(objective, snapshot, jobs, {each: why for each, why in back.items() if each in after}, first)
+            stops = {job.id for job in jobs if job.allocation}
+            back = {each: why for each, why in back.items() if each in after or each in stops}
+            plan = _decide(objective, snapshot, jobs, back, first)
     return plan
 
 

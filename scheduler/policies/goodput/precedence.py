@@ -3,9 +3,9 @@
 Weights decide between jobs, but two kinds of jobs must not wait for that:
 
 - A job of higher priority starts before elastic jobs of lower priority, and is not stopped for them.
-- A rigid job that has waited for a multiple of its expected run time is due. It starts before elastic jobs of its
-  priority that were submitted later. Each of them may weigh more while it is young, so a stream of them would keep the
-  rigid job waiting for ever.
+- A job that has waited for a multiple of its expected run time is due. While rigid jobs wait, it starts before elastic
+  jobs of its priority that were submitted later. Each of them may weigh more while it is young, so a stream of them
+  would keep a rigid job waiting for ever, or an elastic one that rigid jobs wait for.
 
 Only the minimum of a job is claimed like this. Weights share out the rest, and decide which elastic jobs give way.
 """
@@ -26,11 +26,12 @@ def claimants(
     """Return the jobs that wait under `allocations` and must not.
 
     They fit if elastic jobs that come after them stop, and the others shrink to their minimum. Jobs that are
-    `held_back` wait for rigid jobs, which keep their GPUs."""
+    `held_back` wait for rigid jobs, or stop."""
     waiting = [job for job in snapshot.jobs if job.id not in allocations and job.id not in held_back]
     waiting.sort(key=lambda job: (-job.priority, job.order))
-    room = _Room(objective, snapshot, allocations)
-    return {job.id for job in waiting if room.claim(job, due=not job.elastic and is_due(objective, snapshot.now, job))}
+    room = _Room(objective, snapshot, allocations, held_back)
+    rigid = any(not job.elastic and not job.allocation for job in snapshot.jobs)
+    return {job.id for job in waiting if room.claim(job, due=rigid and is_due(objective, snapshot.now, job))}
 
 
 def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
@@ -42,12 +43,20 @@ def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
 class _Room:
     """GPUs of each type that waiting jobs can claim."""
 
-    def __init__(self, objective: GoodputObjective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> None:
+    def __init__(
+        self,
+        objective: GoodputObjective,
+        snapshot: Snapshot,
+        allocations: Mapping[str, Allocation],
+        stopped: Collection[str],
+    ) -> None:
         kind_of = {host.id: host.gpu_type for host in snapshot.hosts if host.open}
         self._free = gpus_by_type(snapshot.hosts)
         """GPUs that rigid jobs do not hold, and no job has claimed."""
         self._elastic: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
         """Elastic jobs with their GPUs of each type."""
+        self._stops = min((job.priority for job in snapshot.jobs if job.allocation and job.id in stopped), default=100)
+        """Minimum priority of the rigid jobs that stop."""
         for job in snapshot.jobs:
             held: dict[str, int] = {}
             for host_id, gpus in allocations.get(job.id, {}).items():
@@ -65,7 +74,8 @@ class _Room:
         for kind, running in self._elastic.items():
             before = [(other, gpus) for other, gpus in running if not _comes_after(other, job, due=due)]
             kept = sum(min(gpus, other.min_gpus) for other, gpus in before)
-            if len(before) < len(running) and need <= self._free[kind] - kept and suits_type(job, kind):
+            takes = len(before) < len(running) or job.priority > self._stops
+            if takes and need <= self._free[kind] - kept and suits_type(job, kind):
                 self._free[kind] -= need
                 return True
         return False

@@ -151,6 +151,8 @@ class Training:
         """Change the allocation at `now`. The job trains again after `stall` seconds."""
         if allocation and self.attained:
             self.restarts += 1
+        if self.allocation and not allocation and not self.job.elastic:
+            self.progress = 0.0
         self.allocation = dict(allocation)
         self.gpu_type = gpu_type
         self.gpus = sum(allocation.values())

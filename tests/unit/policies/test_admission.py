@@ -160,6 +160,44 @@ def test_jobs_of_higher_priority_claim_their_minimum_and_weights_share_out_the_r
     assert sum(job.id in allocations for job in low) == 2
 
 
+@pytest.mark.parametrize("policy", ["priority", *(f"goodput:{metric}" for metric in METRICS)])
+def test_preemptible_rigid_jobs_stop_for_jobs_of_higher_priority(policy: str) -> None:
+    """The lowest first, then the newest, and no more than needed. Others of them, and all other rigid jobs, stay."""
+    name, _, metric = policy.partition(":")
+
+    def plan_of(*jobs: JobView) -> Plan:
+        given = {"metric": metric} if metric else {}
+        return make_policy(name, **given).allocate(snapshot(list(jobs), [host(gpus=8)], now=NOW))
+
+    fixed = runs("fixed", 2, 9e5, priority=10)
+    old, new = (runs(f"p{at}", 2, 9e5, at=at, priority=10, preemptible=True) for at in (1.0, 2.0))
+    lowest = runs("lowest", 2, 9e5, at=0.5, priority=5, preemptible=True)
+    plan = plan_of(fixed, old, new, lowest, waits("high", 2, takes=60.0, priority=20))
+    assert plan.allocations.keys() == {"fixed", "p1.0", "p2.0", "high"}
+    plan = plan_of(fixed, old, new, lowest, waits("high", 4, takes=60.0, priority=20))
+    assert plan.allocations.keys() == {"fixed", "p1.0", "high"}
+    assert plan.reasons["lowest"].code == "preempted"  # type: ignore[attr-defined]
+    if metric != "":
+        assert plan.reasons["lowest"] == "It gives up its 2 GPUs to high, which has a higher priority."
+    for same in (waits("same", 4, takes=60.0, priority=5), waits("much", 8, takes=60.0, priority=90)):
+        assert plan_of(fixed, old, new, lowest, same).allocations.keys() == {"fixed", "p1.0", "p2.0", "lowest"}
+    grows = elastic("elastic", min_gpus=4, max_gpus=4, priority=20)
+    assert "elastic" in plan_of(fixed, old, new, lowest, replace(grows, required_gpus=4)).allocations
+
+
+@pytest.mark.parametrize("policy", ["priority", "goodput"])
+def test_a_stopped_rigid_job_starts_again_from_the_beginning(policy: str) -> None:
+    length = rigid_application("seconds", 1000.0)
+    low = TraceJob("low", 0.0, length, 8, 8, 8, elastic=False, preemptible=True)
+    high = TraceJob("high", 500.0, length, 8, 8, 8, elastic=False, priority=90)
+    found = {
+        outcome.job.id: outcome for outcome in simulate(make_policy(policy), [low, high], equal_hosts(1, 8)).outcomes
+    }
+    assert found["high"].started_at == pytest.approx(500.0, abs=1.0)
+    assert found["low"].ended_at >= 2500.0 - 1.0
+    assert found["low"].restarts == 1
+
+
 def test_jobs_that_must_start_for_their_deadlines_hold_a_share_at_most() -> None:
     """Otherwise a stream of them would keep the oldest job waiting."""
     running = [runs(f"late{i}", 1, 500.0, at=NOW - 10, deadline=NOW + 600) for i in range(4)]

@@ -236,6 +236,19 @@ def trace(seed: int) -> tuple[list[HostView], list[TraceJob]]:
     return equal_hosts(count, 8), jobs
 
 
+def mixed(seed: int) -> tuple[list[HostView], list[TraceJob]]:
+    """The same jobs, a part of them elastic: from their size, or from one GPU, to twice their size."""
+    hosts, jobs = trace(seed)
+    dice = random.Random(seed + 7)
+    share, total = dice.choice([0.2, 0.5, 0.8]), sum(host.gpus for host in hosts)
+
+    def elastic_one(job: TraceJob) -> TraceJob:
+        least, most = dice.choice([1, job.required_gpus]), min(total, 2 * job.required_gpus)
+        return replace(job, elastic=True, min_gpus=least, max_gpus=most)
+
+    return hosts, [elastic_one(job) if dice.random() < share else job for job in jobs]
+
+
 def waits_of(policy: str, hosts: list[HostView], jobs: list[TraceJob], **parameters: object) -> Iterator[float]:
     for outcome in simulate(make_policy(policy, **parameters), jobs, hosts).outcomes:
         yield outcome.started_at - outcome.job.submitted_at
@@ -248,14 +261,34 @@ when running jobs are expected to end, and that may be wrong."""
 
 @pytest.mark.parametrize("part", range(5))
 def test_no_job_waits_longer_than_a_multiple_of_what_strict_order_needs(part: int) -> None:
+    """Rigid jobs alone, and beside elastic ones: neither kind keeps the other waiting."""
     number = 1000 if os.environ.get("SCHEDULEARN_TEST_EXAMPLES") else 50
-    for seed in range(part, number, 5):
-        hosts, jobs = trace(seed)
-        longest = max(each.application.total_steps for each in jobs)
-        strict = list(waits_of("fifo", hosts, jobs, backfill="none"))
-        for metric in METRICS if seed < 10 else [METRICS[seed % 3]]:
-            for waited, in_order in zip(waits_of("goodput", hosts, jobs, metric=metric), strict, strict=True):
-                assert waited <= BOUND_TIMES * in_order + BOUND_LONGEST * longest, (seed, metric)
+    for make, seeds in ((trace, range(part, number, 5)), (mixed, range(part, number // 10, 5))):
+        for seed in seeds:
+            hosts, jobs = make(seed)
+            longest = max(each.application.total_steps for each in jobs)
+            strict = list(waits_of("fifo", hosts, jobs, backfill="none"))
+            for metric in METRICS if seed < 10 and make is trace else [METRICS[seed % 3]]:
+                for waited, in_order in zip(waits_of("goodput", hosts, jobs, metric=metric), strict, strict=True):
+                    assert waited <= BOUND_TIMES * in_order + BOUND_LONGEST * longest, (make, seed, metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_stream_of_jobs_of_one_kind_does_not_keep_one_of_the_other_waiting(metric: str) -> None:
+    """A rigid job waited for 92,000 s behind elastic ones in such a trace, an elastic one until the stream ended."""
+    length, dice = rigid_application("seconds", 600.0), random.Random(1)
+    for stream, large in (
+        (TraceJob("", 0.0, length, 2, 2, 4), TraceJob("large", 1000.0, length, 8, 8, 8, elastic=False)),
+        (TraceJob("", 0.0, length, 1, 1, 1, elastic=False), TraceJob("large", 1000.0, length, 6, 6, 8)),
+    ):
+        times = [0.0]
+        while len(times) < 100:
+            times.append(times[-1] + dice.expovariate(0.85 * 8 / (600.0 * stream.required_gpus)))
+        jobs = [replace(stream, id=f"small{i}", submitted_at=at) for i, at in enumerate(times)]
+        found = simulate(make_policy("goodput", metric=metric), [*jobs, large], equal_hosts(1, 8)).outcomes
+        [outcome] = [outcome for outcome in found if outcome.job.id == "large"]
+        assert outcome.started_at - 1000.0 <= 3 * 600.0
+        assert outcome.ended_at - outcome.started_at <= 700.0, "it is not stopped for others"
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -518,10 +518,9 @@ class SchedulerLoop:
     def _claim(self, state: ClusterState, view: _DecisionInput, plan: Plan, now: float) -> ClusterState:
         """Claim GPUs as planned; return the new state."""
         snapshot, ready, memory = view.snapshot, view.ready, view.memory or GpuMemory()
-        waiting = add_shortage_reasons(
-            plan.reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling
-        )
-        self.waiting = {**add_leaving_reasons(waiting, snapshot, plan), **blocked_by_dependencies(state)}
+        reasons = add_leaving_reasons(plan.reasons, snapshot, plan)
+        waiting = add_shortage_reasons(reasons, state.hosts, state.gpus, ready, self._monitor.unknown(), self._settling)
+        self.waiting = {**waiting, **blocked_by_dependencies(state)}
         self._suspended = plan.suspended
         self._share = plan.jobs_per_gpu > 1
         self.utility = plan.utility

@@ -57,7 +57,7 @@ from schedulearn.scheduler.store.repository import JobRow
 
 log = logging.getLogger(__name__)
 
-DEFAULT_POLICY = "fifo"
+DEFAULT_POLICY = "goodput"
 MAX_AFTER = 50_000
 """Maximum predecessors of all jobs in a batch. Storing each with each job keeps the writer from other changes."""
 _RECORD_S = 2.0

@@ -60,6 +60,7 @@ def speeds(profile: JobProfile | None) -> list[float]:
 
 def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_own_pace(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
+        c.cluster.service.set_policy("fifo")
         profiles = c.cluster.profiles
 
         def found(job: str, largest: int) -> JobProfile | None:

@@ -54,6 +54,7 @@ def test_a_failing_command_is_tried_again_as_often_as_allowed(tmp_path: Path) ->
 
 def test_jobs_wait_for_gpus_in_order_and_are_told_why(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=2) as c:
+        c.cluster.service.set_policy("fifo")
         first, second, third = c.submit(spec(gpus=2), spec(gpus=2), spec(gpus=1))
         c.wait(first, "running")
         wait_for(lambda: set(c.cluster.loop.waiting) == {second, third})
@@ -395,6 +396,7 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
 def test_why_a_job_waits_is_told_once_a_reason(tmp_path: Path) -> None:
     runtime = FakeRuntime("local")
     with FakeCluster(tmp_path, gpus=2, runtime=runtime) as c:
+        c.cluster.service.set_policy("fifo")
         [first] = c.submit(spec(gpus=2))
         c.wait(first, "running")
         second, huge = c.submit(spec(gpus=2), spec(gpus=64))

@@ -181,6 +181,7 @@ def test_a_service_under_fifo_parks_its_idle_host_and_wakes_it_for_a_job_that_wa
     others = {"h1": FakeRuntime("h1"), "h2": FakeRuntime("h2")}
     chosen = ClusterSettings(scale_window=0, mark_parked=True)
     with FakeCluster(tmp_path, gpus=0, others=others, settings=chosen) as c:
+        c.cluster.service.set_policy("fifo")
         c.add("h1", "h2")
         [first] = c.submit(spec("a", gpus=4))
         c.wait(first, "running")

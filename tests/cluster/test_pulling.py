@@ -171,6 +171,7 @@ def test_a_job_goes_elsewhere_when_the_host_that_fetches_for_it_goes_away(tmp_pa
     here, there = SlowFetch(), SlowFetch()
     others = {"h2": fetching(there, "h2")}
     with FakeCluster(tmp_path, runtime=fetching(here), others=others) as c:
+        c.cluster.service.set_policy("fifo")
         c.add("h2")
         [job] = c.submit(new())
         assert here.begun.wait(5)

@@ -97,9 +97,7 @@ def test_while_one_job_is_between_stop_and_start_the_others_are_left_alone(tmp_p
             assert seen.hosts[0].gpus == 4, "what is being left was taken off"
 
 
-def test_a_job_that_ends_before_it_could_restart_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_ends_before_it_could_restart_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearly_done, "TRUSTED", 1e6)  # on a busy machine the decisions below take longer than 40 s
     with FakeCluster(tmp_path) as c:
         [first] = start(c, "first")

@@ -42,6 +42,7 @@ def indices(task: TaskSpec) -> list[int]:
 def test_jobs_get_gpus_of_one_socket_and_its_processors(tmp_path: Path) -> None:
     probe = two_sockets()
     with FakeCluster(tmp_path, probe=probe) as c:
+        c.cluster.service.set_policy("fifo")
         wait_for(lambda: c.gpu(probe.uuid(7)))
         assert c.gpu(probe.uuid(3)).pci == "00000000:03:00.0"
         three, two, six = c.submit(spec(gpus=3, **BIND), spec(gpus=2, **BIND), spec(gpus=3, **BIND))

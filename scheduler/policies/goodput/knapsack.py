@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
 
@@ -285,6 +283,10 @@ class _Repair:
 
 def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, tuning: Tuning) -> tuple[Ints, float] | None:
     """Solve by HiGHS: return (choice, proven bound), or None if it found nothing within its limit of nodes."""
+    # Imported here, since they take 50 MB, and most decisions don't need them.
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     jobs, columns = np.nonzero(np.isfinite(cost))
     n = len(jobs)
     one_each = sparse.csr_matrix((np.ones(n), (jobs, np.arange(n))), shape=(len(cost), n))

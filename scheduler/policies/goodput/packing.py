@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 
@@ -112,6 +111,8 @@ def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Seque
                     if name in row and before in row:
                         stays[row[name], row[before]] += min(gpus, had)
         if stays.sum() > stays.trace():
+            from scipy.optimize import linear_sum_assignment  # here, since it takes 50 MB, and rigid jobs don't move
+
             stays += np.eye(len(names)) / (2 * len(names))  # no exchange without a gain
             planned, real = linear_sum_assignment(stays, maximize=True)
             new_name.update({names[a]: names[b] for a, b in zip(planned, real, strict=True)})

@@ -28,14 +28,14 @@ _LOCAL = {"template", "attach", "attach-as", "config", "include"}
 """Parameters that may name files of the machine of the service."""
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     MAIL = "mail"
     POST = "post"
     CHAT = "chat"
 
 
 class Address(NamedTuple):
-    kind: Kind
+    kind: AddressKind
     text: str
     shown: str
 
@@ -46,7 +46,7 @@ def parse_address(text: str) -> Address:
     Raises ValueError, whose message does not repeat the text: it may hold a secret."""
     text = text.strip()
     if (mail := mail_address(text)) is not None:
-        return Address(Kind.MAIL, mail, mail)
+        return Address(AddressKind.MAIL, mail, mail)
     if "://" not in text:
         raise ValueError("is neither an e-mail address nor a URL such as https://... or slack://...")
     if not text.isprintable() or " " in text or not text.isascii():
@@ -60,10 +60,10 @@ def parse_address(text: str) -> Address:
     if scheme in ("http", "https"):
         checked_url(text)
         if scheme == "https" and (host in _CHAT_HOSTS or host.endswith(_TEAMS_HOSTS)):
-            return Address(Kind.CHAT, text, f"https://{host}/{MASK}")
-        return Address(Kind.POST, text, shown_url(text))
+            return Address(AddressKind.CHAT, text, f"https://{host}/{MASK}")
+        return Address(AddressKind.POST, text, shown_url(text))
     if scheme not in CHATS:
         raise ValueError(f"has an unknown scheme: use an e-mail address, http, https or one of {', '.join(CHATS)}")
     if local := sorted(found & _LOCAL):
         raise ValueError(f"has the parameter {local[0]!r}, which is not allowed here: leave it out")
-    return Address(Kind.CHAT, text, f"{scheme}://{MASK}")
+    return Address(AddressKind.CHAT, text, f"{scheme}://{MASK}")

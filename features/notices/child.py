@@ -30,7 +30,7 @@ _MEMORY = 512 << 20
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 
 
-class Guard:
+class Confinement:
     """Audit hook that allows connections to allowed targets, and files of Python and of certificates."""
 
     def __init__(self, targets: WebhookTargets) -> None:
@@ -157,7 +157,7 @@ def _chat(question: Mapping[str, Any], targets: WebhookTargets) -> Mapping[str, 
         return response
 
     requests.Session.send = seen  # type: ignore[method-assign,assignment]
-    guard = Guard(targets)
+    guard = Confinement(targets)
     sys.addaudithook(guard)
     try:
         accepted = service.notify(body=question["text"], title=question["title"], body_format="text")

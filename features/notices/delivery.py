@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schedulearn.features.notices.addresses import Address, Kind
+from schedulearn.features.notices.addresses import Address, AddressKind
 from schedulearn.features.notices.child import LIMIT_S
 from schedulearn.features.notices.mail import MailServer
 from schedulearn.scheduler.settings import ClusterSettings
@@ -20,7 +20,7 @@ _KEPT = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", 
 """Variables that a child gets. It has none of the service's secrets."""
 
 
-class Message(NamedTuple):
+class NoticeMessage(NamedTuple):
     """Content of a notice. `id` is the same in each try."""
 
     id: str
@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Delivery:
+class NoticeTry:
     """Outcome of one try. `error`: empty if the message was accepted."""
 
     error: str
@@ -48,21 +48,21 @@ class Sender:
     def of(cls, settings: ClusterSettings, own_port: int) -> Sender:
         return cls(MailServer.of(settings), settings.webhook_networks, own_port)
 
-    def send(self, address: Address, message: Message) -> Delivery:
+    def send(self, address: Address, message: NoticeMessage) -> NoticeTry:
         began = time.monotonic()
-        if address.kind is Kind.MAIL:
+        if address.kind is AddressKind.MAIL:
             said = self._mail.send(address.text, message.title, message.text, message.id)
-        elif address.kind is Kind.POST:
+        elif address.kind is AddressKind.POST:
             said = self._post(address, message)
         else:
             said = self._ask("chat", address, title=message.title, text=message.text)
-        return Delivery(said, time.monotonic() - began)
+        return NoticeTry(said, time.monotonic() - began)
 
     def check(self, address: Address) -> str:
         """Return what is wrong with an address, without sending anything; empty: nothing."""
-        return self._ask("check", address) if address.kind is Kind.CHAT else ""
+        return self._ask("check", address) if address.kind is AddressKind.CHAT else ""
 
-    def _post(self, address: Address, message: Message) -> str:
+    def _post(self, address: Address, message: NoticeMessage) -> str:
         headers = {
             "content-type": "application/json",
             "user-agent": "Schedulearn",

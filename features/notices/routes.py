@@ -64,7 +64,7 @@ class AddressList(AnswerModel):
     has_mail: bool = Field(description="whether the service sends e-mail")
 
 
-class TrialOut(AnswerModel):
+class TrialNoticeOut(AnswerModel):
     ok: bool = Field(description="whether the mail server or the service at the address accepted the notice")
     error: str
     seconds: float
@@ -130,7 +130,7 @@ def remove_address(request: Request, name: AddressName) -> Response:
 
 @router.post("/notify/{name}/test", responses=problems(404, 429))
 @needs(Access.USER)
-def test_address(request: Request, name: AddressName) -> TrialOut:
+def test_address(request: Request, name: AddressName) -> TrialNoticeOut:
     """Send a trial notice now, and return whether it was accepted."""
     owner, cluster = actor_of(request).name, cluster_of(request)
     with cluster.db.read() as db:
@@ -138,7 +138,7 @@ def test_address(request: Request, name: AddressName) -> TrialOut:
     address = parse_address(cluster.secrets.decrypt(row.address))
     delivery = cluster.worker(Notices).try_address(owner, address, name)
     cluster.db.write(lambda db: channels.note_trial(db, row.id, delivery.error, time.time()))
-    return TrialOut(ok=not delivery.error, error=delivery.error, seconds=round(delivery.seconds, 3))
+    return TrialNoticeOut(ok=not delivery.error, error=delivery.error, seconds=round(delivery.seconds, 3))
 
 
 @router.get("/jobs/{job_id}/notices", responses=problems(404))

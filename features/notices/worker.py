@@ -21,8 +21,8 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.api.settings import Settings
 from schedulearn.features.notices import outbox
-from schedulearn.features.notices.addresses import Address, Kind, parse_address
-from schedulearn.features.notices.delivery import Delivery, Message, Sender
+from schedulearn.features.notices.addresses import Address, AddressKind, parse_address
+from schedulearn.features.notices.delivery import NoticeMessage, NoticeTry, Sender
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.errors import InvalidError, QuotaError, StoreError
@@ -109,17 +109,17 @@ class Notices:
     def beat(self) -> None:
         self._thread.wake()
 
-    def try_address(self, owner: str, address: Address, name: str) -> Delivery:
+    def try_address(self, owner: str, address: Address, name: str) -> NoticeTry:
         """Send a trial notice now, once. Raises QuotaError."""
         self._count_trial(owner)
         text = f"This is a trial of {name}: no job has changed."
         payload = {"event": "test", "notice": "test", "id": 0, "job": None, "message": text, "text": text}
         with self._slot():
-            return self._send(address, Message(f"trial-{time.time_ns()}", "Schedulearn: trial", text, payload))
+            return self._send(address, NoticeMessage(f"trial-{time.time_ns()}", "Schedulearn: trial", text, payload))
 
     def check(self, owner: str, address: Address) -> None:
         """Check an address without sending anything. Raises InvalidError and QuotaError."""
-        if address.kind is Kind.MAIL:
+        if address.kind is AddressKind.MAIL:
             error = self._mail_refusal(address.text)
         else:
             self._count_trial(owner)
@@ -214,7 +214,7 @@ class Notices:
             return row.last_error or "it waited for a day", True
         kind, _, rest = row.target.partition(":")
         if kind == "mail":
-            address = Address(Kind.MAIL, rest, rest)
+            address = Address(AddressKind.MAIL, rest, rest)
         else:
             with self._db.read() as conn:
                 channel = outbox.channel_by_id(conn, int(rest))
@@ -223,9 +223,9 @@ class Notices:
             address = parse_address(self._decrypt(channel.address))
         return self._send(address, message_of(row)).error, False
 
-    def _send(self, address: Address, message: Message) -> Delivery:
-        if address.kind is Kind.MAIL and (refusal := self._mail_refusal(address.text)):
-            return Delivery(refusal, 0.0)
+    def _send(self, address: Address, message: NoticeMessage) -> NoticeTry:
+        if address.kind is AddressKind.MAIL and (refusal := self._mail_refusal(address.text)):
+            return NoticeTry(refusal, 0.0)
         return self.sender.send(address, message)
 
     def _note(self, row: outbox.NoticeRow, error: str, is_final: bool) -> None:
@@ -245,7 +245,7 @@ class Notices:
                 log.exception("the outcome of notice %s could not be stored", row.id)
 
 
-def message_of(row: outbox.NoticeRow) -> Message:
+def message_of(row: outbox.NoticeRow) -> NoticeMessage:
     """Return what a recipient gets."""
     content: dict[str, Any] = row.content
     job = content["job"] or {}
@@ -256,4 +256,4 @@ def message_of(row: outbox.NoticeRow) -> Message:
     text = "\n".join([*filter(None, lines), "", f"Notice {row.id}, about event {row.event_id}"])
     delivery = f"notice-{row.id}-{row.created_at:.0f}"
     payload = {key: value for key, value in content.items() if key != "url"} | {"delivery": delivery}
-    return Message(delivery, f"Schedulearn: {name} {happened}", text, payload)
+    return NoticeMessage(delivery, f"Schedulearn: {name} {happened}", text, payload)

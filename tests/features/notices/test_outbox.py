@@ -18,7 +18,7 @@ from sqlmodel import col
 from schedulearn.features import load_tables
 from schedulearn.features.notices import outbox
 from schedulearn.features.notices.addresses import Address
-from schedulearn.features.notices.delivery import Delivery, Message, Sender
+from schedulearn.features.notices.delivery import NoticeMessage, NoticeTry, Sender
 from schedulearn.features.notices.mail import MailServer
 from schedulearn.features.notices.worker import AT_ONCE, Notices
 from schedulearn.scheduler.core.states import Reason
@@ -42,18 +42,18 @@ class Recorder(Sender):
 
     def __init__(self) -> None:
         super().__init__(MailServer("", 25, "off", "schedulearn@lab.org"))
-        self.got: list[tuple[str, Message]] = []
+        self.got: list[tuple[str, NoticeMessage]] = []
         self.answers: dict[str, list[str]] = {}
         self.before: Callable[[str], None] = lambda address: None
         self.after: Callable[[], None] = lambda: None
 
-    def send(self, address: Address, message: Message) -> Delivery:
+    def send(self, address: Address, message: NoticeMessage) -> NoticeTry:
         self.before(address.text)
         answers = self.answers.get(address.text, [""])
         error = answers.pop(0) if len(answers) > 1 else answers[0]
         self.got.append((address.text, message))
         self.after()
-        return Delivery(error, 0.0)
+        return NoticeTry(error, 0.0)
 
 
 class Killed(Exception):

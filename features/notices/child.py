@@ -100,6 +100,7 @@ def _readable_folders() -> tuple[str, ...]:
 
 def main() -> None:
     question = json.load(sys.stdin)
+    os.nice(10)
     signal.alarm(LIMIT_S + 5)  # the service may have been killed
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

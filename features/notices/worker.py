@@ -23,7 +23,7 @@ from schedulearn.api.settings import Settings
 from schedulearn.features.notices import outbox
 from schedulearn.features.notices.addresses import Address, AddressKind, parse_address
 from schedulearn.features.notices.delivery import NoticeMessage, NoticeTry, Sender
-from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.background import TROUBLE_S, Background
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.errors import InvalidError, QuotaError, StoreError
 from schedulearn.scheduler.store.db import Database
@@ -197,12 +197,15 @@ class Notices:
 
     def _deliver(self, key: tuple[str, str], row: outbox.NoticeRow) -> None:
         try:
-            error, is_final = self._try(row)
+            try:
+                error, is_final = self._try(row)
+            except Exception:
+                log.exception("notice %s could not be delivered", row.id)
+                error, is_final = "it could not be sent: see the log of the service", False
             self._note(row, error, is_final)
         except Exception:
-            if not self._thread.stopping:
-                log.exception("notice %s could not be delivered", row.id)
-                self._thread.rest(1.0)
+            if not self._thread.rest(TROUBLE_S):
+                log.exception("the outcome of notice %s could not be stored", row.id)
         finally:
             with self._lock:
                 self._flying.pop(key, None)
@@ -220,7 +223,10 @@ class Notices:
                 channel = outbox.channel_by_id(conn, int(rest))
             if channel is None:
                 return "the address was removed", True
-            address = parse_address(self._decrypt(channel.address))
+            try:
+                address = parse_address(self._decrypt(channel.address))
+            except (StoreError, ValueError):
+                return "its stored address can't be read: set it again", False
         return self._send(address, message_of(row)).error, False
 
     def _send(self, address: Address, message: NoticeMessage) -> NoticeTry:

@@ -15,6 +15,7 @@ export const keys = {
   telemetry: "telemetry",
   utility: "utility",
   webhooks: "webhooks",
+  notify: "notify",
   tokens: "tokens",
   who: "who",
   users: "users",

@@ -297,6 +297,13 @@ export const webhooksQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
 });
 
+/** One's own addresses for notices. No event announces the results of deliveries. */
+export const notifyQuery = queryOptions({
+  queryKey: [keys.notify],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/notify", { signal })),
+  refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
+});
+
 export const tokensQuery = queryOptions({
   queryKey: [keys.tokens],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),

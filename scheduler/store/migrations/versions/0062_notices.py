@@ -57,3 +57,5 @@ def upgrade() -> None:
         sa.Column("position", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    # Nobody selected a notice about an earlier event.
+    op.execute("INSERT INTO notice_position (id, position) SELECT 1, COALESCE(MAX(id), 0) FROM event")

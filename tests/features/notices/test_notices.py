@@ -19,6 +19,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
 from clusters import wait_for
 from matrices import each
+from services import invoke
 
 HERE = ["127.0.0.0/8"]
 TOKEN = "a-token-for-the-service"
@@ -405,3 +406,35 @@ def test_addresses_go_with_their_account(api: Api, person: Person, receiver: Rec
     wait_for(lambda: mailbox.of("again@lab.org"), what="a later notice")
     assert receiver.got == []
     assert api.http.get("/api/v1/notify").json()["items"] == []
+
+
+def test_the_command_line_adds_tries_uses_and_removes(api: Api, mailbox: Mailbox, receiver: Receiver) -> None:
+    token = token_for(api, f"ada-{next(_numbers)}", "user")
+
+    def ask(*words: str, **options: Any) -> Any:
+        return invoke(*words, url=str(api.http.base_url), SCHEDULEARN_TOKEN=token, **options)
+
+    assert "you have no addresses" in ask("notify", "test", code=2).err
+    assert "mail gets end, hang" in ask("notify", "add", "mail", "cli@lab.org").out
+    added = ask("notify", "add", "own", "--on", "start", "--every-job", stdin=f"http://{receiver.at}/?key=hush\n")
+    assert "own gets start of every job" in added.out
+    listed = ask("notify", "ls").out
+    assert f"http://{receiver.at}/?********" in listed
+    assert "hush" not in listed
+    receiver.status = 500
+    tried = ask("notify", "test", code=1).out.splitlines()
+    assert [
+        line.startswith(words)
+        for line, words in zip(tried, ["mail: accepted after", "own: not accepted: it an"], strict=True)
+    ] == [True, True]
+    receiver.status = 200
+    assert ask("notify", "test", "own").out.startswith("own: accepted after")
+    image = FIVE_KEYS["container_image"]
+    made = ask("submit", "-d", "--image", image, "--notify", "me", "--notify-on", "start", "--", "true").out.split()
+    job = next(word for word in made if len(word) == 10)
+    api.wait(job, "running")
+    wait_for(lambda: ask("notify", "log", job).out.count("sent") == 2, what="both notices")
+    api.http.post(f"/api/v1/jobs/{job}/cancel")
+    assert "no address 'phone'" in ask("submit", "-d", "--image", image, "--notify", "phone", "--", "x", code=1).err
+    assert ask("notify", "rm", "own").out == "own is removed\n"
+    assert "no address 'own'" in ask("notify", "rm", "own", code=1).err

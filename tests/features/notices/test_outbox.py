@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,16 +22,16 @@ from schedulearn.features.notices.mail import MailServer
 from schedulearn.features.notices.worker import AT_ONCE, Notices
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.specs.job import JobSpec
-from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.job_rows import insert_jobs, job_row
 from schedulearn.scheduler.store.people.notices import Notice
 from schedulearn.scheduler.store.repository import add_event
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(database_url: str) -> Iterator[Database]:
     load_tables()
-    made = Database(sqlite_url(tmp_path))
+    made = Database(database_url)
     yield made
     made.close()
 

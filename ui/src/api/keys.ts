@@ -16,6 +16,7 @@ export const keys = {
   utility: "utility",
   webhooks: "webhooks",
   notify: "notify",
+  notices: "notices",
   tokens: "tokens",
   who: "who",
   users: "users",

@@ -46,6 +46,7 @@ export type Webhook = Schemas["WebhookOut"];
 export type WebhookSpec = Schemas["WebhookSpec"];
 export type NoticeAddress = Schemas["AddressOut"];
 export type NoticeAddressSpec = Schemas["AddressIn"];
+export type Notice = Schemas["NoticeOut"];
 export type TrialNotice = Schemas["TrialNoticeOut"];
 export type Delivery = Schemas["DeliveryOut"];
 export type CodeLimits = Schemas["CodeLimits"];

@@ -54,6 +54,9 @@ class MailServer:
         secret = ""
         try:
             secret = self._password()
+        except (OSError, ValueError):
+            return "the file with the password can't be read: the operator must check smtp_password_file"
+        try:
             self._deliver(message, to, secret)
         except smtplib.SMTPRecipientsRefused as error:
             code, said = error.recipients.get(to, (550, b""))
@@ -79,7 +82,7 @@ class MailServer:
             server.send_message(message, to_addrs=[to])
 
     def _password(self) -> str:
-        """Return the password. Raises OSError if its file can't be read."""
+        """Return the password. Raises OSError or ValueError if its file can't be read."""
         if self.password or self.password_file is None:
             return self.password
         return self.password_file.read_text(encoding="utf-8").strip()

@@ -71,7 +71,7 @@ class Confinement:
         name = os.path.realpath(os.fsdecode(path))
         if flags & (os.O_WRONLY | os.O_RDWR) and name != os.devnull:
             raise PermissionError("files can't be written here")
-        if name not in self._files and os.fsdecode(path) not in self._files and not name.startswith(self._folders):
+        if {name, os.fsdecode(path)}.isdisjoint(self._files) and not f"{name}/".startswith(self._folders):
             raise PermissionError("this file can't be read here")
 
 
@@ -95,7 +95,7 @@ def _readable_folders() -> tuple[str, ...]:
     authorities = ssl.get_default_verify_paths()
     places += [each for each in (authorities.openssl_cafile, authorities.openssl_capath) if each]
     places += [os.environ[name] for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name in os.environ]
-    return tuple(os.path.realpath(each) for each in places if each and each != "/")
+    return tuple(f"{os.path.realpath(each)}/" for each in places if each and each != "/")
 
 
 def main() -> None:

@@ -242,6 +242,8 @@ def _notices(script: _Script, made: Imported) -> Json:
     recipients = dict.fromkeys(user if "@" in user else ME for user in named or [ME])
     if len(recipients) > MAX_RECIPIENTS:
         made.untranslated.append(f"{script.at('mail-user')}: a job has at most {MAX_RECIPIENTS} recipients")
+    if script.get("array"):
+        made.remarks.append("notify: each task of the array sends its own, Slurm sends one for all")
     if ME in recipients:
         made.remarks.append("notify: me: means your addresses: add one with `schedulearn notify add`")
     else:

@@ -52,6 +52,7 @@ REFUSED = [
     ("socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 514))", "without a connection"),
     ("open('/etc/passwd')", "can't be read"),
     ("open('/proc/self/environ')", "can't be read"),
+    ("open(sys.prefix + '-beside/it')", "can't be read"),
     ("os.open('/etc/passwd', os.O_RDONLY)", "can't be read"),
     ("open('written', 'w')", "can't be written"),
     ("subprocess.run(['true'])", "other programs"),

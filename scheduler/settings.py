@@ -16,7 +16,6 @@ from schedulearn.scheduler.core.host_scaling import ScalingRule
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
-from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
 from schedulearn.scheduler.specs.notify import mail_address
@@ -270,15 +269,9 @@ class ClusterSettings(BaseModel):
         if not self.smtp_host:
             return self
         if mail_address(self.smtp_from) is None:
-            raise InvalidError(
-                "smtp_host needs smtp_from: set smtp_from to the sender's address, such as schedulearn@lab.org",
-                field="smtp_from",
-            )
+            raise ValueError("smtp_host needs smtp_from: set smtp_from to the sender, such as schedulearn@lab.org")
         if self.smtp_user and self.smtp_tls == "off" and self.smtp_host not in ("127.0.0.1", "localhost", "::1"):
-            raise InvalidError(
-                "smtp_tls is off, so the password of smtp_user would be readable: set smtp_tls to starttls or tls",
-                field="smtp_tls",
-            )
+            raise ValueError("smtp_tls is off, and smtp_user needs a login: set smtp_tls to starttls or tls")
         return self
 
     def mail_refusal(self, address: str) -> str:

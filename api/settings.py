@@ -131,6 +131,8 @@ def load_settings(file: Path | None = None, **flags: object) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         fault = first_fault(error, Settings)
+        if not fault.place:  # several settings do not go together, and the message names them
+            raise InvalidError(f"settings: {fault.message}") from error
         name = str(fault.place[0])
         if name in from_flags:
             place = f"flag --{name.replace('_', '-')}"

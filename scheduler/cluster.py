@@ -53,6 +53,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import gpus, hosts, identity
 from schedulearn.scheduler.store.cluster_state import has_tasks_elsewhere, tasks_of
 from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.people.notices import check_recipients
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.store.repository import JobRow
@@ -126,6 +127,7 @@ class Cluster:
             use_code=self.code.use,
             quotas=QuotaBook(self.db, fair_share=settings.fair_share, timing=timing),
             check_secrets=self.secrets.check,
+            check_recipients=self._check_recipients,
             check_room=partial(check_room, data_dir),
             later=timing.later,
             clock=timing.clock,
@@ -307,6 +309,11 @@ class Cluster:
             log.exception("job %s starts without its secrets", job_id)  # the others shall start all the same
             secrets = {}
         return {**secrets, **self.reports.env(job_id)}
+
+    def _check_recipients(self, user: str, recipients: Sequence[str]) -> None:
+        if recipients:
+            with self.db.read() as conn:
+                check_recipients(conn, user, recipients, self.settings.mail_refusal)
 
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None where it can't be told, and for simulated GPUs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from schedulearn.scheduler.code.archive import MAX_BYTES
 from schedulearn.scheduler.code.git import GIT_HOSTS
@@ -18,6 +18,7 @@ from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
+from schedulearn.scheduler.specs.notify import mail_address
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 """Bytes, or e.g. "50g"."""
@@ -233,6 +234,24 @@ class ClusterSettings(BaseModel):
         default_factory=list,
         description="private networks that webhooks may call, such as 10.1.0.0/16",
     )
+    smtp_host: str = Field(default="", description="mail server for notices, see docs/notices.md; empty: no e-mail")
+    smtp_port: int = Field(default=587, ge=1, le=65535, description="port of `smtp_host`")
+    smtp_tls: Literal["starttls", "tls", "off"] = Field(
+        default="starttls",
+        description="encryption to `smtp_host`: starttls, tls from the start (port 465), or off; with off, no password "
+        "is sent, except to loopback",
+    )
+    smtp_from: str = Field(default="", max_length=254, description="sender of e-mail; needed with `smtp_host`")
+    smtp_user: str = Field(default="", max_length=254, description="user at `smtp_host`; empty: no login")
+    smtp_password: SecretStr = Field(
+        default=SecretStr(""), description="password of `smtp_user`; SCHEDULEARN_SMTP_PASSWORD keeps it out of files"
+    )
+    smtp_password_file: Path | None = Field(
+        default=None, description="file with the password of `smtp_user`, instead of `smtp_password`"
+    )
+    smtp_domains: list[str] = Field(
+        default_factory=list, description="domains to which notices by e-mail may go, such as lab.org; default: all"
+    )
     gpu_prices: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=dict,
         description="GPU type -> price of a GPU-hour; `*`: all other types. For the cost of usage, runs and advice",
@@ -244,6 +263,24 @@ class ClusterSettings(BaseModel):
     def _bounds_of_hosts(self) -> Self:
         self._rule()
         return self
+
+    @model_validator(mode="after")
+    def _mail_is_complete(self) -> Self:
+        if not self.smtp_host:
+            return self
+        if mail_address(self.smtp_from) is None:
+            raise ValueError("smtp_host needs smtp_from: set smtp_from to the sender, such as schedulearn@lab.org")
+        if self.smtp_user and self.smtp_tls == "off" and self.smtp_host not in ("127.0.0.1", "localhost", "::1"):
+            raise ValueError("smtp_tls is off, and smtp_user needs a login: set smtp_tls to starttls or tls")
+        return self
+
+    def mail_refusal(self, address: str) -> str:
+        """Return why no notice can go to an e-mail address; empty: it can."""
+        if not self.smtp_host:
+            return "this service sends no e-mail: an operator may set smtp_host (docs/notices.md)"
+        if self.smtp_domains and address.rpartition("@")[2] not in map(str.lower, self.smtp_domains):
+            return f"this service sends e-mail only to {', '.join(self.smtp_domains)} (setting smtp_domains)"
+        return ""
 
     @property
     def scaling_rule(self) -> ScalingRule | None:

@@ -22,7 +22,8 @@ BEFORE = "66cb50c"
 PRODUCT = re.compile(r"(api|features|metrics|scheduler|src|worker_images)/(?!examples/).*\.py")
 
 CAPABILITIES = {
-    "webhooks": "features/webhooks/.* .*/webhook[^/]*",
+    "webhooks": "features/webhooks/.* .*/webhook[^/]* api/outgoing/.*",
+    "notices": "features/notices/.* .*/notices .*/notify",
     "sweeps, experiments, search, advice": """features/sweeps/.* api/(cli|routes)/experiments/.* scheduler/advisor/.*
         api/answers/(advice|experiment|sweep) api/client/asked/(experiments|sweeps) .*/sweeps?
         scheduler/control/experiments/.* scheduler/specs/(advice|experiment|search)

@@ -184,6 +184,18 @@ class _JobFile(click.File):
 @click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for filters and reports. Repeatable."
 )
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="WHO",
+    help="Send notices to `me` (all your addresses), the name of one, or an e-mail address. Repeatable.",
+)
+@click.option(
+    "--notify-on",
+    multiple=True,
+    metavar="EVENT",
+    help="With --notify: end, failure, hang, start or preemption. Repeatable.  [default: of the address]",
+)
 @click.option("--user", help="User who is charged.  [default: you]")
 @click.pass_context
 @pass_session
@@ -247,7 +259,9 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
     """Return the keys of a job that the flags set."""
     after = _after(context.ensure_object(CliSession), flags.pop("after"), flags.pop("after_any"))
     data, keep, ports = flags.pop("data"), flags.pop("keep"), flags.pop("ports")
+    noticed = {key: list(flags.pop(key)) for key in ("notify", "notify_on")}
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
+    given |= {key: values for key, values in noticed.items() if values}
     if data:
         parts = [each.partition("=") for each in data]
         given["data"] = {name: path or f"/data/{name.partition('@')[0]}" for name, _, path in parts}

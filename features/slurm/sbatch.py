@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.api.client.client import Json
+from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, ME
 
 MAX_TASKS = 10_000
 """Maximum jobs of one array, the same as of a batch."""
@@ -23,7 +24,8 @@ _FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe"
 _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "cpus-per-gpu",
          "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
          "account", "export", "container-image", "deadline", "signal", "no-requeue", "quiet", "verbose", "comment",
-         "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable"}  # fmt: skip
+         "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable", "mail-type",
+         "mail-user"}  # fmt: skip
 _ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
@@ -31,8 +33,6 @@ _ANYWAY = {
     "exclusive": "its GPUs are its own anyway; set cpus and memory",
 }
 _ELSEWHERE = {
-    "mail-type": "there is no mail: `schedulearn wait JOB` ends with the job; an admin can add a webhook",
-    "mail-user": "there is no mail: `schedulearn wait JOB` ends with the job; an admin can add a webhook",
     "partition": "there are no partitions; the service chooses hosts",
     "qos": "set the key priority, 0 to 100",
     "dependency": "name the other job by its id here: `schedulearn submit --after JOB` (or --after-any), key `after`",
@@ -43,6 +43,16 @@ _ELSEWHERE = {
     "begin": "submit it once it may start",
     "input": "stdin is empty: read the file in the script",
 }
+_MAIL_TYPES = {
+    "BEGIN": ("start",),
+    "END": ("end",),
+    "FAIL": ("failure",),
+    "TIME_LIMIT": ("failure",),
+    "REQUEUE": ("preemption",),
+    "INVALID_DEPEND": ("end",),
+    "ALL": ("start", "end", "failure", "preemption"),
+}
+"""Value of --mail-type -> events of notices."""
 _VARIABLES = {
     "SLURM_JOB_ID": "$SCHEDULEARN_JOB_ID",
     "SLURM_JOBID": "$SCHEDULEARN_JOB_ID",
@@ -207,10 +217,38 @@ def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, .
     }
     if env:
         job["env"] = env
+    job |= _notices(script, made)
     if script.get("account"):
         job["labels"] = {"account": script.get("account")}
     _add_tasks(job, script, made)
     return made
+
+
+def _notices(script: _Script, made: Imported) -> Json:
+    """Return the keys `notify` and `notify_on`, by --mail-user and --mail-type."""
+    kinds = [kind for kind in script.get("mail-type").upper().split(",") if kind]
+    if "NONE" in kinds:
+        return {}
+    if not kinds:
+        if "mail-user" in script:
+            made.remarks.append(f"{script.at('mail-user')}: without --mail-type, Slurm sends nothing")
+        return {}
+    events = dict.fromkeys(event for kind in kinds for event in _MAIL_TYPES.get(kind, ()))
+    if unknown := [kind for kind in kinds if kind not in _MAIL_TYPES]:
+        made.untranslated.append(f"{script.at('mail-type')}: {unknown[0]} has no counterpart here")
+    if not events:
+        return {}
+    named = [user for user in script.get("mail-user").split(",") if user]
+    recipients = dict.fromkeys(user if "@" in user else ME for user in named or [ME])
+    if len(recipients) > MAX_RECIPIENTS:
+        made.untranslated.append(f"{script.at('mail-user')}: a job has at most {MAX_RECIPIENTS} recipients")
+    if script.get("array"):
+        made.remarks.append("notify: each task of the array sends its own, Slurm sends one for all")
+    if ME in recipients:
+        made.remarks.append("notify: me: means your addresses: add one with `schedulearn notify add`")
+    else:
+        made.remarks.append("notify: needs a service that sends e-mail; else leave it out")
+    return {"notify": list(recipients)[:MAX_RECIPIENTS], "notify_on": list(events)}
 
 
 def _read(text: str) -> _Script:

@@ -11,10 +11,11 @@ from starlette.responses import Response
 from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.outgoing.urls import shown_url
 from schedulearn.api.requests import RowId
 from schedulearn.api.state import cluster_of
 from schedulearn.features.webhooks import table as store
-from schedulearn.features.webhooks.spec import MEANINGS, WebhookSpec, shown_url
+from schedulearn.features.webhooks.spec import MEANINGS, WebhookSpec
 from schedulearn.features.webhooks.worker import Webhooks
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"])

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from schedulearn.scheduler.core.planning.command_masking import MASK
-
-_SECRET_LENGTH = 20  # minimum length of a path segment that may be a secret
+from schedulearn.api.outgoing.urls import checked_url
 
 EVENTS: dict[str, tuple[str, ...]] = {
     "job.running": ("job.running",),
@@ -58,20 +55,7 @@ class WebhookSpec(BaseModel):
     @field_validator("url")
     @classmethod
     def _can_be_called(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError as error:
-            raise ValueError(f"is not a valid URL: {error}") from error
-        if parts.scheme not in ("http", "https"):
-            raise ValueError("must begin with http:// or https://")
-        if not host:
-            raise ValueError("names no host: write it like https://chat.example.org/hooks/abc")
-        if not url.isprintable() or " " in url or not url.isascii():
-            raise ValueError("has invalid characters: write them as %XX, and names of hosts in ASCII")
-        if "@" in parts.netloc:
-            raise ValueError("must not contain a user name or password: all users who can read the settings see it")
-        return url
+        return checked_url(url)
 
     @field_validator("events")
     @classmethod
@@ -79,13 +63,6 @@ class WebhookSpec(BaseModel):
         if unknown := [name for name in events if name not in EVENTS]:
             raise ValueError(f"there is no event {unknown[0]!r}: choose from {', '.join(EVENTS)}")
         return list(dict.fromkeys(events))
-
-
-def shown_url(url: str) -> str:
-    """Return a URL with possible secrets masked: many receivers know their senders by a secret in it."""
-    parts = urlsplit(url)
-    path = "/".join(MASK if len(part) >= _SECRET_LENGTH else part for part in parts.path.split("/"))
-    return urlunsplit(parts._replace(path=path, query=MASK if parts.query else "", fragment=""))
 
 
 def kinds_of(events: Sequence[str]) -> tuple[str, ...]:

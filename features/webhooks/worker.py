@@ -14,20 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic_core import to_json
-from sqlalchemy import select
 from sqlalchemy.engine import Connection
-from sqlmodel import col
 
+from schedulearn.api.outgoing.events import ToldEvent, refusal, told_event
+from schedulearn.api.outgoing.targets import WebhookTargets
 from schedulearn.features.webhooks import table as store
-from schedulearn.features.webhooks.table import EventRow, WebhookRow
-from schedulearn.features.webhooks.targets import WebhookTargets
+from schedulearn.features.webhooks.table import WebhookRow
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Job
 
 BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """Seconds to wait after each failed try of an event. One last try follows."""
@@ -41,49 +38,6 @@ class Delivery:
     status: int | None
     error: str
     seconds: float
-
-
-@dataclass(frozen=True)
-class ToldJob:
-    """Job of an event as a receiver gets it."""
-
-    id: str
-    name: str
-    user: str
-    labels: Mapping[str, str]
-    state: str
-    reason: str
-    exit_code: int | None
-    required_gpus: int
-
-
-@dataclass(frozen=True)
-class ToldEvent:
-    """An event as a receiver gets it."""
-
-    id: int
-    kind: str
-    at: float
-    code: str
-    message: str
-    data: Mapping[str, object]
-    job: ToldJob | None = None
-    host: str | None = None
-
-    def payload(self) -> Mapping[str, object]:
-        """Return the content of a delivery; docs/webhooks.md describes it."""
-        about = self.job.name if self.job is not None else self.host
-        return {
-            "event": self.kind,
-            "id": self.id,
-            "at": shown(self.at),
-            "code": self.code,
-            "message": self.message,
-            "text": f"Schedulearn: {about}: {self.message}" if about else f"Schedulearn: {self.message}",
-            "job": self.job,
-            "host": self.host,
-            "data": self.data,
-        }
 
 
 class _Receiver:
@@ -181,7 +135,7 @@ class Webhooks:
         with self._db.read() as conn:
             row = store.get_webhook(conn, receiver.webhook_id)
             found, receiver.seen = store.next_event(conn, max(row.position, receiver.seen), row.events)
-            event = _told(conn, found) if found is not None else None
+            event = told_event(conn, found) if found is not None else None
         if event is None or not row.active:
             return None
         receiver.seen = event.id - 1  # until it is delivered
@@ -214,7 +168,7 @@ class Webhooks:
         self._db.write(change)
 
     def _deliver(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        from schedulearn.features.webhooks.http_post import post  # slow to import, and few services have webhooks
+        from schedulearn.api.outgoing.http_post import post  # slow to import, and few services have webhooks
 
         return post(self._targets, url, body, headers)
 
@@ -232,7 +186,7 @@ class Webhooks:
         status: int | None = None
         try:
             status = self._deliver(row.url, data, headers)
-            error = "" if 200 <= status < 300 else _refused(status)
+            error = "" if 200 <= status < 300 else refusal(status)
         except (OSError, ValueError) as fault:
             error = str(fault) or type(fault).__name__
         return Delivery(status, error[:500], time.monotonic() - began)
@@ -241,34 +195,3 @@ class Webhooks:
 def signature(secret: str, body: bytes) -> str:
     """Return the header x-schedulearn-signature of a body."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-
-
-def _told(conn: Connection, event: EventRow) -> ToldEvent:
-    job = _job_of(conn, event.job_id) if event.job_id is not None else None
-    return ToldEvent(event.id, event.kind, event.at, event.code, event.message, event.data, job, event.host_id)
-
-
-def _job_of(conn: Connection, job_id: str) -> ToldJob | None:
-    query = select(
-        col(Job.id), col(Job.name), col(Job.user), col(Job.labels), col(Job.state), col(Job.reason),
-        col(Job.exit_code), col(Job.required_gpus),
-    )  # fmt: skip
-    row = conn.execute(query.where(col(Job.id) == job_id)).one_or_none()
-    if row is None:
-        return None
-    return ToldJob(
-        id=row.id,
-        name=row.name,
-        user=row.user,
-        labels=row.labels,
-        state=row.state,
-        reason=row.reason,
-        exit_code=row.exit_code,
-        required_gpus=row.required_gpus,
-    )
-
-
-def _refused(status: int) -> str:
-    if 300 <= status < 400:
-        return f"it answered {status}: redirections are not followed, give the address that it leads to"
-    return f"it answered {status}"

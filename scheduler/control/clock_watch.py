@@ -36,6 +36,7 @@ from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Host, Job, Lease, Meta, Profile, Task
+from schedulearn.scheduler.store.people.notices import WAITING, Notice
 from schedulearn.scheduler.store.people.tables import LoginSession
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,7 @@ def _follow(conn: Connection, known: _KnownClock, step: Step) -> None:
     moved: tuple[tuple[type[SQLModel], tuple[str, ...], ColumnElement[bool]], ...] = (
         (Job, ("submitted_at", "started_at", "not_before", "forming_at", "resized_at"), unfinished),
         (Task, ("created_at", "started_at", "paused_at"), col(Task.state) != "ended"),
+        (Notice, ("created_at", "next_at"), col(Notice.state) == WAITING),
         (Profile, ("reported_at",), reporting),
         (Lease, ("claimed_at",), true()),
         (Host, ("drain_until", "lost_at"), true()),

@@ -110,6 +110,7 @@ class Service:
         use_code: Callable[[str], bool] = lambda digest: False,
         quotas: QuotaBook | None = None,
         check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
+        check_recipients: Callable[[str, Sequence[str]], None] = lambda user, recipients: None,
         check_room: Callable[[], None] = lambda: None,
         later: Callable[[float, Callable[[], None]], None] = call_later,
         clock: Callable[[], float] = time.time,
@@ -119,6 +120,7 @@ class Service:
         self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
         self._check_secrets = check_secrets
+        self._check_recipients = check_recipients
         self.check_room = check_room
         self._later = later
         self.db = db
@@ -201,6 +203,7 @@ class Service:
         check_no_mask(spec)
         self.quotas.check_priority(spec.user, spec.priority)
         self._check_secrets(spec.user, spec.secrets)
+        self._check_recipients(spec.user, spec.notify)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
                 f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)"

@@ -43,8 +43,10 @@ def _is_harmless(name: str) -> bool:
 
 
 def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job's columns or keys, with commands as shown to users who may not change it."""
+    """Return a job's columns or keys, with commands as shown to users who may not change it, and without recipients."""
     hidden: dict[str, Any] = {**job}
+    if "notify" in job:
+        hidden["notify"] = []
     for key in _COMMANDS & job.keys():
         if isinstance(job[key], str):
             hidden[key] = hide_in_command(job[key])

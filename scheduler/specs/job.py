@@ -25,6 +25,7 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
+from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, NoticeEvents, Recipients
 from schedulearn.scheduler.specs.ports import Ports
 from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.texts import Pairs, Text, plain
@@ -263,6 +264,19 @@ class JobFields(BaseModel):
         description="seconds without a connection to its ports after which the job is ended; default: never",
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs, for filters and reports")
+    notify: Recipients = Field(
+        default_factory=list,
+        max_length=MAX_RECIPIENTS,
+        description="recipients of notices about the job: `me` for all addresses of your account, the name of one of "
+        "them, or an e-mail address. Shown only to those who may change the job",
+    )
+    notify_on: NoticeEvents | None = Field(
+        default=None,
+        min_length=1,
+        max_length=5,
+        description="events for `notify`: end, failure, hang, start, preemption; default: those of each address, and "
+        "end and hang for e-mail addresses",
+    )
     user: Text = Field(
         default="",
         max_length=100,

@@ -31,6 +31,7 @@ from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.engines.causes import cause, name_of
 from schedulearn.scheduler.store.fixups import clamp_instants
+from schedulearn.scheduler.store.people import notices
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.resources import gpu_memory, minutes, xids
@@ -48,10 +49,10 @@ BASELINE = "0057"
 
 TABLES = (
     models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
-    gpu_memory, metric_predictions, xids,
+    gpu_memory, metric_predictions, xids, notices,
 )  # fmt: skip
 """Modules of the core with tables, which are registered when a module is imported. Features have more."""
-TABLE_COUNT = 35
+TABLE_COUNT = 38
 """Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2

@@ -19,6 +19,7 @@ from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.owned import OWNED
+from schedulearn.scheduler.store.people.notices import Notice, NoticeChannel, forget_addresses
 from schedulearn.scheduler.store.people.tables import AccountTable, GroupMember, QuotaTable, SecretTable
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
 from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
@@ -50,6 +51,7 @@ _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     *((model, "user", True) for model in (Job, DataVersion, DeletedTask)),
     *((model, "owner", True) for model in (LengthPrediction, PredictedMetric, ModelVersion)),
     (Event, "actor", True),
+    (Notice, "owner", True),
     (SecretTable, "owner", False),
     (QuotaTable, "user", False),
     (GroupMember, "user", False),
@@ -116,6 +118,7 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     none of them. Raises NotFoundError."""
     get_account(db, name)
     remove_tokens_of(db, name, now)
+    forget_addresses(db, name, now)
     row = col(AccountTable.name) == name
     retired = f"{name[:_SHOWN]}{_RETIRED}{db.execute(select(col(AccountTable.id)).where(row)).scalar_one()}"
     db.execute(update(AccountTable).where(row).values(name=retired, removed_at=now))
@@ -130,8 +133,9 @@ def _take_from_namesake(db: Connection, name: str) -> None:
     """Move late rows of a removed account of this name to its retired name.
 
     A request that was under way during the removal may have added such rows. Secrets of this name are deleted, because
-    secrets need an account."""
+    secrets need an account, and so are addresses for notices."""
     db.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
+    db.execute(delete(NoticeChannel).where(col(NoticeChannel.owner) == name))
     before = select(col(AccountTable.name)).where(
         col(AccountTable.removed_at).is_not(None),
         col(AccountTable.name).startswith(f"{name[:_SHOWN]}{_RETIRED}", autoescape=True),

@@ -50,7 +50,7 @@ class Secrets:
         self._cipher: Fernet | None = None
 
     def put(self, owner: str, name: str, value: str, now: float) -> None:
-        token = self._cipher_for(new=True).encrypt(value.encode()).decode()
+        token = self.encrypt(value)
 
         def change(conn: Connection) -> None:
             found = conn.execute(select(SecretTable).where(*_is(owner, name))).first()
@@ -109,9 +109,14 @@ class Secrets:
             mine = query.where(col(SecretTable.name).in_(list(wanted.values())))
             ordered = conn.execute(mine.order_by(col(SecretTable.owner)))  # the user's own override shared ones
             found = {name: value for _, name, value in ordered}
-        return {variable: self._decrypt(found[name]) for variable, name in wanted.items() if name in found}
+        return {variable: self.decrypt(found[name]) for variable, name in wanted.items() if name in found}
 
-    def _decrypt(self, token: str) -> str:
+    def encrypt(self, value: str) -> str:
+        """Return a value as it is stored. Raises StoreError if the key can't be read."""
+        return self._cipher_for(new=True).encrypt(value.encode()).decode()
+
+    def decrypt(self, token: str) -> str:
+        """Return the value that `encrypt` was given. Raises StoreError for another key."""
         from cryptography.fernet import InvalidToken
 
         try:

@@ -23,6 +23,7 @@ from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
 from schedulearn.scheduler.store.owned import OWNED
+from schedulearn.scheduler.store.people.notices import Notice, NoticeChannel
 from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
 from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
 from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
@@ -44,6 +45,7 @@ _VIEWS: list[_View] = [
     *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
     (GpuXid, _MY_JOB, {}),
+    *((table, "owner = {me}", {}) for table in (Notice, NoticeChannel)),
     (
         Event,
         f"{_MY_JOB} OR {_OF_NO_JOB}",

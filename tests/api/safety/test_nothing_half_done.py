@@ -55,6 +55,7 @@ def waiting(api: Api) -> str:
         ("PUT", "/api/v1/policy", {"algorithm": "las"}, {}),
         ("PUT", "/algorithm/las", None, {}),
         ("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/hook"}, {}),
+        ("PUT", "/api/v1/notify/own", {"address": "http://127.0.0.1:9/hook"}, {}),
         ("POST", "/api/v1/tokens", {"name": "ci"}, {}),
     ],
     ids=lambda value: str(value)[:30],

@@ -81,6 +81,33 @@ def test_a_webhook_is_added_tested_paused_and_removed(service: Service, page: Pa
     assert_clean(watch)
 
 
+def test_an_address_for_notices_is_added_tried_and_removed(service: Service, page: Page, receiver: Receiver) -> None:
+    watch = open_page(page, service, "/ui/settings")
+    panel = page.get_by_label("Notices").first
+    expect(panel).to_contain_text("None yet.")
+    page.get_by_role("button", name="Add an address").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Name").fill("own")
+    dialog.get_by_role("textbox", name="Address").fill("syslog://")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog).to_contain_text("has an unknown scheme")
+    watch.forget("status of 422")
+    dialog.get_by_role("textbox", name="Address").fill(f"{receiver.url}?key=hush")
+    dialog.get_by_role("checkbox", name="failure").check()
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    row = page.get_by_test_id("address-own")
+    expect(row).to_contain_text("end, hang, failure")
+    expect(row).to_contain_text("Nothing was sent yet.")
+    expect(row).not_to_contain_text("hush")
+    page.get_by_role("button", name="Send a trial to own").click()
+    expect(row).to_contain_text("accepted just now")
+    assert receiver.got[0]["event"] == "test"
+    page.get_by_role("button", name="Remove own").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove the address").click()
+    expect(panel).to_contain_text("None yet.")
+    assert_clean(watch)
+
+
 def test_a_token_is_made_shown_once_used_and_revoked(guarded_service: Service, page: Page) -> None:
     service = guarded_service
     watch = open_page(page, service, "/ui/settings")

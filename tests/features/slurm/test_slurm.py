@@ -38,7 +38,7 @@ def test_every_command_of_the_page_runs_as_printed(service: Service, tmp_path: P
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         shown[line.split()[1]] = done
     assert re.fullmatch(r"job [0-9a-z]{10} trains\n", shown["logs"].stdout)
-    assert "line 6: --mail-type=END: there is no mail" in shown["import"].stderr
+    assert "line 6: --partition=gpu: there are no partitions" in shown["import"].stderr
     assert "succeeded" in shown["wait"].stdout
     assert [row.split()[1] for row in shown["ls"].stdout.splitlines()] == ["NAME", "digits", "earlier-3", "earlier-2"]
     assert re.search(r"^name +digits$", shown["show"].stdout, re.M)
@@ -58,6 +58,17 @@ def job(*options: str, body: str = "true") -> JobSpec:
     ("options", "expected"),
     [
         (["-J x"], {"name": "x", "required_gpus": 0, "launcher": "none"}),
+        (
+            ["--mail-type=END,FAIL", "--mail-user=ada@example.org"],
+            {"notify": ["ada@example.org"], "notify_on": ["end", "failure"]},
+        ),
+        (["--mail-type=all"], {"notify": ["me"], "notify_on": ["start", "end", "failure", "preemption"]}),
+        (
+            ["--mail-type=BEGIN,REQUEUE", "--mail-user=ada,bob@example.org"],
+            {"notify": ["me", "bob@example.org"], "notify_on": ["start", "preemption"]},
+        ),
+        (["--mail-type=NONE", "--mail-user=ada@example.org"], {"notify": [], "notify_on": None}),
+        (["--mail-user=ada@example.org"], {"notify": [], "notify_on": None}),
         (["--gpus=4"], {"required_gpus": 4}),
         (["-G a100:2"], {"required_gpus": 2}),
         (["--gres=gpu:v100:2", "-N2"], {"required_gpus": 4}),
@@ -196,7 +207,7 @@ def untranslated(*lines: str, arguments: tuple[str, ...] = ()) -> str:
         (["#SBATCH --signal=B:USR1@20", "true"], "line 2: --signal=B:USR1@20: is never sent without --time"),
         (["#SBATCH -t 10 --signal=USR1@20", "true"], "goes to the steps of srun only"),
         (["#SBATCH --dependency=afterok:12", "true"], "line 2: --dependency=afterok:12: name the other job by its id"),
-        (["#SBATCH --mail-user=ada@example.org", "true"], "line 2: --mail-user=ada@example.org: there is no mail"),
+        (["#SBATCH --mail-type=END,TIME_LIMIT_80", "true"], "TIME_LIMIT_80 has no counterpart"),
         (["#SBATCH --gpus=a100:1,h100:1", "true"], "several types"),
         (["#SBATCH -C bigmem", "true"], "line 2: --constraint=bigmem: hosts have no features"),
         (["#SBATCH --gres=gpu:1,nvme:1", "true"], "line 2: --gres=gpu:1,nvme:1: nvme:1 has no counterpart"),

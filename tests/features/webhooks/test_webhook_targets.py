@@ -14,8 +14,8 @@ from apis import Api, serve_api
 from clusters import wait_for
 from matrices import each
 
-from schedulearn.features.webhooks.http_post import post
-from schedulearn.features.webhooks.targets import TargetRefused, WebhookTargets
+from schedulearn.api.outgoing.http_post import post
+from schedulearn.api.outgoing.targets import TargetRefused, WebhookTargets
 from schedulearn.scheduler.errors import InvalidError
 
 PRIVATE = [

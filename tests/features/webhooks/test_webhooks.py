@@ -17,10 +17,10 @@ from apis import Api, serve_api
 from clusters import wait_for
 from matrices import each
 
+from schedulearn.api.outgoing.http_post import TIMEOUT_S
+from schedulearn.api.outgoing.targets import WebhookTargets
 from schedulearn.features.webhooks import table as store
-from schedulearn.features.webhooks.http_post import TIMEOUT_S
 from schedulearn.features.webhooks.spec import EVENTS, MEANINGS, WebhookSpec
-from schedulearn.features.webhooks.targets import WebhookTargets
 from schedulearn.features.webhooks.worker import Webhooks
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.repository import add_event

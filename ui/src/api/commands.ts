@@ -14,6 +14,8 @@ import type {
   JobSpec,
   LeftBy,
   NewToken,
+  NoticeAddress,
+  NoticeAddressSpec,
   Policy,
   PolicyChoice,
   Quota,
@@ -21,6 +23,7 @@ import type {
   Role,
   StoredCode,
   TokenSpec,
+  TrialNotice,
   User,
   Webhook,
   WebhookSpec,
@@ -182,6 +185,23 @@ export async function removeWebhook(id: number): Promise<void> {
 /** Send a test event now. */
 export function testWebhook(id: number): Promise<Delivery> {
   return unwrap(client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: id } } }));
+}
+
+/** Add or change one of one's own addresses for notices. */
+export function setNoticeAddress({
+  name,
+  ...body
+}: NoticeAddressSpec & { name: string }): Promise<NoticeAddress> {
+  return unwrap(client.PUT("/api/v1/notify/{name}", { params: { path: { name } }, body }));
+}
+
+export async function removeNoticeAddress(name: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/notify/{name}", { params: { path: { name } } }));
+}
+
+/** Send a trial notice now. */
+export function testNoticeAddress(name: string): Promise<TrialNotice> {
+  return unwrap(client.POST("/api/v1/notify/{name}/test", { params: { path: { name } } }));
 }
 
 /** Create a token. Only this reply contains the token itself. */

@@ -15,6 +15,8 @@ export const keys = {
   telemetry: "telemetry",
   utility: "utility",
   webhooks: "webhooks",
+  notify: "notify",
+  notices: "notices",
   tokens: "tokens",
   who: "who",
   users: "users",

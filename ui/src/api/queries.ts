@@ -297,6 +297,23 @@ export const webhooksQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
 });
 
+/** One's own addresses for notices. No event announces the results of deliveries. */
+export const notifyQuery = queryOptions({
+  queryKey: [keys.notify],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/notify", { signal })),
+  refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
+});
+
+/** Notices about a job, newest first. No event announces the results of deliveries. */
+export function jobNoticesQuery(id: string) {
+  return queryOptions({
+    queryKey: [keys.notices, id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}/notices", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: MEASURED_MS,
+  });
+}
+
 export const tokensQuery = queryOptions({
   queryKey: [keys.tokens],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),

@@ -75,6 +75,8 @@ test("JSON and form say the same, both ways", () => {
     deadline: "2026-05-01T10:30:00.000Z",
     env: { LR: "0.1", EMPTY: "" },
     labels: { team: "vision" },
+    notify: ["me", "ada@lab.org"],
+    notify_on: ["failure"],
     shm_size: "8g",
     family: "mine",
     grace_period: 30,

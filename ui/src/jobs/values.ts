@@ -35,6 +35,8 @@ export interface Values {
   setup: string;
   env: string;
   labels: string;
+  /** Recipients of notices, with commas. */
+  notify: string;
   user: string;
   /** Keys of a job without a form field. They are sent unchanged. */
   more: Pick<JobBody, (typeof MORE)[number]>;
@@ -47,6 +49,7 @@ const MORE = [
   "description",
   "idle_timeout",
   "keep",
+  "notify_on",
   "ports",
   "requirements",
   "secrets",
@@ -88,6 +91,7 @@ export const EMPTY: Values = {
   setup: "",
   env: "",
   labels: "",
+  notify: "",
   user: "",
   more: {},
 };
@@ -177,6 +181,8 @@ export function toBody(values: Values): JobBody {
   if (values.mounts.trim()) body.mounts = parseMounts(values.mounts);
   if (values.env.trim()) body.env = parsePairs(values.env);
   if (values.labels.trim()) body.labels = parsePairs(values.labels);
+  const recipients = values.notify.split(",").map((each) => each.trim());
+  if (values.notify.trim()) body.notify = recipients.filter((each) => each !== "");
   return body;
 }
 
@@ -221,6 +227,7 @@ export function specOf(job: Job): JobBody {
     ...(job.elastic && { resize: job.resize as JobBody["resize"] }),
     env: job.env,
     labels: job.labels,
+    ...(isGiven(job.notify) && { notify: job.notify }),
     user: job.user,
     family: job.family,
     ...(job.code && { code: { digest: job.code.digest } }),
@@ -260,6 +267,7 @@ export function fromBody(body: JobBody): Values {
     if (isMore(key)) more[key] = value;
     else if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
     else if (key === "mounts") values[key] = linesOf(mountsOf(value));
+    else if (key === "notify") values[key] = [value].flat().join(", ");
     else if (key === "deadline") values[key] = localTime(String(value));
     else values[key] = SIZES.includes(key) ? String(value) : value;
   }

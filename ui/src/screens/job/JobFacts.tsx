@@ -10,6 +10,7 @@ import { GpuTiles } from "../../gpus/GpuTiles";
 import { isOver } from "../../jobs/states";
 import { CopyButton } from "../../shell/CopyButton";
 import { gpuSecondsAt } from "./gpuTime";
+import { JobNotices } from "./JobNotices";
 import { Ports } from "./Ports";
 
 interface Props {
@@ -87,6 +88,7 @@ export function JobFacts({ job, readAt }: Props) {
           ))}
         </dl>
       </Panel>
+      {job.notify.length > 0 && <JobNotices job={job} />}
       <Panel title="Command" action={<CopyButton text={job.command} />}>
         <pre className={classes.code}>{job.command}</pre>
       </Panel>

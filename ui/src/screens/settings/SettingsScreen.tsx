@@ -1,7 +1,14 @@
 import { Anchor, SegmentedControl, Text, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { dataSetsQuery, healthQuery, tokensQuery, webhooksQuery, whoQuery } from "../../api/queries";
+import {
+  dataSetsQuery,
+  healthQuery,
+  notifyQuery,
+  tokensQuery,
+  webhooksQuery,
+  whoQuery,
+} from "../../api/queries";
 import type { WhoAmI } from "../../api/types";
 import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
@@ -10,6 +17,7 @@ import { KeyList } from "../../shell/KeyList";
 import { Loaded, Together } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { DataSets } from "./DataSets";
+import { Notices } from "./Notices";
 import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
 import { Webhooks } from "./Webhooks";
@@ -30,15 +38,26 @@ function Panels({ me }: { me: WhoAmI }) {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const { data: health } = useQuery(healthQuery);
   const webhooks = whyNot(me, "manage_webhooks") === null;
+  const notices = whyNot(me, "submit") === null;
   const tokens = whyNot(me, "manage_tokens") === null;
   return (
     <Together
-      queries={[...(webhooks ? [webhooksQuery] : []), ...(tokens ? [tokensQuery] : []), dataSetsQuery]}
+      queries={[
+        ...(webhooks ? [webhooksQuery] : []),
+        ...(notices ? [notifyQuery] : []),
+        ...(tokens ? [tokensQuery] : []),
+        dataSetsQuery,
+      ]}
     >
       <div className={classes.grid}>
         {tokens && (
           <div className={classes.wide}>
             <Tokens me={me} />
+          </div>
+        )}
+        {notices && (
+          <div className={classes.wide}>
+            <Notices />
           </div>
         )}
         {webhooks && (

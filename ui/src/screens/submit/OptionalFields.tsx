@@ -287,6 +287,13 @@ function About({ form }: GroupProps) {
     <Part title="For display and reports">
       <TextInput
         className={classes.narrow}
+        label="Notify"
+        description="me for your addresses (see Settings), the name of one, or an e-mail address; with commas"
+        placeholder="me"
+        {...form.getInputProps("notify")}
+      />
+      <TextInput
+        className={classes.narrow}
         label="User"
         description="Owner; admins may name another user"
         {...form.getInputProps("user")}

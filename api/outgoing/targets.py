@@ -94,10 +94,11 @@ class WebhookTargets:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         for address in addresses:
-            self._check(address, port)
+            self.check(address, port)
         return addresses
 
-    def _check(self, text: str, port: int) -> None:
+    def check(self, text: str, port: int) -> None:
+        """Raise TargetRefused for an address that is not allowed, ValueError for a name."""
         given = ip_address(text.partition("%")[0])
         address = _meant(given)
         if port == self._own_port and _is_ours(address):

@@ -1,4 +1,4 @@
-"""One POST to the receiver of a webhook; `worker.py` decides when, and tries again."""
+"""One POST to a receiver outside the service. The caller decides when, and tries again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from schedulearn.features.webhooks.targets import WebhookTargets
+from schedulearn.api.outgoing.targets import WebhookTargets
 
 TIMEOUT_S = 10.0
 """Maximum seconds to connect to a receiver, and then to wait for its answer."""

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0062"
-down_revision = "0060"
+revision = "0063"
+down_revision = "0062"
 branch_labels = None
 depends_on = None
 

@@ -63,11 +63,13 @@ def parse_start(text: str) -> str:
     except ValueError:
         pass
     if (clock := _CLOCK.fullmatch(text.strip())) is not None:
+        now = datetime.now().astimezone()
         try:
-            at = datetime.now().astimezone().replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+            at = now.replace(tzinfo=None, hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
         except ValueError as error:
             raise ValueError(f"{text!r} is not a time of day: write e.g. 18:00") from error
-        return (at if at > datetime.now(UTC) else at + timedelta(days=1)).isoformat()
+        days = 0 if at.astimezone() > now else 1
+        return (at + timedelta(days=days)).astimezone().isoformat()
     return parse_instant(text)
 
 

@@ -13,9 +13,9 @@ from schedulearn.api.client.client import Json
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @pass_session
 def hold(session: CliSession, jobs: tuple[str, ...]) -> int:
-    """Hold waiting jobs.
+    """Keep waiting jobs from starting.
 
-    They do not start before `release`, and keep their place in the queue. --json prints {"items": [...]}.
+    They start after `release`, and keep their place in the queue. --json prints {"items": [...]}.
 
     \b
     Example:
@@ -28,9 +28,9 @@ def hold(session: CliSession, jobs: tuple[str, ...]) -> int:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @pass_session
 def release(session: CliSession, jobs: tuple[str, ...]) -> int:
-    """Release held jobs, so that they may start.
+    """Release held jobs.
 
-    --json prints {"items": [...]}.
+    They may start from then on. --json prints {"items": [...]}.
 
     \b
     Example:
@@ -43,7 +43,7 @@ def release(session: CliSession, jobs: tuple[str, ...]) -> int:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @pass_session
 def pause(session: CliSession, jobs: tuple[str, ...]) -> int:
-    """Pause elastic jobs.
+    """Pause elastic jobs with a checkpoint.
 
     A running job saves a checkpoint, gives its GPUs back and waits for `resume`. A waiting job is held.
     --json prints {"items": [...]}.
@@ -59,9 +59,9 @@ def pause(session: CliSession, jobs: tuple[str, ...]) -> int:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @pass_session
 def resume(session: CliSession, jobs: tuple[str, ...]) -> int:
-    """Resume paused jobs: they may start again from their checkpoints.
+    """Resume paused jobs.
 
-    --json prints {"items": [...]}.
+    They may start again from their checkpoints. --json prints {"items": [...]}.
 
     \b
     Example:

@@ -243,7 +243,7 @@ def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
 async def preview_job(request: Request) -> EtaOut:
     """Predict when a job would start and end if it were submitted now.
 
-    Nothing is stored. It takes at most some seconds."""
+    Nothing is stored. A held job counts as released at once. It takes at most some seconds."""
     spec = await job_of(request)
     _name_user(request, [spec])
     async with turns_of(request).computing(request):

@@ -86,7 +86,8 @@ def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
     deadline, now = spec.deadline.timestamp(), time.time()
     known = cluster.profiles.knows_lengths(spec.family or "", spec.user or "")
     try:
-        eta, until = cluster.forecaster.predict_job(spec) if known and deadline > now else (None, now)
+        foreseen = known and deadline > now and not spec.hold
+        eta, until = cluster.forecaster.predict_job(spec) if foreseen else (None, now)
     except PolicyFault:
         return JobNow()  # without a simulation of the policy there is no forecast
     end = expected_end(eta, until)

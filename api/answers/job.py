@@ -19,6 +19,7 @@ from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
+from schedulearn.scheduler.core.planning.start_times import held, why_not_yet
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
@@ -189,6 +190,11 @@ class JobOut(JobFields):
     max_gpus: int
     grace_period: float
     deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
+    start_after: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)] = Field(
+        description="earliest start; null: at any time"
+    )
+    held_at: At | None = Field(description="time since which it is held or paused; null: it may run")
+    held_by: str = Field(description="account that held it; empty: not held, or by the service's own account")
     code: CodeOut | None  # type: ignore[assignment]  # with its digest, always
     requirements: list[str] | None = Field(description="Python packages installed on top of its image, one per line")
     env: dict[str, str] = Field(description="values are masked, except for harmless names such as EPOCHS or NCCL_DEBUG")
@@ -234,12 +240,18 @@ class JobOut(JobFields):
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
         state, message = JobState(job["state"]), job["message"]
         stands = {"reason": job["reason"], "message": message}
-        if now.waiting is not None and (state == JobState.QUEUED or (now.waiting.code, state) in _PAUSES):
+        is_held = job["held_at"] is not None and not state.terminal
+        not_yet = why_not_yet(job["held_at"], job["held_by"], job["start_after"], time.time())
+        waiting = not_yet if not_yet is not None and state == JobState.QUEUED else now.waiting
+        if waiting is not None and (state == JobState.QUEUED or (waiting.code, state) in _PAUSES):
             passed = late_deadline(job["deadline"], job["submitted_at"])
-            stands = {"reason": now.waiting.code, "message": f"{now.waiting} {passed}".rstrip()}
-        kept = late(job["deadline"], state, job["finished_at"], now.expected_end, time.time())
+            stands = {"reason": waiting.code, "message": f"{waiting} {passed}".rstrip()}
+        elif is_held:
+            stands["message"] += f" {held(job['held_at'], job['held_by'])}"
+        expected_end = None if is_held else now.expected_end
+        kept = late(job["deadline"], state, job["finished_at"], expected_end, time.time())
         if kept == Late.EXPECTED:
-            stands["message"] += f" It is expected to end at {iso(now.expected_end)}, after its deadline."
+            stands["message"] += f" It is expected to end at {iso(expected_end)}, after its deadline."
         stands["message"] = told(stands["message"], now.names)
         hang = now.hang if state == JobState.RUNNING else None
         if state == JobState.RUNNING and (trouble := hang.message if hang else now.silent):
@@ -252,6 +264,9 @@ class JobOut(JobFields):
                 "state": state,
                 "env": masked(job["env"]),
                 "deadline": _instant(job["deadline"]),
+                "start_after": _instant(job["start_after"]),
+                "held_at": iso(job["held_at"]) if is_held else None,
+                "held_by": job["held_by"] if is_held else "",
                 "after": unchecked(AfterSpec, job["after"]) if job["after"] is not None else None,
                 "code": CodeOut.of(job),
                 "not_before": iso(job["not_before"]) if state == JobState.QUEUED else None,
@@ -262,7 +277,7 @@ class JobOut(JobFields):
                 "gpu_seconds": job["gpu_seconds"] + now.served.gpu_seconds,
                 "allocation": allocation,
                 "gpus": list(now.gpus),
-                "eta": now.eta if job["finished_at"] is None else None,
+                "eta": now.eta if job["finished_at"] is None and not is_held else None,
                 "late": kept.value if kept is not None else None,
                 "names": {
                     each: now.names[each]
@@ -279,7 +294,7 @@ class JobOut(JobFields):
 
 
 without_bounds(JobOut)
-_STORED_OTHERWISE = {"code", "env", "deadline", "after"}
+_STORED_OTHERWISE = {"code", "env", "deadline", "after", "start_after"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),

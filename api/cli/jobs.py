@@ -200,6 +200,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("priority", str(job["priority"])),
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
+        ("earliest start", show_time(job["start_after"]) if job["start_after"] else ""),
         ("deadline", f"{show_time(job['deadline'])}{_LATE.get(job['late'], '')}" if job["deadline"] else ""),
         *((key.replace("_", " "), str(job[key] or "")) for key in ("batch_size", "max_batch_size", "epochs")),
         ("shared memory", f"{job['shm_size'] / (1 << 20):.0f} MiB"),

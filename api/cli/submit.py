@@ -27,7 +27,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.job_files.reading import LARGEST, read_jobs
-from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
+from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds, parse_start
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.planning.job_family import family_of
 
@@ -125,6 +125,13 @@ class _JobFile(click.File):
 @click.option(
     "--deadline", type=Parsed(parse_instant), metavar="WHEN", help="Time by which it should end, or 2h from now."
 )
+@click.option(
+    "--start-after",
+    type=Parsed(parse_start),
+    metavar="WHEN",
+    help="Earliest start: 18:00, a time with a date, or 2h from now.",
+)
+@click.option("--hold", is_flag=True, default=None, help="Submit it held: it starts after `release`.")
 @click.option(
     "--grace-period",
     type=Parsed(parse_seconds),

@@ -13,6 +13,7 @@ from schedulearn.api.client.client import Json
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})")
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
 
@@ -51,6 +52,25 @@ def parse_instant(text: str) -> str:
         return datetime.fromisoformat(text.strip()).astimezone().isoformat()
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{text!r} is not a time: write e.g. 2026-12-24T18:00, or 2h for in two hours") from error
+
+
+def parse_start(text: str) -> str:
+    """Return a delay in seconds, such as `7200s`, or ISO 8601 with a time zone. Raises ValueError.
+
+    A time without a zone is in the zone of this machine, and one without a date is the next one."""
+    try:
+        return f"{parse_seconds(text):f}s"
+    except ValueError:
+        pass
+    if (clock := _CLOCK.fullmatch(text.strip())) is not None:
+        now = datetime.now().astimezone()
+        try:
+            at = now.replace(tzinfo=None, hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a time of day: write e.g. 18:00") from error
+        days = 0 if at.astimezone() > now else 1
+        return (at + timedelta(days=days)).astimezone().isoformat()
+    return parse_instant(text)
 
 
 def parse_past(text: str) -> str:

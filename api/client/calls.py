@@ -248,6 +248,22 @@ class AsyncCalls(AsyncTransport):
         """Cancel a job; a second call changes nothing."""
         return Job(await self._object("POST", f"{path_of(job)}/cancel"))
 
+    async def hold(self, job: str | Job) -> Job:
+        """Hold a waiting job: it does not start before its release."""
+        return Job(await self._object("POST", f"{path_of(job)}/hold"))
+
+    async def release(self, job: str | Job) -> Job:
+        """Release a held job."""
+        return Job(await self._object("POST", f"{path_of(job)}/release"))
+
+    async def pause(self, job: str | Job) -> Job:
+        """Pause an elastic job: it saves a checkpoint and gives its GPUs back. A waiting job is held."""
+        return Job(await self._object("POST", f"{path_of(job)}/pause"))
+
+    async def resume(self, job: str | Job) -> Job:
+        """Resume a paused job: it may start again from its checkpoint."""
+        return Job(await self._object("POST", f"{path_of(job)}/resume"))
+
     async def purge(self, job: str | Job) -> Json:
         """Delete a job that has ended, with its log, checkpoints and measurements: `{"id", "name"}`.
 

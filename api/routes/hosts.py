@@ -72,7 +72,7 @@ async def cluster_totals(request: Request) -> ClusterOut:
         1 for gpu in found.gpus if gpu.host_id in open_hosts and _state(gpu, found.holders.get(gpu.uuid, [])) == "free"
     )
     jobs = await cluster.db.aread(repository.count_jobs)
-    wanted = await cluster.db.aread(repository.gpus_wanted)
+    wanted = await cluster.db.aread(lambda db: repository.gpus_wanted(db, time.time()))
     failed = await cluster.db.aread(lambda db: failed_since(db, time.time() - _DAY_S))
     measured = cluster.utility()
     low, high = measured.low, measured.high

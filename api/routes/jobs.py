@@ -243,7 +243,7 @@ def _name_user(request: Request, specs: Sequence[JobSpec]) -> None:
 async def preview_job(request: Request) -> EtaOut:
     """Predict when a job would start and end if it were submitted now.
 
-    Nothing is stored. It takes at most some seconds."""
+    Nothing is stored. A held job counts as released at once. It takes at most some seconds."""
     spec = await job_of(request)
     _name_user(request, [spec])
     async with turns_of(request).computing(request):
@@ -342,6 +342,34 @@ def cancel(request: Request, job_id: str) -> Response:
     Repeating it changes nothing."""
     cluster = cluster_of(request)
     return cluster.service.cancel(job_id, _answer(cluster, actor_of(request)))
+
+
+@router.post("/jobs/{job_id}/hold", response_model=JobDetail, responses=problems(404, 409, 422))
+def hold(request: Request, job_id: str) -> Response:
+    """Hold a waiting job: it does not start before its release, and keeps its place in the queue.
+
+    Repeating it changes nothing. A running job can't be held: pause it."""
+    cluster = cluster_of(request)
+    return cluster.service.hold(job_id, _answer(cluster, actor_of(request)))
+
+
+@router.post("/jobs/{job_id}/pause", response_model=JobDetail, responses=problems(404, 409, 422))
+def pause(request: Request, job_id: str) -> Response:
+    """Pause an elastic job: it saves a checkpoint, gives its GPUs back, and waits held.
+
+    A waiting job is held. Repeating it changes nothing. A rigid job that has started is refused."""
+    cluster = cluster_of(request)
+    return cluster.service.pause(job_id, _answer(cluster, actor_of(request)))
+
+
+@router.post("/jobs/{job_id}/release", response_model=JobDetail, responses=problems(404, 409, 422))
+@router.post("/jobs/{job_id}/resume", response_model=JobDetail, responses=problems(404, 409, 422))
+def release(request: Request, job_id: str) -> Response:
+    """Release a held job, or resume a paused one: the policy may start it.
+
+    Repeating it changes nothing."""
+    cluster = cluster_of(request)
+    return cluster.service.release(job_id, _answer(cluster, actor_of(request)))
 
 
 @router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))

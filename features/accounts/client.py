@@ -49,8 +49,8 @@ class AsyncAccountCalls(AsyncTransport):
         return await self._object("GET", "quotas")
 
     async def set_quota(self, user: str, bounds: Mapping[str, float]) -> Json:
-        """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, priority, weight; a missing one
-        is not bounded."""
+        """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, priority, max_duration,
+        default_duration, weight; a missing one is not bounded."""
         return await self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
 
     async def remove_quota(self, user: str) -> None:
@@ -62,7 +62,7 @@ class AsyncAccountCalls(AsyncTransport):
 
     async def set_group(self, name: str, bounds: Mapping[str, float]) -> Json:
         """Create or change a group. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib,
-        priority; a missing one is not bounded."""
+        priority, max_duration, default_duration; a missing one is not bounded."""
         return await self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
 
     async def remove_group(self, name: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from schedulearn.api.cli.times import parse_start
 from schedulearn.api.client.client import Json
 from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, ME
 
@@ -24,8 +26,8 @@ _FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe"
 _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "cpus-per-gpu",
          "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
          "account", "export", "container-image", "deadline", "signal", "no-requeue", "quiet", "verbose", "comment",
-         "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable", "mail-type",
-         "mail-user"}  # fmt: skip
+         "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
+         "mail-type", "mail-user"}  # fmt: skip
 _ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
@@ -39,8 +41,6 @@ _ELSEWHERE = {
     "chdir": "send the folder with the job: `schedulearn submit --code FOLDER`",
     "nodelist": "the service chooses hosts",
     "exclude": "the service chooses hosts",
-    "hold": "submit it once it may start",
-    "begin": "submit it once it may start",
     "input": "stdin is empty: read the file in the script",
 }
 _MAIL_TYPES = {
@@ -65,6 +65,8 @@ _VARIABLES = {
     "SLURM_RESTART_COUNT": "$SCHEDULEARN_RESTARTS",
 }
 _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "": 1 << 20}
+_SPANS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
+_DAYTIMES = {"midnight": "00:00", "noon": "12:00", "elevenses": "11:00", "fika": "15:00", "teatime": "16:00"}
 _GPUS = ("gpu", "gres/gpu")
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
@@ -214,6 +216,7 @@ def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, .
         "launcher": "none",
         **_type(script, gpu_type, gpus, made),
         **_limits(script, gpus, made),
+        **_when(script, made),
     }
     if env:
         job["env"] = env
@@ -392,6 +395,25 @@ def _limits(script: _Script, gpus: int, made: Imported) -> Json:
         made.untranslated.append(f"{script.at('signal')}: goes to the steps of srun only, and there are none; write B:")
     elif name and seconds is None:
         made.untranslated.append(f"{script.at('signal')}: is never sent without --time")
+    return found
+
+
+def _when(script: _Script, made: Imported) -> Json:
+    """The keys `hold` and `start_after`."""
+    found: Json = {"hold": True} if "hold" in script else {}
+    text = script.get("begin").strip()
+    if text in ("", "now"):
+        return found
+    if match := re.fullmatch(r"now\+(\d{1,9})([a-z]*)", text.lower()):
+        unit = match[2].removesuffix("s") or "second"
+        if unit in _SPANS:
+            return {**found, "start_after": f"{int(match[1]) * _SPANS[unit]}s"}
+    at = _DAYTIMES.get(text.lower(), text)
+    clock = re.fullmatch(r"(\d{1,2}:\d{2})(?::\d{2})?", at)
+    if clock or re.match(r"\d{4}-\d{2}-\d{2}", at):
+        with suppress(ValueError):
+            return {**found, "start_after": parse_start(clock[1] if clock else at)}
+    made.untranslated.append(f"{script.at('begin')}: set start_after, such as 2h or 2026-12-24T18:00+01:00")
     return found
 
 

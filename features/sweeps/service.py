@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple, cast
@@ -34,6 +35,7 @@ from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.control.service import cancel_job, check_predecessors
 from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
+from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
@@ -98,6 +100,8 @@ class Sweeps:
         told = (asked or spec).model_dump_json(exclude_none=True) + (json.dumps(design) if is_open else "")
         digest = hashlib.sha256(told.encode()).hexdigest()
         make, now = answer or cast("Answer[A]", _row), self._clock()
+        if isinstance(first.start_after, timedelta) and "start_after" in given["job"]:
+            given["job"]["start_after"] = shown(now + first.start_after.total_seconds())  # from the sweep's submission
         values = {
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
             "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "state": SweepState.RUNNING,
@@ -235,7 +239,7 @@ def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bo
     while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], limits)) is not None:
         match step:
             case StartRuns(count):
-                _start_runs(conn, sweep_id, count, now)
+                _start_runs(conn, sweep_id, count, now, limits.quotas)
                 return True
             case ChangeState(state, reason, message, cancel_waiting):
                 if cancel_waiting:
@@ -245,12 +249,18 @@ def _advance(sweep_id: str, now: float, limits: _Limits, conn: Connection) -> bo
     return False
 
 
-def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
+def _start_runs(conn: Connection, sweep_id: str, count: int, now: float, quotas: Quotas) -> None:
     sweep = store.get_sweep(conn, sweep_id)
     runs = _first(store.pending_runs(conn, sweep_id, min(count, _RUNS)), len(str(sweep.spec["job"])))
     specs = [_job_of(sweep, run.number, run.params) for run in runs]
     jobs = [
-        {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
+        {
+            **job_row(spec, now),
+            "max_duration": quotas.duration_of(spec.user, spec.max_duration),
+            "sweep": sweep_id,
+            "params": run.params,
+        }
+        for run, spec in zip(runs, specs, strict=True)
     ]
     settle_inputs(conn, jobs, specs)
     insert_jobs(conn, [(job, sweep.user) for job in jobs])

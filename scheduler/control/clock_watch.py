@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     SQLColumnExpression,
+    and_,
     case,
     delete,
     insert,
@@ -137,7 +138,8 @@ def _follow(conn: Connection, known: _KnownClock, step: Step) -> None:
     unfinished = col(Job.finished_at).is_(None)
     reporting = col(Profile.job_id).in_(select(col(Job.id)).where(unfinished))
     moved: tuple[tuple[type[SQLModel], tuple[str, ...], ColumnElement[bool]], ...] = (
-        (Job, ("submitted_at", "started_at", "not_before", "forming_at", "resized_at"), unfinished),
+        (Job, ("submitted_at", "started_at", "not_before", "forming_at", "resized_at", "held_at"), unfinished),
+        (Job, ("start_after",), and_(unfinished, col(Job.start_delay).is_not(None))),  # a time of day stays
         (Task, ("created_at", "started_at", "paused_at"), col(Task.state) != "ended"),
         (Notice, ("created_at", "next_at"), col(Notice.state) == WAITING),
         (Profile, ("reported_at",), reporting),

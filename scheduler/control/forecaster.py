@@ -24,6 +24,7 @@ from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
+from schedulearn.scheduler.core.planning.start_times import start_times
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
 from schedulearn.scheduler.core.states import Reason
@@ -33,6 +34,7 @@ from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.job_rows import start_of
 from schedulearn.scheduler.store.people.accounts import has_accounts
 from schedulearn.scheduler.store.people.visibility import seeing_all
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
@@ -222,7 +224,7 @@ class Forecaster:
 
     @seeing_all()
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
-        """Return the forecast of a job if it were submitted now.
+        """Return the forecast of a job if it were submitted now. A held job is taken as released at once.
 
         Also returns the time that the forecast reaches. Takes at most `ETA_S` of CPU time and `PREVIEW_WALL_S` of wall
         time. Raises PolicyFault if the policy can't be simulated."""
@@ -263,7 +265,12 @@ class Forecaster:
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
         about = Facts(
-            name=spec.name, max_gpus=most, max_duration=spec.max_duration, image_in=image_in, length_spread=spread
+            name=spec.name,
+            max_gpus=most,
+            max_duration=quotas.duration_of(spec.user, spec.max_duration),
+            image_in=image_in,
+            length_spread=spread,
+            start_after=start_of(spec, snapshot.now)[1] or 0.0,
         )
         try:
             found = forecast(
@@ -291,7 +298,7 @@ class Forecaster:
 
         with self._db.read() as conn:
             state, several_users = load_cluster_state(conn), has_accounts(conn)
-        resting = next_tries(state.jobs, now).keys()
+        resting = next_tries(state.jobs, now).keys() | start_times(state.jobs, now).keys()
         waiting = {job.id for job in self._snapshot(self._policy(), state, now).jobs}
         cpu_only = CpuOnly(
             state, self._reachable(), self._host_facts(), self._cpu_jobs, lambda job, host: None, resting, quotas,
@@ -304,7 +311,7 @@ class Forecaster:
             return Eta(None, None, None, None, Basis.GUESS, beyond_quota=place.code == Reason.UNSATISFIABLE)
         if math.isinf(image_in):
             return Eta(None, None, None, None, Basis.GUESS, awaits_image=True)
-        return Eta(now + image_in, None, None, None, Basis.GUESS)
+        return Eta(max(now + image_in, start_of(spec, now)[1] or 0.0), None, None, None, Basis.GUESS)
 
     def wait_of(self, spec: JobSpec) -> float | None:
         """Return the seconds until a job would start if submitted now.
@@ -326,7 +333,7 @@ class Forecaster:
         from schedulearn.scheduler.sim.forecast import Facts
 
         snapshot = without_cpu_only(self._snapshot(policy, state, self._clock() if at is None else at))
-        facts = {}
+        facts, times = {}, start_times(state.jobs, snapshot.now)
         for view in snapshot.jobs:
             job, profile = state.jobs[view.id], self._profiles.get(view.id)
             facts[view.id] = Facts(
@@ -337,6 +344,7 @@ class Forecaster:
                 max_duration=job.max_duration,
                 image_in=0.0 if view.allocation else self._image_in(job, job.fetch_hosts),
                 length_spread=self._length_spread(view),
+                start_after=times.get(view.id, 0.0),
             )
         return snapshot, facts
 
@@ -359,6 +367,7 @@ class Forecaster:
             at,
             self._profiles.get,
             policy.resizes,
+            resting={job_id for job_id, at in start_times(state.jobs, at).items() if math.isinf(at)},
             settled=True,
             length_of=self._profiles.length_of,
             memory=memory,

@@ -52,6 +52,7 @@ from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependen
 from schedulearn.scheduler.core.planning.quotas import Quotas
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
+from schedulearn.scheduler.core.planning.start_times import start_times
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobState
 from schedulearn.scheduler.errors import FailingError, PolicyFault, SchedulearnError, StalledError, StartingError
@@ -110,7 +111,7 @@ class _DecisionInput:
     """Hosts that answer, and have no container that was given up."""
     memory: GpuMemory | None
     resting: Mapping[str, float]
-    """Job whose retry waits -> when it may start."""
+    """Job that may not start yet -> when it may; infinite: it is held."""
     awaits_profiles: bool
     quotas: Quotas
     cpu_only: CpuOnly
@@ -344,7 +345,7 @@ class SchedulerLoop:
         """Return the input of this cycle's decision."""
         ready = self._ready_hosts(state, seen.observations)
         self.profiles.follow(state.jobs)
-        resting = next_tries(state.jobs, seen.now)
+        resting = {**next_tries(state.jobs, seen.now), **start_times(state.jobs, seen.now)}
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         self._settling = self._monitor.settling(state.gpus, state.tasks)

@@ -22,6 +22,7 @@ from sqlmodel import col
 from typing_extensions import TypeVar
 
 from schedulearn.scheduler.background import call_later
+from schedulearn.scheduler.control.holding import hold_job, pause_job, release_job
 from schedulearn.scheduler.control.submission.inputs import (
     check_there,
     has_inputs,
@@ -163,6 +164,8 @@ class Service:
         self._check_each(specs)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
+        for row, spec in zip(rows, specs, strict=True):
+            row["max_duration"] = self.quotas.in_force.duration_of(spec.user, spec.max_duration)
         needs_inputs = any(map(has_inputs, specs))
         sent = Counter(spec.user for spec in specs)
         self.quotas.note_submission(sent)
@@ -202,6 +205,7 @@ class Service:
         Masked values of variables are refused too."""
         check_no_mask(spec)
         self.quotas.check_priority(spec.user, spec.priority)
+        self.quotas.check_duration(spec.user, spec.max_duration)
         self._check_secrets(spec.user, spec.secrets)
         self._check_recipients(spec.user, spec.notify)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
@@ -339,6 +343,29 @@ class Service:
             )
             message = f"Priority {job.priority} -> {priority}."
             repository.add_event(conn, self.clock(), "job.priority", message=message, job_id=job_id)
+            return make(conn, repository.get_job(conn, job_id))
+
+        answered = self.db.write(change)
+        self.wake()
+        return answered
+
+    def hold(self, job_id: str, answer: Answer[A] | None = None) -> A:
+        """Keep a waiting job from starting. Raises ConflictError for a job that does not wait."""
+        return self._held(job_id, hold_job, answer)
+
+    def pause(self, job_id: str, answer: Answer[A] | None = None) -> A:
+        """Stop an elastic job with a checkpoint until it is released; hold one that waits. Raises ConflictError."""
+        return self._held(job_id, pause_job, answer)
+
+    def release(self, job_id: str, answer: Answer[A] | None = None) -> A:
+        """Let a held or paused job start. Raises ConflictError for a job that has ended."""
+        return self._held(job_id, release_job, answer)
+
+    def _held(self, job_id: str, how: Callable[[Connection, JobRow, float], None], answer: Answer[A] | None) -> A:
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            how(conn, repository.get_job(conn, job_id), self.clock())
             return make(conn, repository.get_job(conn, job_id))
 
         answered = self.db.write(change)

@@ -61,7 +61,7 @@ def evict(conn: Connection, leaving: Sequence[Eviction], now: float) -> None:
     for eviction in leaving:
         job = eviction.job
         # Jobs that don't run yet have nothing to save: their containers stop, and they wait again.
-        reason = Reason.EVICTED if job.state == JobState.RUNNING else Reason(job.reason)
+        reason = eviction.reason if job.state == JobState.RUNNING else Reason(job.reason)
         if repository.move_job(conn, job, reason, eviction.why, now):
             repository.stop_tasks(conn, job.id)
 

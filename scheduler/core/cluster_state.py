@@ -84,6 +84,11 @@ class Job(NamedTuple):
     memory_bytes: int | None = None
     """Memory limit; None means the job's share of the host's memory."""
     shm_bytes: int = GIB
+    start_after: float | None = None
+    held_at: float | None = None
+    """Time since which the job may not run; None: it may."""
+    held_by: str = ""
+    """Account that held it."""
 
 
 class After(TypedDict):

@@ -36,7 +36,7 @@ def late_deadline(deadline: float | None, submitted_at: float) -> str:
     return f"Its deadline ({shown(deadline)}) had passed when it was submitted."
 
 
-def _in_utc(at: datetime) -> datetime:
+def in_utc(at: datetime) -> datetime:
     """Return a time in UTC. Raises ValueError if it is out of bounds."""
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
@@ -53,7 +53,7 @@ def _seconds(given: object) -> object:
         seconds = float(given) if isinstance(given, str | int | float) else None
     except (ValueError, OverflowError):
         return given
-    return given if seconds is None else _in_utc(_from_seconds(seconds))
+    return given if seconds is None else in_utc(_from_seconds(seconds))
 
 
 def _from_seconds(seconds: float) -> datetime:
@@ -65,7 +65,5 @@ def _from_seconds(seconds: float) -> datetime:
 _SCHEMA = {
     "anyOf": [{"type": "string", "format": "date-time"}, {"type": "number", "minimum": EARLIEST, "maximum": LATEST}]
 }
-Instant = Annotated[
-    datetime, Strict(False), BeforeValidator(_seconds), AfterValidator(_in_utc), WithJsonSchema(_SCHEMA)
-]
+Instant = Annotated[datetime, Strict(False), BeforeValidator(_seconds), AfterValidator(in_utc), WithJsonSchema(_SCHEMA)]
 """Time in a request, converted to UTC. A time without a zone is taken as UTC, a number as seconds since 1970."""

@@ -101,6 +101,8 @@ class Reason(StrEnum):
     OVER_QUOTA = "over_quota"
     FAIR_SHARE = "fair_share"
     WAITING_FOR_JOBS = "waiting_for_jobs"
+    HELD = "held"
+    START_AFTER = "start_after"
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
@@ -109,12 +111,14 @@ class Reason(StrEnum):
     RETRY = "retry"
     RESIZED = "resized"
     PREEMPTED = "preempted"
+    PAUSED = "paused"
     IMAGE_PULL = "image_pull"
     IMAGE_GONE = "image_gone"
     PLACED = "placed"
     CONTAINER_RUNNING = "container_running"
     RESIZE_REQUESTED = "resize_requested"
     RESIZE_FAILED = "resize_failed"
+    PAUSE_REQUESTED = "pause_requested"
     RESIZING_IN_PLACE = "resizing_in_place"
     HANG_RESTART = "hang_restart"
     HANG_END = "hang_end"
@@ -146,6 +150,8 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.OVER_QUOTA: _Q,
     Reason.FAIR_SHARE: _Q,
     Reason.WAITING_FOR_JOBS: _Q,
+    Reason.HELD: _Q,
+    Reason.START_AFTER: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,
@@ -154,12 +160,14 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.RETRY: _Q,
     Reason.RESIZED: _Q,
     Reason.PREEMPTED: _Q,
+    Reason.PAUSED: _Q,
     Reason.IMAGE_PULL: _P,
     Reason.IMAGE_GONE: _Q,
     Reason.PLACED: _S,
     Reason.CONTAINER_RUNNING: _R,
     Reason.RESIZE_REQUESTED: _Z,
     Reason.RESIZE_FAILED: _Z,
+    Reason.PAUSE_REQUESTED: _Z,
     Reason.RESIZING_IN_PLACE: _R,
     Reason.HANG_RESTART: _Z,
     Reason.HANG_END: _X,

@@ -46,6 +46,8 @@ class Facts:
     """Seconds until its image is there; infinite: it is being fetched, for an unknown time."""
     length_spread: float | None = None
     """Factor by which its run time may be off, either way, as its family shows; None: the usual one."""
+    start_after: float = 0.0
+    """It does not start before this time."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
     return TraceJob(
         id=view.id,
         submitted_at=view.submitted_at,
-        ready_at=now + image_in if image_in else 0.0,
+        ready_at=max(now + image_in if image_in else 0.0, facts.start_after),
         application=application,
         required_gpus=view.required_gpus,
         min_gpus=view.min_gpus,

@@ -80,8 +80,9 @@ def play(
     quotas: Quotas = NO_QUOTAS,
 ) -> PreviewedPolicy:
     """Simulate from `snapshot` on. Raises what the policy raises, and PolicyFault for one that makes faulty plans."""
-    plan = decide(policy.allocate, snapshot, layers(quotas=quotas))
-    changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
+    due = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if facts[job.id].start_after <= snapshot.now))
+    plan = decide(policy.allocate, due, layers(quotas=quotas))
+    changes = [change for job in due.jobs if (change := _change(job, plan)) is not None]
     found = forecast(
         policy,
         snapshot,

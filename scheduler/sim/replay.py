@@ -58,12 +58,12 @@ class JobKind:
 
 def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None]) -> dict[str, object]:
     """Return the JSON trace of docs/simulator.md. `kind_of`: from a row of `job` to its kind, or None if unknown."""
-    begin = min((each.job.submitted_at for each in past), default=0.0)
+    begin = min((_arrival(each.job) for each in past), default=0.0)
     kinds: dict[str, JobKind] = {}
     jobs = []
     for each in past:
         job = each.job
-        common = {"name": job.id, "time": round(job.submitted_at - begin, 3), "priority": job.priority,
+        common = {"name": job.id, "time": round(_arrival(job) - begin, 3), "priority": job.priority,
                   "weight": job.weight, **({"metric": job.metric} if job.metric else {})}  # fmt: skip
         kind = kind_of(job) if job.elastic else None
         if kind is None:
@@ -85,6 +85,11 @@ def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None])
             }
         )
     return {"applications": {name: _application(kind) for name, kind in sorted(kinds.items())}, "jobs": jobs}
+
+
+def _arrival(job: Job) -> float:
+    """Return when policies first saw a job: a later start counts as a later submission."""
+    return max(job.submitted_at, job.start_after or 0.0)
 
 
 def work(past: FinishedJob, kind: JobKind) -> float:

@@ -28,6 +28,7 @@ from schedulearn.scheduler.specs.code import Code
 from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, NoticeEvents, Recipients
 from schedulearn.scheduler.specs.ports import Ports
 from schedulearn.scheduler.specs.requirements import Requirements
+from schedulearn.scheduler.specs.start_after import StartAfter
 from schedulearn.scheduler.specs.texts import Pairs, Text, plain
 
 MAX_GPUS = 4096
@@ -167,6 +168,12 @@ class JobFields(BaseModel):
         description="time by which the job should end, for deadline policies; from 1970 to 2200, UTC without a zone. "
         "A time in the past is accepted with a warning in the job's message",
     )
+    start_after: StartAfter | None = Field(
+        default=None,
+        description="earliest start: a time with its zone, as in 2026-12-24T18:00+01:00, or a delay from the "
+        'submission, as in "2h"',
+    )
+    hold: bool = Field(default=False, description="submit the job held: it does not start before it is released")
     max_duration: float | None = Field(
         default=None, gt=0, le=3.2e8, description="maximum seconds of running; the job is then ended"
     )

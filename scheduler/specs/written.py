@@ -12,6 +12,7 @@ from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.core.planning.limits import usual_shm
 from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.specs.job import ELASTIC_GRACE_S, GRACE_S, MAX_GPUS, JobFields
+from schedulearn.scheduler.specs.start_after import delay_text
 
 
 def written(job: Mapping[str, object]) -> dict[str, object]:
@@ -27,6 +28,9 @@ def written(job: Mapping[str, object]) -> dict[str, object]:
         found["code"] = {key: value for key, value in code.items() if value is not None}
     if isinstance(deadline := found.get("deadline"), float):
         found["deadline"] = shown(deadline)
+    if isinstance(start_after := found.get("start_after"), float):
+        delay = job.get("start_delay")
+        found["start_after"] = delay_text(delay) if isinstance(delay, float) else shown(start_after)
     if "env" in found:
         found["env"] = masked(_texts(job["env"]))
     return found

@@ -52,12 +52,12 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
 
 
 def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
-    """Return the columns that a timeline shows of unfinished jobs."""
+    """Return the columns that a timeline shows of unfinished jobs. Held jobs have no expected start."""
     columns = (
         col(Job.id), col(Job.name), col(Job.user), col(Job.state), col(Job.required_gpus), col(Job.submitted_at),
     )  # fmt: skip
     unfinished = col(Job.state).in_([state for state in JobState if not state.terminal])
-    return list(db.execute(select(*columns).where(col(Job.id).in_(ids), unfinished)))
+    return list(db.execute(select(*columns).where(col(Job.id).in_(ids), unfinished, col(Job.held_at).is_(None))))
 
 
 def all_gpus(db: Connection) -> list[Row[Any]]:

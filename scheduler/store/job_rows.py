@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.engine import Connection, Dialect
 
-from schedulearn.scheduler.core.instants import late_deadline
+from schedulearn.scheduler.core.instants import late_deadline, shown
 from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobFields, JobSpec, new_job_id
 from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.models import Event, Job
+from schedulearn.scheduler.store.people.acting import ACTOR
 
 JobValues = Mapping[str, object]
 """Column -> value, of a new job."""
@@ -29,9 +31,10 @@ _DEFAULTS = {
 
 def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
     """Return the columns of a new job."""
-    keys = spec.model_dump(exclude={"deadline"})
+    keys = spec.model_dump(exclude={"deadline", "start_after"})
     document = {name: value for name, default in _DEFAULTS.items() if (value := keys.pop(name)) != default}
     deadline = spec.deadline.timestamp() if spec.deadline else None
+    delay, start_after = start_of(spec, now)
     return {
         **{_COLUMNS[name]: value for name, value in keys.items()},
         "spec": document,
@@ -40,7 +43,7 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "id": new_job_id(),
         "state": JobState.QUEUED.value,
         "reason": Reason.SUBMITTED.value,
-        "message": f"Submitted. {late_deadline(deadline, now)}".strip(),
+        "message": " ".join(filter(None, ("Submitted.", late_deadline(deadline, now), _not_yet(start_after, now)))),
         "submitted_at": now,
         "version": 0,
         "attempt": 0,
@@ -64,11 +67,29 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "trained": 0,
         "meeting": "",
         "forming_at": None,
+        "start_after": start_after,
+        "start_delay": delay,
+        "held_at": now if spec.hold else None,
+        "held_by": (ACTOR.get() or spec.user) if spec.hold else "",
         "sweep": None,
         "params": None,
         "idempotency_key": None,
         "request_hash": None,
     }
+
+
+def start_of(spec: JobSpec, now: float) -> tuple[float | None, float | None]:
+    """Return the delay that the job names, and its earliest start. None: it names none."""
+    if spec.start_after is None:
+        return None, None
+    if isinstance(spec.start_after, timedelta):
+        delay = spec.start_after.total_seconds()
+        return delay, now + delay
+    return None, spec.start_after.timestamp()
+
+
+def _not_yet(start_after: float | None, now: float) -> str:
+    return "" if start_after is None or start_after <= now else f"It may start from {shown(start_after)}."
 
 
 def prepare_jobs(dialect: Dialect, jobs: Sequence[tuple[JobValues, str]]) -> Callable[[Connection], None]:
@@ -98,7 +119,7 @@ def insert_jobs(conn: Connection, jobs: Sequence[tuple[JobValues, str]]) -> None
 def with_keys(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a job, and each key of `JobFields` by its name.
 
-    `deadline` is in seconds since the epoch."""
+    `deadline` and `start_after` are in seconds since the epoch."""
     keys = {name: row[column] for name, column in _NAMED_OTHERWISE.items()}
     return {**row, **keys, **_DEFAULTS, **row["spec"]}
 

@@ -148,6 +148,14 @@ class Job(SQLModel, table=True):
     """Time when the last resize was decided."""
     resized_from: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
     """Allocation before the last resize; None: the gain and cost of the resize were already reported."""
+    start_after: float | None = Field(default=None, sa_type=InstantColumn)
+    """Earliest time of the first start; None: at any time."""
+    start_delay: float | None = None
+    """Seconds from the submission to `start_after`, if the user named a delay; None: the user named a time."""
+    held_at: float | None = Field(default=None, sa_type=InstantColumn)
+    """Time since which the job is held: it does not start, or is paused. None: it is not held."""
+    held_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Account that held the job."""
     sweep: str | None = None
     """Sweep of which the job is a run; see the table `SweepRun`."""
     after: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())

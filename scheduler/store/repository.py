@@ -147,11 +147,12 @@ def count_jobs(db: Connection, among: JobFilter = ALL_JOBS) -> dict[str, int]:
     return {state.value: found.get(state, 0) for state in JobState}
 
 
-def gpus_wanted(db: Connection) -> int:
+def gpus_wanted(db: Connection, now: float) -> int:
     """Return the total number of GPUs that waiting jobs require.
 
-    Jobs that wait for the end of other jobs don't count: they could not use any GPU yet."""
-    waits = col(Job.state).in_([*WAITS])
+    Jobs that wait for the end of other jobs, are held or may not start yet don't count: they could use no GPU."""
+    may_start = or_(col(Job.start_after).is_(None), col(Job.start_after) <= now)
+    waits = and_(col(Job.state).in_([*WAITS]), col(Job.held_at).is_(None), may_start)
     may_depend = and_(col(Job.after).is_not(None), col(Job.attempt) == 0)
     wanted = int(db.execute(select(func.sum(col(Job.required_gpus))).where(waits, not_(may_depend))).scalar() or 0)
     dependent = db.execute(select(col(Job.required_gpus), col(Job.after)).where(waits, may_depend)).all()

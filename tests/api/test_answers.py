@@ -266,6 +266,10 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/tokens"): [Ask({"name": "ci"})],
     ("DELETE", "/api/v1/tokens/{token_id}"): [Ask()],
     ("PATCH", "/api/v1/jobs/{job_id}"): [Ask({"priority": 7})],
+    **{
+        ("POST", f"/api/v1/jobs/{{job_id}}/{what}"): [Ask(path=f"/api/v1/jobs/{{waiting}}/{what}")]
+        for what in ("hold", "release", "pause", "resume")
+    },
     ("POST", "/api/v1/jobs/{job_id}/cancel"): [Ask()],
     ("DELETE", "/api/v1/jobs/{job_id}"): [Ask()],
     ("POST", "/api/v1/jobs/{job_id}/purge"): [Ask(path="/api/v1/jobs/{done}/purge")],

@@ -34,6 +34,28 @@ def test_what_a_job_reports_is_drawn(service: Service, page: Page) -> None:
     assert_clean(watch)
 
 
+def test_a_job_is_held_released_paused_and_resumed(service: Service, page: Page) -> None:
+    holder = service.submit(REPORTING, name="holder", gpus=4, elastic=True)
+    service.wait(holder, "running")
+    waiter = service.submit("sleep 60", name="waiter", gpus=4)
+    watch = open_page(page, service, f"/ui/jobs/{waiter}")
+    page.get_by_role("button", name="Hold", exact=True).click()
+    expect(page.get_by_text(re.compile("Held by .* since"))).to_be_visible()
+    expect(page.get_by_text("Why it waits")).to_be_hidden()
+    page.get_by_role("button", name="Release", exact=True).click()
+    expect(page.get_by_role("button", name="Hold", exact=True)).to_be_visible()
+    assert service.job(waiter)["held_at"] is None
+
+    page.goto(f"{service.url}/ui/jobs/{holder}")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.get_by_role("button", name="Resume", exact=True)).to_be_visible()
+    service.wait(holder, "queued")
+    service.wait(waiter, "running")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("button", name="Hold", exact=True)).to_be_visible()
+    assert_clean(watch)
+
+
 def test_priority_is_changed_and_a_job_is_submitted_again(service: Service, page: Page) -> None:
     holder = service.submit(REPORTING, name="holder", gpus=4)
     waiter = service.submit("sleep 0", name="waiter", gpus=1)

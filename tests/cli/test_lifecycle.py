@@ -145,3 +145,40 @@ def test_ls_mine_lists_what_the_account_that_asks_has_submitted(service: Service
     assert theirs not in listed
     assert theirs in [job["id"] for job in service.invoke("ls", "--json").json["items"]], "scripts see all, as before"
     service.invoke("ls", "--mine", "--user", "ada", code=2)
+
+
+def test_hold_and_release(service: Service) -> None:
+    jobs = [service.submit_shell("true", hold=True) for _ in range(2)]
+    out = service.invoke("hold", *jobs).out.splitlines()
+    assert [line.split()[:3] for line in out] == [[job, "queued:", "Held"] for job in jobs]
+    assert "earliest start" not in service.invoke("show", jobs[0]).out
+    items = service.invoke("release", "--json", *jobs).json["items"]
+    assert [item["held_at"] for item in items] == [None, None]
+    service.invoke("wait", *jobs)
+    refused = service.invoke("hold", jobs[0], code=1).err
+    assert f"job {jobs[0]} has ended already: succeeded" in refused
+
+
+def test_a_paused_job_continues_where_it_was(service: Service, tmp_path: Path) -> None:
+    """The script saves what it has at SIGTERM, as the worker SDK does, and ends with its code for that."""
+    saved = tmp_path / "saved"
+    script = f"test -e {saved} && exit 0; trap 'touch {saved}; exit 75' TERM; while :; do sleep 0.05; done"
+    job = service.submit_shell(script, elastic=True, max_gpus=1)
+    service.wait(job, "running")
+    service.invoke("pause", job)
+    paused = service.wait(job, "queued")
+    assert (paused["reason"], paused["gpus"], saved.exists()) == ("held", [], True)
+    assert service.invoke("pause", job).out.startswith(f"{job} queued: Held by ")
+    service.invoke("resume", job)
+    service.invoke("wait", job)
+    assert [task["outcome"] for task in service.job(job)["tasks"]] == ["paused", "completed"]
+
+
+def test_run_and_submit_take_when_a_job_may_start(service: Service) -> None:
+    options = ("-d", "--image", IMAGE, "--start-after", "2h", "--hold", "--launcher", "none")
+    job = service.job(service.invoke("submit", *options, "--", "true").out.strip())
+    assert job["hold"]
+    assert job["reason"] == "held"
+    assert "earliest start" in service.invoke("show", job["id"]).out
+    assert "is not a time" in service.invoke("submit", "-d", "--start-after", "soon", "--", "true", code=2).err
+    service.invoke("cancel", job["id"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.api.cli.times import ends, expected, starts
+from schedulearn.api.cli.times import ends, expected, parse_start, starts
 
 
 def eta(**known: Any) -> dict[str, Any]:
@@ -46,3 +46,15 @@ def test_show_says_that_a_job_cannot_run() -> None:
     assert expected(eta()) == "can't run with this cluster and these quotas"
     assert expected(eta(awaits_image=True)).startswith("not known yet")
     assert expected(eta(not_before="2026-12-24T18:00:00Z")).startswith("no end before 2026-12-2")
+
+
+def test_an_earliest_start_is_a_delay_or_a_time_with_a_zone() -> None:
+    assert [float(parse_start(text).removesuffix("s")) for text in ("90", "2h", "1.5d")] == [90, 7200, 129_600]
+    assert datetime.fromisoformat(parse_start("2150-12-24T18:00")) == datetime(2150, 12, 24, 18).astimezone()
+    assert datetime.fromisoformat(parse_start("2150-12-24T18:00+00:00")) == datetime(2150, 12, 24, 18, tzinfo=UTC)
+    next_one = datetime.fromisoformat(parse_start("18:30"))
+    assert (next_one.astimezone().hour, next_one.astimezone().minute) == (18, 30)
+    assert next_one > datetime.now(UTC) - timedelta(minutes=1)
+    for text in ("", "25:00", "18:60", "tomorrow", "-1h"):
+        with pytest.raises(ValueError, match="is not a time"):
+            parse_start(text)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,23 @@ def test_waits_that_are_stored_stay_as_long_as_they_were(lab: Lab, step: float) 
         assert state.hosts[0].drain_until == pytest.approx(now + HOUR_S + step)
         assert next_tries(state.jobs, lab.time.clock()) == pytest.approx({k: v + step for k, v in before.items()})
         assert before
+
+
+@pytest.mark.parametrize("step", [DAY_S, -DAY_S])
+def test_a_delay_keeps_its_length_and_a_time_of_day_stays(lab: Lab, step: float) -> None:
+    with lab.service():
+        at = datetime.fromtimestamp(lab.time.clock() + 10 * DAY_S, UTC).isoformat()
+        delayed, later, held = lab.submit(start_after="1h"), lab.submit(start_after=at), lab.submit(hold=True)
+        before = {job: lab.job(job) for job in (delayed, later, held)}
+        lab.time.offset += step
+        lab.go_on()
+        assert lab.job(delayed).start_after == pytest.approx(before[delayed].start_after + step)
+        assert lab.job(later).start_after == before[later].start_after
+        assert lab.job(held).held_at == pytest.approx(before[held].held_at + step)
+        assert lab.job(delayed).state == "queued"
+        lab.go_on(HOUR_S)
+        lab.go_on()
+        assert [lab.job(job).state for job in (delayed, later, held)] == ["running", "queued", "queued"]
 
 
 @pytest.mark.parametrize("step", [DAY_S, -DAY_S])

@@ -1,6 +1,7 @@
 """The harness can fail: each guard that is taken out of the service is missed by some run; and a run is the same each
 time, so that what it found can be found again."""
 
+import math
 import os
 import subprocess
 import sys
@@ -12,11 +13,12 @@ import pytest
 from virtual.invariants import Broken
 from virtual.runs import FaultRun
 
-from schedulearn.scheduler.control import host_actions
+from schedulearn.scheduler.control import host_actions, loop
 from schedulearn.scheduler.control.clock_watch import ClockWatch
 from schedulearn.scheduler.core.cluster_state import Gpu
 from schedulearn.scheduler.core.outcomes import early_failures, retries
 from schedulearn.scheduler.core.planning import reconcile
+from schedulearn.scheduler.core.planning.start_times import start_times as times
 from schedulearn.scheduler.core.task import EngineState
 from schedulearn.scheduler.reports.hangs import HangWatch
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
@@ -89,6 +91,18 @@ def _sees_no_hang(patch: Patch) -> None:
     patch.setattr(HangWatch, "look", lambda self, now, answering: {})
 
 
+def _starts_held_jobs(patch: Patch) -> None:
+    """A job that is held is given to the policy all the same."""
+    patch.setattr(loop, "start_times", lambda jobs, now: {k: at for k, at in times(jobs, now).items() if at < math.inf})
+
+
+def _starts_early(patch: Patch) -> None:
+    """A job is given to the policy before it may start."""
+    patch.setattr(
+        loop, "start_times", lambda jobs, now: {k: at for k, at in times(jobs, now).items() if at == math.inf}
+    )
+
+
 OF_GPUS = (_notes_xids_apart, _uses_broken_gpus)
 
 
@@ -96,13 +110,15 @@ OF_GPUS = (_notes_xids_apart, _uses_broken_gpus)
 @pytest.mark.parametrize(
     ("break_it", "what", "begins"),
     [
+        (_starts_held_jobs, "is held, and was started", 0),
+        (_starts_early, "and may start from", 0),
         (_sees_no_hang, "jobs that never end", 2),
-        (_notes_xids_apart, "GPUs with Xids are in service", 79),
+        (_notes_xids_apart, "GPUs with Xids are in service", 33),
         (_uses_broken_gpus, "is out of service .*, and was given", 7),
-        (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 0),
+        (_starts_where_drivers_are_broken, "takes no jobs with GPUs, and was given", 10),
         (_no_removal, "containers that nobody removes", 0),
         (_forgets_what_ran, "is said to have failed", 0),
-        (_waits_for_the_clock, "jobs that never end", 50),
+        (_waits_for_the_clock, "jobs that never end", 70),
         (_starts_whatever_runs, "is in schedulearn-", 82),
     ],
 )

@@ -1,11 +1,18 @@
 """The service is killed at each of its side effects, before it and after it, in a day on which nothing else goes wrong.
 Whatever was under way then, the next one ends it well."""
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 from clusters import spec
 from virtual.jobs import Plan
 from virtual.runs import FaultRun
 
+from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.store import repository
+
+Day = Callable[..., FaultRun]
 MAX = 60  # side effects: more than the day has
 
 
@@ -38,21 +45,75 @@ def _day(number: int, *, after: bool) -> FaultRun:
     return run
 
 
-def _effects() -> int:
-    run = _day(0, after=False)
+def _held_day(number: int, *, after: bool) -> FaultRun:
+    """An elastic job is paused while it runs and resumed; a held one is released; a third may start later."""
+    run = FaultRun(0, trouble=0.0, hosts=1)
+    if number:
+        run.effects.kill_at(number, after=after)
+    known = run.invariants.acknowledged
+
+    def submit() -> None:
+        specs = [
+            spec("job-0", 2, elastic=True, max_gpus=4),
+            spec("job-1", 1, hold=True),
+            spec("job-2", 1, start_after="3s"),
+        ]
+        job_ids = run.service.submit(specs)
+        known.update(job_ids)
+        run.workload.plans.update(zip(job_ids, [Plan(20.0, 0, 0)] * 3, strict=False))
+
+    def pause() -> None:
+        with suppress(ConflictError):  # it has ended, in the time that a start after a kill takes
+            run.service.cluster.service.pause(min(known))
+
+    def release() -> None:
+        for job_id in sorted(known)[:2]:
+            with suppress(ConflictError):
+                run.service.cluster.service.release(job_id)
+
+    def quick() -> None:
+        run.be_quick()
+        run.pass_time(2.0)
+
+    run.step(submit)
+    if not known:
+        run.step(submit)  # as a client does that got no answer
+    for what in (*[quick] * 3, pause, *[quick] * 3, release, *[quick] * 3):
+        run.step(what)
+    return run
+
+
+DAYS = {"plain": _day, "held": _held_day}
+
+
+def _effects(day: Day = _day) -> int:
+    run = day(0, after=False)
     run.close()
     return run.effects.count
 
 
 def test_a_day_without_a_kill_has_as_many_side_effects_as_are_tried() -> None:
-    assert 15 < _effects() <= MAX
+    for day in DAYS.values():
+        assert 15 < _effects(day) <= MAX
+
+
+def test_on_the_day_of_holds_each_job_runs_when_it_may() -> None:
+    run = _held_day(0, after=False)
+    run.settle()
+    with run.service.cluster.db.read() as conn:
+        jobs = [repository.get_job(conn, job_id) for job_id in sorted(run.invariants.acknowledged)]
+        paused = [event.code for event in repository.list_events(conn, job_id=jobs[0].id)]
+    run.close()
+    assert [(job.state, job.attempt) for job in jobs] == [("succeeded", 2), ("succeeded", 1), ("succeeded", 1)]
+    assert paused.count("pause_requested") == paused.count("paused") == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(after: bool) -> None:
-    for number in range(1, _effects() + 1):
-        run = _day(number, after=after)
+@pytest.mark.parametrize("day", DAYS.values(), ids=DAYS)
+def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(day: Day, after: bool) -> None:
+    for number in range(1, _effects(day) + 1):
+        run = day(number, after=after)
         run.settle()
         assert run.kills == 1, f"nothing was killed at side effect {number}"
         run.close()

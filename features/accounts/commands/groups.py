@@ -5,7 +5,16 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
-from schedulearn.features.accounts.commands.quota import BOUNDS, COLUMNS, bound_options, given, shown, tell_bounds, use
+from schedulearn.features.accounts.commands.quota import (
+    BOUNDS,
+    COLUMNS,
+    bound_options,
+    given,
+    rest,
+    shown,
+    tell_bounds,
+    use,
+)
 
 
 @click.group(cls=Group)
@@ -33,7 +42,7 @@ def list_groups(session: CliSession) -> None:
             each["name"],
             *(use(each, name) for name in BOUNDS),
             shown(each["submissions"]),
-            shown(each["priority"]),
+            *rest(each),
             ", ".join(each["members"]),
         ]
         for each in found["items"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import Parsed, parse_seconds, show_seconds
 from schedulearn.api.client.client import Json
 
 BOUNDS = {
@@ -18,12 +19,21 @@ BOUNDS = {
     "memory_gib": "GiB of memory of those",
 }
 """Bounds whose current use is known."""
-COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO")
+COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO", "MAX-TIME", "TIME")
 
 
 def bound_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for bounds of users and groups."""
     for option in (
+        click.option(
+            "--default-duration",
+            type=Parsed(parse_seconds),
+            metavar="TIME",
+            help="Maximum run time of jobs that state none: seconds, 30m, 2h, 1d.",
+        ),
+        click.option(
+            "--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Longest maximum run time of a job."
+        ),
         click.option("--priority", type=click.IntRange(0, 100), help="Highest priority of a job."),
         click.option(
             "--memory-gib", type=click.FloatRange(0), help="GiB of memory that jobs without GPUs request together."
@@ -66,7 +76,7 @@ def list_quotas(session: CliSession) -> None:
             each["user"],
             *(use(each, name) for name in BOUNDS),
             shown(each["submissions"]),
-            shown(each["priority"]),
+            *rest(each),
             f"{each['weight']:g}",
         ]
         for each in found["items"]
@@ -130,6 +140,12 @@ def use(quota: Json, name: str) -> str:
     if quota[name] is None or quota["used"] is None:
         return shown(quota[name])
     return f"{quota['used'][name]:.4g} of {quota[name]:g}"
+
+
+def rest(quota: Json) -> list[str]:
+    """Return the bounds of single jobs, as columns."""
+    lengths = (quota["max_duration"], quota["default_duration"])
+    return [shown(quota["priority"]), *("-" if each is None else show_seconds(each) for each in lengths)]
 
 
 def shown(bound: float | None) -> str:

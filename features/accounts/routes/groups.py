@@ -38,6 +38,8 @@ class GroupOut(AnswerModel):
     cpus: float | None
     memory_gib: float | None
     priority: int | None
+    max_duration: float | None
+    default_duration: float | None
     used: QuotaUse | None = Field(description="current use of all its users together; null in the response to a change")
 
 

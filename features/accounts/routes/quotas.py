@@ -27,6 +27,7 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _MAX = 10**9
 Bound = Annotated[int, Field(ge=0, le=_MAX), BeforeValidator(whole)] | None
+Duration = Annotated[float, Field(gt=0, le=3.2e8)] | None
 UserName = Annotated[
     str, Path(min_length=1, max_length=100, description="user; `*`: default for users without their own quota")
 ]
@@ -53,6 +54,10 @@ class BoundsIn(BaseModel):
     )
     priority: Annotated[int, Field(ge=0, le=100), BeforeValidator(whole)] | None = Field(
         default=None, description="highest priority of a job"
+    )
+    max_duration: Duration = Field(default=None, description="maximum `max_duration` of a job, in seconds")
+    default_duration: Duration = Field(
+        default=None, description="`max_duration` of jobs that state none, in seconds; at most the maximum"
     )
 
 
@@ -83,6 +88,8 @@ class QuotaOut(AnswerModel):
     cpus: float | None
     memory_gib: float | None
     priority: int | None
+    max_duration: float | None
+    default_duration: float | None
     weight: float
     used: QuotaUse | None = Field(description="current use; null for `*`")
 

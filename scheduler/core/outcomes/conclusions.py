@@ -111,6 +111,8 @@ def _resized(job: Job, ending: _Ending) -> JobMoved | None:
         return None
     if job.reason == Reason.HANG_RESTART:
         return JobMoved(job, Reason.RETRY, "Stopped because it seemed to hang; starts again.", _again(job))
+    if job.reason == Reason.PAUSE_REQUESTED:
+        return JobMoved(job, Reason.PAUSED, "Stopped for a pause; it continues from its checkpoint.", _again(job))
     return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", _again(job))
 
 
@@ -198,7 +200,7 @@ def _stopped_as(job: Job, reason: Reason) -> Reason:
     match reason:
         case Reason.RESIZED:
             return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
-        case Reason.PREEMPTED | Reason.TIME_LIMIT | Reason.HUNG:
+        case Reason.PREEMPTED | Reason.PAUSED | Reason.TIME_LIMIT | Reason.HUNG:
             return reason
         case Reason.RETRY if job.reason == Reason.HANG_RESTART:
             return Reason.HUNG

@@ -85,7 +85,7 @@ class CpuOnly:
     is_there: Callable[[str, str], bool | None]
     """(job id, host id) -> whether the job's image is there; None: not checked yet."""
     resting: Set[str] = frozenset()
-    """Jobs whose retry waits."""
+    """Jobs that may not start yet."""
     quotas: Quotas = NO_QUOTAS
     several_users: bool = False
     """Whether other users may submit jobs: then no user takes the last places."""

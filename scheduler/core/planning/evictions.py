@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, Task, run_seconds
 from schedulearn.scheduler.core.outcomes.gpu_health import jobs_leave
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
-from schedulearn.scheduler.core.states import JobState, Parking
+from schedulearn.scheduler.core.planning.start_times import held
+from schedulearn.scheduler.core.states import JobState, Parking, Reason
 
 _MOVABLE = (JobState.STARTING, JobState.RUNNING)
 
@@ -17,6 +18,8 @@ _MOVABLE = (JobState.STARTING, JobState.RUNNING)
 class Eviction:
     job: Job
     why: str
+    reason: Reason = Reason.EVICTED
+    """Reason of a running job. A job that does not run yet waits again."""
 
 
 def evictions(state: ClusterState, now: float) -> list[Eviction]:
@@ -24,7 +27,7 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
 
     Jobs leave GPUs with a fault that requires it, and hosts and GPUs that are drained. Running rigid jobs leave at the
     deadline of the drain; others leave at once, since they lose nothing. Running elastic jobs also leave a host that
-    is to be powered down."""
+    is to be powered down, and leave their GPUs if they are held."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault and jobs_leave(gpu.fault_kind)}
@@ -46,7 +49,19 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
             found.setdefault(job.id, Eviction(job, why))
         elif task.host_id in emptying and job.elastic and job.state == JobState.RUNNING:
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is being parked. It moves elsewhere."))
-    return list(found.values())
+    return list({**found, **_pauses(state)}.values())
+
+
+def _pauses(state: ClusterState) -> dict[str, Eviction]:
+    """Return the evictions of jobs that run and are to be paused.
+
+    One that is starting is stopped once it runs: before, its end could not be told from a failure."""
+    found = {}
+    for job in state.jobs.values():
+        if job.held_at is not None and job.elastic and job.state == JobState.RUNNING:
+            why = f"{held(job.held_at, job.held_by)} It saves a checkpoint and gives its GPUs back."
+            found[job.id] = Eviction(job, why, Reason.PAUSE_REQUESTED)
+    return found
 
 
 def _drained(task: Task, draining: Mapping[str, Gpu], now: float, *, at_once: bool) -> Gpu | None:

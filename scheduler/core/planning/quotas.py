@@ -46,6 +46,10 @@ class Bounds:
     """Total memory that those jobs request, in GiB."""
     priority: int | None = None
     """Highest priority of a job."""
+    max_duration: float | None = None
+    """Maximum `max_duration` of a job, in seconds."""
+    default_duration: float | None = None
+    """`max_duration` of jobs that state none, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,18 @@ class Quotas:
         """Return the highest priority that this user's jobs may have; None: any."""
         bounds = (self.bounds_of(holder).priority for holder in self.holders_of(user))
         return min((most for most in bounds if most is not None), default=None)
+
+    def max_duration_of(self, user: str) -> float | None:
+        """Return the maximum run time that this user's jobs may state; None: any."""
+        bounds = (self.bounds_of(holder).max_duration for holder in self.holders_of(user))
+        return min((most for most in bounds if most is not None), default=None)
+
+    def duration_of(self, user: str, stated: float | None) -> float | None:
+        """Return the maximum run time of a job: as stated, else the default, at most the maximum; None: no limit."""
+        defaults = (self.bounds_of(holder).default_duration for holder in self.holders_of(user))
+        wanted = stated if stated is not None else min((each for each in defaults if each is not None), default=None)
+        most = self.max_duration_of(user)
+        return min((each for each in (wanted, most) if each is not None), default=None)
 
     @property
     def all_bounds(self) -> list[Bounds]:

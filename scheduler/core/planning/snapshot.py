@@ -47,10 +47,10 @@ def build_snapshot(
     `settled` they count as free. Jobs that end, or wait for other jobs, are left out.
 
     `awaited`: jobs whose family's profile is being fitted; new ones are left out, and running ones stay as they are.
-    `resting`: jobs whose retry waits. `length_of`: job id -> predicted work in GPU-seconds; None: unknown. `memory`:
-    memory of shared GPUs; None: none are shared. `settling`: GPUs that were left and are not free yet. `unfit`: job ->
-    machines whose GPUs can't run its image, with the reason. `run_times`: those of ended jobs. `caps_growth`: elastic
-    jobs grow only to sizes near those that their profiles cover, for policies that resize.
+    `resting`: jobs that may not start yet. `length_of`: job id -> predicted work in GPU-seconds; None: unknown.
+    `memory`: memory of shared GPUs; None: none are shared. `settling`: GPUs that were left and are not free yet.
+    `unfit`: job -> machines whose GPUs can't run its image, with the reason. `run_times`: those of ended jobs.
+    `caps_growth`: elastic jobs grow only to sizes near those that their profiles cover, for policies that resize.
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)

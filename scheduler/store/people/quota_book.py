@@ -129,6 +129,15 @@ class QuotaBook:
             whose = user or "jobs without a user"
             raise InvalidError(f"priority is {priority}; {whose} may have {most} at most by quota", field="priority")
 
+    def check_duration(self, user: str, stated: float | None) -> None:
+        """Raise InvalidError if a user's jobs may not run for that long. Jobs that state nothing are bounded."""
+        most = self._set.max_duration_of(user)
+        if stated is not None and most is not None and stated > most:
+            whose = user or "jobs without a user"
+            raise InvalidError(
+                f"max_duration is {stated:g}; {whose} may have {most:g} seconds at most by quota", field="max_duration"
+            )
+
     def _bounds(
         self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]
     ) -> list[tuple[QuotaHolder, int, int]]:

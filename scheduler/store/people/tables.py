@@ -98,6 +98,10 @@ class QuotaTable(SQLModel, table=True):
     memory_gib: float | None = None
     priority: int | None = None
     """Highest priority of a job."""
+    max_duration: float | None = None
+    """Maximum `max_duration` of a job."""
+    default_duration: float | None = None
+    """`max_duration` of jobs that state none."""
     weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
     """Weight of the user's share of the cluster against other users, with fair sharing."""
 
@@ -116,6 +120,8 @@ class UserGroup(SQLModel, table=True):
     cpus: float | None = None
     memory_gib: float | None = None
     priority: int | None = None
+    max_duration: float | None = None
+    default_duration: float | None = None
 
 
 class GroupMember(SQLModel, table=True):

@@ -131,7 +131,7 @@ def test_every_time_that_can_be_written_is_taken_or_refused(at: datetime) -> Non
 
 
 def test_every_column_that_holds_a_time_is_bounded() -> None:
-    names = {"deadline", "at", "drain_until", "not_before", "since", "until", "used_since"}
+    names = {"deadline", "start_after", "at", "drain_until", "not_before", "since", "until", "used_since"}
     for table in SQLModel.metadata.sorted_tables:
         for column in table.columns:
             if column.name in names or column.name.endswith("_at"):

@@ -22,7 +22,7 @@ def test_a_group_from_its_making_to_its_end(service: Service) -> None:
     )
     assert service.invoke("groups", "add", "vision", me, "ben").out == f"vision: {', '.join(sorted([me, 'ben']))}\n"
     head, row = service.invoke("groups", "ls").out.splitlines()
-    columns = ["GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO"]
+    columns = ["GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO", "MAX-TIME", "TIME"]
     assert head.split() == ["GROUP", *columns, "USERS"]
     assert row.split()[:8] == ["vision", "0", "of", "0", "-", "0", "of", "5"]
     assert service.invoke("whoami").out.splitlines()[1:] == [

@@ -76,6 +76,46 @@ def test_the_priority_of_a_job(api: Api) -> None:
     assert api.http.put("/api/v1/quotas/ada", json={"priority": 101}).status_code == 422
 
 
+def test_the_run_time_of_a_job(api: Api) -> None:
+    """A longer one is refused; one that states none gets the default, and in any case the maximum."""
+    bound(api, "*", max_duration=7200, default_duration=3600)
+    body = {**FIVE_KEYS, "user": "ada"}
+    for path, sent, field in (
+        ("/api/v1/jobs", {**body, "max_duration": 7200.5}, "max_duration"),
+        ("/api/v1/jobs:batch", [body, {**body, "max_duration": 1e6}], "1.max_duration"),
+    ):
+        answer = api.http.post(path, json=sent)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["errors"][0]["field"] == field
+        assert "ada may have 7200 seconds at most by quota" in answer.text
+    assert api.http.get("/api/v1/jobs").json()["items"] == [], "a refused request stores nothing"
+    key = {"Idempotency-Key": "k"}
+    [first, again] = [api.http.post("/api/v1/jobs", json=body, headers=key).json() for _ in range(2)]
+    assert (first["id"], first["max_duration"]) == (again["id"], 3600)
+    assert api.job(api.submit(user="ada", max_duration=7200.0))["max_duration"] == 7200
+    api.http.put("/api/v1/groups/vision", json={"max_duration": 600})
+    api.http.put("/api/v1/groups/vision/members/ada")
+    assert api.job(api.submit(user="ada"))["max_duration"] == 600, "the maximum bounds the default"
+    assert api.job(api.submit(user="ben"))["max_duration"] == 3600
+    assert api.job(first["id"])["max_duration"] == 3600, "what was accepted stays"
+    [shown] = api.http.get("/api/v1/quotas").json()["items"]
+    [group] = api.http.get("/api/v1/groups").json()["items"]
+    assert (shown["max_duration"], shown["default_duration"], group["max_duration"]) == (7200, 3600, 600)
+    for wrong in (0, -1, 1e9, "2h"):
+        assert api.http.put("/api/v1/quotas/ada", json={"default_duration": wrong}).status_code == 422
+
+
+def test_the_runs_of_a_sweep_have_a_run_time_by_quota_too(api: Api) -> None:
+    bound(api, "ada", max_duration=7200, default_duration=3600)
+    job = {key: value for key, value in FIVE_KEYS.items() if key != "name"} | {"user": "ada", "command": "{n}"}
+    body = {"name": "s", "job": {**job, "max_duration": 9000}, "grid": {"n": [1]}}
+    refused = api.http.post("/api/v1/sweeps", json=body)
+    assert (refused.status_code, "7200 seconds at most" in refused.text) == (422, True)
+    api.http.post("/api/v1/sweeps", json={**body, "job": job}).raise_for_status()
+    [run] = wait_for(lambda: api.http.get("/api/v1/jobs").json()["items"], what="the run")
+    assert run["max_duration"] == 3600
+
+
 def test_jobs_without_gpus(api: Api) -> None:
     bound(api, "ada", cpu_jobs=1, cpus=4, memory_gib=8)
     first, second = (api.submit(user="ada", required_gpus=0, cpus=2, memory="3g") for _ in range(2))

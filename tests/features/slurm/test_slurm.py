@@ -6,9 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from matrices import each
 from services import COMMAND, IMAGE, Service, invoke
 
 from schedulearn.api.cli.job_files.reading import read_jobs, read_yaml
@@ -95,6 +97,12 @@ def job(*options: str, body: str = "true") -> JobSpec:
         (["--gpus=2", "--mem-per-gpu=16G"], {"memory": 32 << 30}),
         (["--export=ALL,A=1"], {"env": {"A": "1"}}),
         (["-A lab", "--comment=x  # a comment"], {"labels": {"account": "lab"}}),
+        (["--hold"], {"hold": True, "start_after": None}),
+        (["-b now+90"], {"start_after": timedelta(seconds=90), "hold": False}),
+        (["--begin=now+2hours", "-H"], {"start_after": timedelta(hours=2), "hold": True}),
+        (["--begin=now+1week"], {"start_after": timedelta(days=7)}),
+        (["--begin=2150-01-20T12:34:00"], {"start_after": datetime(2150, 1, 20, 12, 34).astimezone()}),
+        (["--begin=now"], {"start_after": None}),
         (["--signal=B:TERM@120"], {"grace_period": 120}),
         (["--deadline=2150-01-01T00:00:00", "--container-image=nvcr.io/x:1"], {"container_image": "nvcr.io/x:1"}),
     ],
@@ -103,6 +111,22 @@ def job(*options: str, body: str = "true") -> JobSpec:
 def test_options_of_sbatch_become_keys(options: list[str], expected: dict[str, object]) -> None:
     made = job(*options).model_dump()
     assert {key: made[key] for key in expected} == expected
+
+
+@each(["23:59", "00:00:30", "noon", "teatime"], "begin")
+def test_a_job_begins_at_the_next_such_time_of_day(begin: str) -> None:
+    at = job(f"--begin={begin}").start_after
+    assert isinstance(at, datetime)
+    local, now = at.astimezone(), datetime.now(UTC)
+    assert now - timedelta(minutes=1) < at <= now + timedelta(hours=25)
+    assert (local.hour, local.minute) == {"23:59": (23, 59), "noon": (12, 0), "teatime": (16, 0)}.get(begin, (0, 0))
+
+
+def test_a_begin_that_is_not_understood_is_told() -> None:
+    for begin in ("now+2fortnights", "25:00", "010130", "2026-13-01", "tomorrow"):
+        made = from_sbatch(f"#!/bin/sh\n#SBATCH --begin={begin}\ntrue", "n", "img")
+        assert "start_after" not in made.jobs[0]
+        assert made.untranslated == [f"line 2: --begin={begin}: set start_after, such as 2h or 2026-12-24T18:00+01:00"]
 
 
 def test_what_has_no_counterpart_is_told_with_its_line() -> None:

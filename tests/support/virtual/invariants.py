@@ -28,17 +28,24 @@ class Invariants:
         """Hosts that take no jobs with GPUs, and the tasks with GPUs that were there before."""
         self._out: dict[str, set[str]] = {}
         """Likewise of GPUs that take no jobs."""
+        self._held: dict[str, set[str]] = {}
+        """Held jobs, and the tasks that they had before."""
+        self._known: set[str] = set()
+        """Tasks."""
 
     def close(self) -> None:
         self._connection.close()
 
-    def check(self) -> None:
+    def check(self, now: float | None = None) -> None:
+        """`now`: the time by the service's clock, if it went on since the last check."""
         jobs = self._jobs()
         self._check_none_lost(jobs)
         self._check_ends_are_final(jobs)
         self._check_leases()
         self._check_closed_hosts()
         self._check_closed_gpus()
+        self._check_held()
+        self._check_starts(now)
         self._check_engines()
 
     def knows_that_it_ran(self, task_id: str) -> bool:
@@ -110,6 +117,25 @@ class Invariants:
             tasks = {row[0] for row in self._rows(f"SELECT id FROM task WHERE gpu_uuids LIKE '%\"{uuid}\"%'")}
             if more := tasks - self._out.setdefault(uuid, tasks):
                 raise Broken(f"{uuid} is out of service ({why}), and was given to {sorted(more)}")
+
+    def held(self) -> set[str]:
+        """Return the unfinished jobs that are held."""
+        return {row[0] for row in self._rows("SELECT id FROM job WHERE held_at IS NOT NULL AND finished_at IS NULL")}
+
+    def _check_held(self) -> None:
+        held = self.held()
+        self._held = {job: tasks for job, tasks in self._held.items() if job in held}
+        for job in held:
+            tasks = {row[0] for row in self._rows(f"SELECT id FROM task WHERE job_id = '{job}'")}
+            if more := tasks - self._held.setdefault(job, tasks):
+                raise Broken(f"job {job} is held, and was started: {sorted(more)}")
+
+    def _check_starts(self, now: float | None) -> None:
+        rows = self._rows("SELECT task.id, start_after FROM task JOIN job ON job.id = job_id")
+        for task, start_after in rows:
+            if now is not None and task not in self._known and start_after is not None and float(start_after) > now:
+                raise Broken(f"{task} was started at {now:.3f}, and may start from {start_after}")
+        self._known = {task for task, _ in rows}
 
     def _check_engines(self) -> None:
         attempts: dict[str, tuple[int, str]] = {}

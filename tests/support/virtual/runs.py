@@ -17,6 +17,7 @@ from pathlib import Path
 
 from schedulearn.features import load_tables
 from schedulearn.scheduler.errors import ConflictError, StoreError
+from schedulearn.scheduler.specs.job import JobSpec
 from virtual.effects import Killed, SideEffects
 from virtual.engine import VirtualEngine
 from virtual.gpus import VirtualGpus
@@ -66,6 +67,8 @@ class FaultRun:
         self.rng = random.Random(seed)
         self.dice = random.Random(f"drivers {seed}")
         """Of their own: what the others decide is as it was before drivers broke."""
+        self.holds = random.Random(f"holds {seed}")
+        """Likewise of what people hold, pause and release."""
         self.lots = random.Random(f"gpus {seed}")
         self.time = VirtualTime()
         self.log: list[str] = []
@@ -128,7 +131,9 @@ class FaultRun:
             self._restart()
         if self.dice.random() < 0.1 * self.trouble:
             self.break_or_mend_driver()
-        self.invariants.check()
+        if self.holds.random() < 0.15 * self.trouble:
+            self.hold_or_release()
+        self.invariants.check(self.time.clock())
 
     def settle(self) -> None:
         """Everything heals; then all must end well."""
@@ -141,11 +146,12 @@ class FaultRun:
             self.service.open_host(engine.host_id)
             if engine.gpus is not None:
                 engine.gpus.mend_all()
-        self.invariants.check()
+        self.invariants.check(self.time.clock())
         end, pause = self.time.elapsed + SETTLING_S, 1.0
         while self.time.elapsed < end and not self.invariants.settled():
             before = self.effects.count
             self.return_gpus()
+            self.release_all()
             self.look_everywhere()
             self.service.turn()
             self.service.act(1000)
@@ -155,7 +161,7 @@ class FaultRun:
             else:
                 pause = 1.0
                 self.pass_time(0.01)
-            self.invariants.check()
+            self.invariants.check(self.time.clock())
         self.look_everywhere()
         self.service.turn()
         self.invariants.check_settled()
@@ -230,6 +236,9 @@ class FaultRun:
     def submit(self) -> None:
         specs, plans = zip(*(self.workload.make(len(self.workload.plans) + i, self.gpus)
                              for i in range(self.rng.choice([1, 1, 2]))), strict=True)  # fmt: skip
+        if self.holds.random() < 0.2 * self.trouble:
+            later = {"start_after": self.holds.choice(["0.5s", "5s", "60s"]), "hold": self.holds.random() < 0.2}
+            specs = [JobSpec.model_validate({**specs[0].model_dump(exclude_unset=True), **later}), *specs[1:]]
         for job_id, plan in zip(self.service.submit(specs), plans, strict=False):
             self.workload.plans[job_id] = plan
             self.invariants.acknowledged.add(job_id)
@@ -240,6 +249,26 @@ class FaultRun:
                 self.service.cluster.service.cancel(self.rng.choice(jobs))
             except (ConflictError, StoreError):
                 pass  # it has ended, or the database has trouble: the caller is told
+
+    def hold_or_release(self) -> None:
+        jobs, service = sorted(self.invariants.acknowledged), self.service.cluster.service
+        if not jobs:
+            return
+        job, how = (
+            self.holds.choice(jobs),
+            self.holds.choice([service.hold, service.pause, service.pause, service.release]),
+        )
+        self.note(f"{how.__name__} {job}")
+        try:
+            how(job)
+        except Killed:
+            self._restart()
+        except (ConflictError, StoreError):
+            pass  # it has ended, or it is rigid and runs
+
+    def release_all(self) -> None:
+        for job in sorted(self.invariants.held()):
+            self.service.cluster.service.release(job)
 
     def switch_policy(self) -> None:
         try:

@@ -103,3 +103,10 @@ def test_a_curve_goes_from_the_first_to_the_last_point_and_no_further() -> None:
     half = noise_curve([(0, 10.0, 0.0), (50, 60.0, 0.0)], done=0.5)
     assert [noise_at(half, at) for at in (0.25, 0.5, 0.9)] == pytest.approx([35, 60, 60])
     assert (noise_curve([]), noise_at((), 0.3)) == ((), None)
+
+
+def test_a_later_start_is_a_later_submission() -> None:
+    rigid = {"elastic": False, "required_gpus": 1, "gpu_seconds": 610.0}
+    jobs = [job(id="a", start_after=1500.0, **rigid), job(id="b", submitted_at=1200.0, start_after=900.0, **rigid)]
+    found: Any = trace([FinishedJob(each, []) for each in jobs], lambda job: None)
+    assert [(each["name"], each["time"]) for each in found["jobs"]] == [("a", 300.0), ("b", 0.0)]

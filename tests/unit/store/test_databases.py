@@ -94,7 +94,7 @@ def test_whole_numbers_have_64_bits(database: Database) -> None:
         job = repository.get_job(db, job_id)
         assert (job.gpu_memory, job.last_exit) == (1 << 40, -(1 << 62))
         assert repository.list_events(db, after=(1 << 63) - 1) == []
-        assert type(repository.gpus_wanted(db)) is int
+        assert type(repository.gpus_wanted(db, 0.0)) is int
 
 
 def test_a_change_with_a_wrong_value_harms_no_other(postgres: Any) -> None:

@@ -1,3 +1,4 @@
+import type { Holding } from "../jobs/states";
 import { client, unwrap } from "./client";
 import type {
   Advice,
@@ -96,6 +97,15 @@ export function advise(spec: AdviceSpec): Promise<Advice> {
 
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {
   return unwrap(client.PUT("/api/v1/policy", { body: choice }));
+}
+
+/** Hold, release, pause or resume a job. Repeating it changes nothing. */
+export function holdJob({ id, how }: { id: string; how: Holding }): Promise<Job> {
+  const params = { params: { path: { job_id: id } } };
+  if (how === "hold") return unwrap(client.POST("/api/v1/jobs/{job_id}/hold", params));
+  if (how === "pause") return unwrap(client.POST("/api/v1/jobs/{job_id}/pause", params));
+  if (how === "resume") return unwrap(client.POST("/api/v1/jobs/{job_id}/resume", params));
+  return unwrap(client.POST("/api/v1/jobs/{job_id}/release", params));
 }
 
 /** Set the priority of a job. It takes effect at the next decision. */

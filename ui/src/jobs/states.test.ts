@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { canCancel, GROUPS, groupCount, isGroup, isOver, LOOKS } from "./states";
+import { canCancel, GROUPS, groupCount, holdingOf, isGroup, isOver, LOOKS } from "./states";
 
 test("every state is in exactly one group", () => {
   const grouped = Object.values(GROUPS).flatMap((group) => group.states);
@@ -24,4 +24,15 @@ test("what has ended or is ending can't be cancelled", () => {
 test("a made-up filter in the address is no group", () => {
   expect(isGroup("toString")).toBe(false);
   expect(isGroup("waiting")).toBe(true);
+});
+
+test("a job that waits is held, an elastic one that runs is paused", () => {
+  const job = { state: "running", elastic: true, held_at: null, attempt: 1 } as const;
+  expect(holdingOf(job)).toBe("pause");
+  expect(holdingOf({ ...job, elastic: false })).toBe(null);
+  expect(holdingOf({ ...job, elastic: false, state: "queued" })).toBe("hold");
+  const held = { ...job, held_at: "2026-11-27T12:00:00Z" };
+  expect(holdingOf({ ...held, state: "resizing" })).toBe("resume");
+  expect(holdingOf({ ...held, state: "queued", attempt: 0 })).toBe("release");
+  for (const state of ["stopping", "succeeded"] as const) expect(holdingOf({ ...held, state })).toBe(null);
 });

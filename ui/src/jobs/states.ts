@@ -1,4 +1,4 @@
-import type { JobState } from "../api/types";
+import type { Job, JobState } from "../api/types";
 import type { IconName } from "../shell/Icon";
 
 interface Look {
@@ -41,6 +41,19 @@ export const isOver = (state: JobState) => ENDED.includes(state);
 
 /** Whether cancelling still has an effect. */
 export const canCancel = (state: JobState) => !isOver(state) && state !== "stopping";
+
+const WILL_WAIT: readonly JobState[] = ["queued", "pulling", "resizing"];
+
+/** How a job may be kept from running, or let run again. */
+export type Holding = "hold" | "release" | "pause" | "resume";
+
+/** Return what may be done to keep a job from running, or to let it run; null: nothing. */
+export function holdingOf(job: Pick<Job, "state" | "held_at" | "elastic" | "attempt">): Holding | null {
+  if (!canCancel(job.state)) return null;
+  if (job.held_at !== null) return job.attempt > 0 ? "resume" : "release";
+  if (WILL_WAIT.includes(job.state)) return "hold";
+  return job.elastic ? "pause" : null;
+}
 
 /** Return the number of jobs in a group. `counts` are by state. */
 export function groupCount(group: JobGroup, counts: Record<string, number>): number {

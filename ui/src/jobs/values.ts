@@ -47,12 +47,14 @@ const MORE = [
   "code",
   "data",
   "description",
+  "hold",
   "idle_timeout",
   "keep",
   "notify_on",
   "ports",
   "requirements",
   "secrets",
+  "start_after",
 ] as const;
 
 type Missing = Exclude<keyof JobBody, keyof Values | (typeof MORE)[number]>;
@@ -200,7 +202,7 @@ export function hiddenIn(env: Record<string, unknown> = {}): string[] {
 
 /** Return the specification of a job. Masked values stay masked: the service takes them from this job. */
 export function specOf(job: Job): JobBody {
-  const more = MORE.filter((key) => isGiven(job[key])).map((key) => [key, job[key]]);
+  const more = MORE.filter((key) => isGiven(job[key]) && !isPast(key, job)).map((key) => [key, job[key]]);
   return {
     ...(Object.fromEntries(more) as Values["more"]),
     name: job.name,
@@ -276,8 +278,15 @@ export function fromBody(body: JobBody): Values {
 
 const isMore = (key: string) => (MORE as readonly string[]).includes(key);
 
+/** Whether a key no longer has an effect: its time has passed. */
+const isPast = (key: string, job: Job) =>
+  key === "start_after" && job.start_after !== null && Date.parse(job.start_after) <= Date.now();
+
 const isGiven = (value: unknown) =>
-  value !== null && value !== undefined && !(typeof value === "object" && Object.keys(value).length === 0);
+  value !== null &&
+  value !== false &&
+  value !== undefined &&
+  !(typeof value === "object" && Object.keys(value).length === 0);
 
 const linesOf = (pairs: Record<string, string>) =>
   Object.entries(pairs)

@@ -3,20 +3,27 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNavigate } from "react-router";
-import { setPriority, submitJob } from "../../api/commands";
+import { holdJob, setPriority, submitJob } from "../../api/commands";
 import { idempotencyKey } from "../../api/idempotencyKey";
 import { keys } from "../../api/keys";
 import type { JobDetail } from "../../api/types";
 import { tellWithUndo } from "../../components/tellWithUndo";
 import { CancelDialog } from "../../jobs/CancelDialog";
 import { asCommand, asCurl, asPython } from "../../jobs/copies";
-import { canCancel, isOver } from "../../jobs/states";
+import { canCancel, type Holding, holdingOf, isOver } from "../../jobs/states";
 import { hiddenIn, specOf } from "../../jobs/values";
 import { GuardedButton } from "../../may/GuardedButton";
 import { GuardedItem } from "../../may/GuardedItem";
 import { useWhyNot, useWhyNotOf } from "../../may/useMay";
 import { copyText } from "../../shell/CopyButton";
 import { Icon } from "../../shell/Icon";
+
+const HOLDINGS: Record<Holding, { name: string; done: string }> = {
+  hold: { name: "Hold", done: "It is held: it does not start before its release." },
+  release: { name: "Release", done: "It may start now." },
+  pause: { name: "Pause", done: "It saves a checkpoint, gives its GPUs back, and waits." },
+  resume: { name: "Resume", done: "It may start again from its checkpoint." },
+};
 
 const COPIES = { "as curl": asCurl, "as a command": asCommand, "as Python": asPython };
 
@@ -29,6 +36,7 @@ export function JobActions({ job }: { job: JobDetail }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const body = specOf(job);
+  const holding = holdingOf(job);
   const onError = (error: Error) => notifications.show({ color: "red", message: error.message });
   const again = useMutation({
     mutationFn: submitJob,
@@ -50,8 +58,26 @@ export function JobActions({ job }: { job: JobDetail }) {
     onError,
     onSettled: () => setAsking(null),
   });
+  const keep = useMutation({
+    mutationFn: holdJob,
+    onSuccess: (_, { how }) => {
+      notifications.show({ message: HOLDINGS[how].done });
+      return queries.invalidateQueries({ queryKey: [keys.job, job.id] });
+    },
+    onError,
+  });
   return (
     <>
+      {holding && (
+        <GuardedButton
+          variant="default"
+          whyNot={whyNotChange}
+          loading={keep.isPending}
+          onClick={() => keep.mutate({ id: job.id, how: holding })}
+        >
+          {HOLDINGS[holding].name}
+        </GuardedButton>
+      )}
       <GuardedButton
         whyNot={whyNotSubmit}
         to={`/submit?from=${job.id}`}

@@ -64,6 +64,11 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="Launcher">{job.launcher}</Fact>
           <Fact name="Priority">{job.priority}</Fact>
           {job.user && <Fact name="User">{job.user}</Fact>}
+          {job.start_after && (
+            <Fact name="Earliest start">
+              <When at={job.start_after} />
+            </Fact>
+          )}
           {job.deadline && (
             <Fact name="Deadline">
               <When at={job.deadline} />

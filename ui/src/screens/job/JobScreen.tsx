@@ -69,7 +69,7 @@ function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
     <>
       <Now job={job} />
       <Failure job={job} />
-      {job.state === "queued" && <WhyWaits job={job} />}
+      {job.state === "queued" && !["held", "start_after"].includes(job.reason) && <WhyWaits job={job} />}
       <div className={classes.columns}>
         <Tabs
           className={classes.main}

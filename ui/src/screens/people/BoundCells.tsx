@@ -1,5 +1,6 @@
 import type { Group, Quota } from "../../api/types";
 import { amount, count } from "../../format/number";
+import { duration } from "../../format/time";
 import { bounded } from "./quotas";
 
 export const BOUND_COLUMNS = [
@@ -9,6 +10,7 @@ export const BOUND_COLUMNS = [
   "Jobs without GPUs",
   "Submissions per minute",
   "Highest priority",
+  "Longest run time",
 ];
 
 /** Table cells with a user's or group's limits and usage. */
@@ -21,6 +23,7 @@ export function BoundCells({ of }: { of: Quota | Group }) {
       <td>{bounded(of.used?.cpu_jobs, of.cpu_jobs, count)}</td>
       <td>{of.submissions ?? "–"}</td>
       <td>{of.priority ?? "–"}</td>
+      <td>{of.max_duration === null ? "–" : duration(of.max_duration)}</td>
     </>
   );
 }

@@ -12,6 +12,8 @@ const quota: Quota = {
   cpus: 2.5,
   memory_gib: null,
   priority: 70,
+  max_duration: 86400,
+  default_duration: 3600.5,
   weight: 1,
   used: { gpus: 6, gpu_hours: 12.5, waiting: 0, cpu_jobs: 1, cpus: 2, memory_gib: 3 },
 };
@@ -36,6 +38,8 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     cpus: 2.5,
     memory_gib: null,
     priority: 70,
+    max_duration: 86400,
+    default_duration: 3600.5,
     weight: 1,
   });
   expect(specOf(NO_QUOTA)).toEqual({
@@ -47,6 +51,8 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     cpus: null,
     memory_gib: null,
     priority: null,
+    max_duration: null,
+    default_duration: null,
     weight: 1,
   });
 });
@@ -62,6 +68,8 @@ test("a group goes through the form as it is; its users are named once each", ()
     cpus: 2.5,
     memory_gib: null,
     priority: 70,
+    max_duration: 86400,
+    default_duration: 3600.5,
   });
   expect(namesIn(" ada,ben, ,ada,")).toEqual(["ada", "ben"]);
 });

@@ -57,10 +57,19 @@ export const BOUND_LABELS: Record<keyof Bounds, string> = {
   cpus: "Maximum processors of jobs without GPUs",
   memory_gib: "Maximum GiB of memory of jobs without GPUs",
   priority: "Maximum priority of a job",
+  max_duration: "Maximum run time of a job, in seconds",
+  default_duration: "Run time of jobs that state none, in seconds",
 };
 
 /** Limits that may be fractions. */
-export const FRACTIONAL: ReadonlySet<string> = new Set(["gpu_hours", "cpus", "memory_gib", "weight"]);
+export const FRACTIONAL: ReadonlySet<string> = new Set([
+  "gpu_hours",
+  "cpus",
+  "memory_gib",
+  "max_duration",
+  "default_duration",
+  "weight",
+]);
 
 /** Form fields of a group's limits. Groups have no weight. */
 type BoundFields = Record<keyof Bounds, string | number>;
@@ -74,12 +83,15 @@ export const NO_BOUNDS: BoundFields = {
   cpus: "",
   memory_gib: "",
   priority: "",
+  max_duration: "",
+  default_duration: "",
 };
 
 export const NO_QUOTA: QuotaFields = { ...NO_BOUNDS, weight: "" };
 
 export function boundFieldsOf(of: Quota | Group): BoundFields {
   const { gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, priority } = of;
+  const { max_duration, default_duration } = of;
   return {
     gpus: gpus ?? "",
     gpu_hours: gpu_hours ?? "",
@@ -89,6 +101,8 @@ export function boundFieldsOf(of: Quota | Group): BoundFields {
     cpus: cpus ?? "",
     memory_gib: memory_gib ?? "",
     priority: priority ?? "",
+    max_duration: max_duration ?? "",
+    default_duration: default_duration ?? "",
   };
 }
 
@@ -103,6 +117,8 @@ export function boundsOf(fields: BoundFields): Bounds {
     cpus: bound(fields.cpus),
     memory_gib: bound(fields.memory_gib),
     priority: bound(fields.priority),
+    max_duration: bound(fields.max_duration),
+    default_duration: bound(fields.default_duration),
   };
 }
 

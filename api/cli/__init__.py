@@ -43,6 +43,8 @@ COMMANDS = {
 }
 """Commands of the core, by name."""
 
+_UNIX_ONLY = frozenset({"fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"})
+
 _HELP = """Schedulearn trains deep-learning jobs on the GPUs of a few hosts.
 
 \b
@@ -124,6 +126,21 @@ class Cli(Group):
         except ClientError as error:
             click.echo(f"Error: {clean(str(error))}", err=True)
             code = 1
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("schedulearn"):
+                raise
+            click.echo(f"Error: {_needs_more(error.name)}", err=True)
+            code = 1
         except (click.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _needs_more(module: str) -> str:
+    """Return the sentence for a command that needs more than the extra `cli` installs."""
+    if module in _UNIX_ONLY:
+        return f"this command needs Linux or macOS (module {module}): on Windows, run it in WSL"
+    return (
+        f"this command needs the package {module}, which a laptop's installation leaves out: run it on a machine of "
+        "the service, or pip install 'schedulearn[server]'"
+    )

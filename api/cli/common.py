@@ -127,7 +127,7 @@ def whoami() -> str:
     """Return the account that runs this command; empty if it has no name."""
     try:
         return getpass.getuser()[:100]
-    except (KeyError, OSError):
+    except (ImportError, KeyError, OSError):  # ImportError: on Windows without USERNAME
         return ""
 
 

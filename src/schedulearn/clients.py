@@ -8,6 +8,7 @@ from __future__ import annotations
 from schedulearn.api.client import async_client
 from schedulearn.features.accounts.client import AsyncAccountCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
+from schedulearn.features.laptop.client import AsyncLaptopCalls
 from schedulearn.features.sweeps.client import AsyncExperimentCalls, AsyncSweepCalls
 from schedulearn.features.usage.client import AsyncUsageCalls
 from schedulearn.features.webhooks.client import AsyncWebhookCalls
@@ -18,6 +19,7 @@ class AsyncClient(
     AsyncAccountCalls,
     AsyncExperimentCalls,
     AsyncInteractiveCalls,
+    AsyncLaptopCalls,
     AsyncSweepCalls,
     AsyncUsageCalls,
     AsyncWebhookCalls,

@@ -20,7 +20,10 @@ from matrices import each
 
 from schedulearn.api.access.permissions import ASKED, Permission
 
-OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")}
+OPEN = {
+    *(("GET", "/healthz"), ("GET", "/api/v1/client")),
+    *(("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")),
+}
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
     ("POST", "/api/v1/post"),

@@ -53,6 +53,7 @@ class CliSession:
     as_json: bool = False
     url: str | None = None
     ca: str | None = None
+    token: str | None = None
     _client: Client | None = field(default=None, repr=False)
 
     @property
@@ -61,10 +62,15 @@ class CliSession:
             _leave_out_httpx_command()
             from schedulearn import Client
 
-            self._client = Client(self.url, ca=self.ca)
+            self._client = Client(self.url, self.token, ca=self.ca)
             if context := click.get_current_context(silent=True):
                 context.find_root().call_on_close(self._client.close)
         return self._client
+
+    def trust(self, ca: str) -> None:
+        """Trust another certificate from now on."""
+        self.client.close()
+        self.ca, self._client = ca, None
 
     @property
     def pretty(self) -> bool:

@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,10 @@ from click.core import ParameterSource
 from schedulearn.api.client.errors import ApiError, ClientError
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    import click.shell_completion
     from rich.console import Console, RenderableType
     from rich.table import Table
 
@@ -182,11 +184,28 @@ SHARED = tuple(str(option.name) for option in _shared_options())
 """Names of the shared options. A command that reuses the options of another has them already."""
 
 
+class JobParam(click.types.StringParamType):
+    """ID of a job, which a shell completes."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        from schedulearn.api.cli.completion import job_items
+
+        return job_items(ctx, incomplete)
+
+
+JOB = JobParam()
+
+
 class Command(click.Command):
     """Command that also takes the shared options. Errors of the service name its flags."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        for param in self.params:
+            if isinstance(param, click.Argument) and param.name in ("job", "jobs"):
+                param.type = JOB
         self.params += _shared_options()
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -220,6 +239,23 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+    foreign: Mapping[str, str] = {
+        "create": "add", "delete": "rm", "describe": "show", "get": "show", "list": "ls", "new": "add", "remove": "rm",
+    }  # fmt: skip
+    """Names that other tools use, and the command of this group that does the same."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or name in self.commands:
+            return super().resolve_command(ctx, args)
+        theirs = self.foreign.get(name.lower(), "")
+        if theirs.partition(" ")[0] in self.commands:
+            hint = f"; use `{ctx.command_path} {theirs}`"
+        else:
+            hint = did_you_mean(name, self.commands)
+        raise click.UsageError(f"No such command {clean(name)!r}{hint or '.'}", ctx)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import CommandEntry, Feature
+from schedulearn.api.feature import CommandEntry, CommandGroup, Feature
 
 FEATURE = Feature(
     "laptop",
     routers=["routes:router"],
     commands={
-        "client": CommandEntry("commands:client", "Show how to install this command on a laptop."),
+        "client": CommandEntry(
+            "commands:client", "Show how to install this command on a laptop.", CommandGroup.SERVICE
+        ),
+        "completion": CommandEntry(
+            "completion:completion", "Complete commands and job IDs with the Tab key.", CommandGroup.SERVICE
+        ),
     },
 )

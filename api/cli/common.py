@@ -56,6 +56,7 @@ class CliSession:
     url: str | None = None
     ca: str | None = None
     token: str | None = None
+    """None: that of the environment or the context; empty: none is sent."""
     _client: Client | None = field(default=None, repr=False)
 
     @property

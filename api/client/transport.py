@@ -60,16 +60,20 @@ def connection(url: str | None, token: str | None, timeout_s: float, ca: str | N
 def _target(url: str | None, token: str | None, ca: str | None) -> tuple[str, str | None, str | None]:
     """Return address, token and certificate: as given, else by the environment, else by the contexts.
 
+    An empty token is given, and means none.
+
     The token of a context goes only to the address that it was made for. The token of the environment never goes to a
     context."""
     if not url and (name := contexts.current_name()) is not None:
         known = contexts.read_context(name)
-        return base_url(known.url), token or known.token, ca or known.ca
+        return base_url(known.url), known.token if token is None else token, ca or known.ca
     address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
-    token, ca = token or os.environ.get("SCHEDULEARN_TOKEN"), ca or os.environ.get(VARIABLE)
-    stored = None if token and ca else contexts.context_of(address)
+    ca = ca or os.environ.get(VARIABLE)
+    if token is None:
+        token = os.environ.get("SCHEDULEARN_TOKEN") or None
+    stored = None if token is not None and ca else contexts.context_of(address)
     if stored is not None:
-        token, ca = token or stored.token, ca or stored.ca
+        token, ca = stored.token if token is None else token, ca or stored.ca
     return address, token, ca
 
 

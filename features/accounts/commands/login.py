@@ -40,6 +40,7 @@ def login(session: CliSession, address: str | None, name: str | None, role: str 
       schedulearn login https://gpu1:8000 --name lab --role viewer
     """
     session.url = base_url(address) if address else session.url
+    session.token = ""  # a token of another service is not for this one
     asked = _ask(session, role)
     url = session.client.url
     page = f"{url}/ui/login?code={quote(str(asked['code']))}"

@@ -55,7 +55,7 @@ class LoginOut(AnswerModel):
     interval: float = Field(description="seconds between two questions for the token")
 
 
-class SecretIn(BaseModel):
+class LoginSecretIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     secret: str = Field(max_length=200)
@@ -102,7 +102,7 @@ def ask_for_login(request: Request, body: LoginIn) -> Response:
     "/logins/token", response_model=LoginAnswer, responses=problems(404, 409, 413, 422), max_body_size=_MAX_BODY
 )
 @needs(Access.NOTHING)
-def take_token(request: Request, body: SecretIn) -> Response:
+def take_token(request: Request, body: LoginSecretIn) -> Response:
     """Return the token of an approved login, once, or the state of the login."""
     logins = credentials_of(request).logins
     found = logins.take(body.secret)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -112,6 +114,28 @@ def test_no_token_goes_to_another_service(url: str, run: Run, browser: list[str]
     assert run("whoami", "--json", SCHEDULEARN_CONTEXT="127.0.0.1", SCHEDULEARN_TOKEN=TOKEN).json["name"] == "ada"
     refused = run("whoami", "--url", url.replace("127.0.0.1", "localhost"), code=1).err
     assert "schedulearn login http://localhost" in refused
+
+
+def test_a_login_sends_no_token_that_this_machine_has(run: Run, home: Path) -> None:
+    heard: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.headers["authorization"])
+            self.send_error(503)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        contexts.store_context(contexts.Context("known", address, "secret-of-a-context"))
+        for environment in ({"SCHEDULEARN_TOKEN": TOKEN}, {}):
+            run("login", address, "--no-browser", code=1, **environment)
+        server.shutdown()
+        thread.join()
+    assert heard == [None, None]
 
 
 def test_contexts_of_several_services(url: str, run: Run, home: Path, browser: list[str]) -> None:

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ def test_it_is_packed_once_and_always_the_same(monkeypatch: pytest.MonkeyPatch, 
     office = wheels.WheelCache()
     assert office.wheel() is office.wheel()
     assert len(made) == 1
+
+
+def test_an_installed_wheel_without_sources_packs_the_same(laptop: Laptop, wheel: bytes) -> None:
+    program = "from schedulearn.features.laptop.wheel import pack; print(pack().sha256)"
+    packed = subprocess.run([laptop.python, "-c", program], cwd=laptop.home, capture_output=True, text=True, check=True)
+    assert packed.stdout.strip() == hashlib.sha256(wheel).hexdigest()
 
 
 def test_a_folder_with_more_than_a_package_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:

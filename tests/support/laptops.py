@@ -35,7 +35,7 @@ class Laptop:
         known = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", **env}
         done = subprocess.run(
             [self.python, *program, *arguments], env=known, cwd=cwd or self.home, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr, done.stderr

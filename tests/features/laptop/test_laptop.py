@@ -18,8 +18,7 @@ from services import Service
 from schedulearn.features.laptop import wheel as wheels
 from schedulearn.features.laptop.commands import install_lines
 
-NEED_MORE = {"init": "pydantic"}
-"""Commands that a laptop lists but can't import, and what they lack."""
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +119,16 @@ def test_where_no_authority_vouches_for_the_service_each_line_checks_the_hash() 
 
 
 def test_every_command_works_or_says_what_it_lacks(laptop: Laptop) -> None:
-    listed = laptop.run("--import-all", windows=True).splitlines()
-    assert dict(line.split(": ") for line in listed) == NEED_MORE
+    assert laptop.run("--import-all", windows=True) == "", "each can be imported, for its help"
     assert "Usage: schedulearn" in laptop.run("--help", windows=True)
-    lacking = {"init": ["init"], "simulate": ["simulate", "none.csv"], "serve": ["serve"]}
-    for words in lacking.values():
+    for words in (["simulate", "none.csv"], ["serve"]):
         assert "a laptop's installation leaves out" in laptop.run(*words, code=1), words
+
+
+def test_a_job_file_has_the_same_keys_as_one_that_the_service_writes(laptop: Laptop, service: Service) -> None:
+    written = laptop.run("init", "-", "--gpus", "2", "--", "python", "train.py", SCHEDULEARN_URL=service.url)
+    assert written == service.invoke("init", "-", "--gpus", "2", "--", "python", "train.py").out
+    assert len(written.splitlines()) > 100
 
 
 def test_a_command_in_a_job_is_refused_on_windows_before_anything_is_asked(laptop: Laptop) -> None:

@@ -25,7 +25,8 @@ class Client(FilesClient, DataClient):
     """Synchronous client of one service.
 
     `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA, and without
-    the first two to the service of `schedulearn login`. `ca` is a file with the certificate to trust, or its fingerprint. Threads may share a client.
+    the first two to the service of `schedulearn login`. `ca` is a file with the certificate to trust, or
+    its fingerprint. Threads may share a client.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """

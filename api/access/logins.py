@@ -1,4 +1,4 @@
-"""Requests of command lines for a token, which a signed-in user approves on the page.
+"""Login requests of command lines, approved by a signed-in user.
 
 They are in memory: a restart of the service ends them. The code is short, because people compare it. Therefore wrong
 codes are counted, and only the secret, which the command line alone has, gets the token.

@@ -1,7 +1,7 @@
-"""Services that the command line has logged in to, each in a file that only its user can read.
+"""Contexts: services that this account has logged in to, with tokens.
 
-A file a service: two logins at once never overwrite each other. The environment comes first, so jobs and programs that
-set SCHEDULEARN_URL or SCHEDULEARN_TOKEN are not affected.
+Each is a file that only its user can read, so two logins at once never overwrite each other. The environment comes
+first: jobs and programs that set SCHEDULEARN_URL or SCHEDULEARN_TOKEN are not affected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wheel of the command line and the Python client, packed from the installed package.
+"""Wheel of the client, packed from the installed package.
 
 It works from a checkout and from an installed wheel: nothing is built. The page, the recipes of images and bytecode
 are left out. Names, order and times are fixed, so the same code gives the same wheel.
@@ -43,14 +43,19 @@ class WheelCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._wheel: Wheel | None = None
+        self._found: Wheel | NotFoundError | None = None
 
     def wheel(self) -> Wheel:
         """Return the wheel. Raises NotFoundError where the package can't be packed."""
         with self._lock:
-            if self._wheel is None:
-                self._wheel = pack()
-            return self._wheel
+            if self._found is None:
+                try:
+                    self._found = pack()
+                except NotFoundError as error:
+                    self._found = error
+        if isinstance(self._found, NotFoundError):
+            raise NotFoundError(str(self._found))
+        return self._found
 
 
 def pack() -> Wheel:

@@ -1,4 +1,4 @@
-"""Commands `login`, `logout` and `contexts`: which services this machine uses, and its tokens for them."""
+"""Commands `login`, `logout` and `contexts`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Routes by which a command line gets a token: it asks, a signed-in user approves on the page, it takes the token."""
+"""Routes for logins of command lines.
+
+A command line asks, a signed-in user approves on the page, and the command line takes the token."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from services import Service
 
 from schedulearn.features.laptop import wheel as wheels
 from schedulearn.features.laptop.commands import install_lines
+from schedulearn.scheduler.errors import NotFoundError
 
 pytestmark = pytest.mark.process
 
@@ -73,8 +74,8 @@ def test_it_is_packed_once_and_always_the_same(monkeypatch: pytest.MonkeyPatch, 
     assert wheels.pack().content == wheel, "of another process"
     made: list[Any] = []
     monkeypatch.setattr(wheels, "pack", lambda: made.append(None) or object())
-    office = wheels.WheelCache()
-    assert office.wheel() is office.wheel()
+    cache = wheels.WheelCache()
+    assert cache.wheel() is cache.wheel()
     assert len(made) == 1
 
 
@@ -85,9 +86,13 @@ def test_an_installed_wheel_without_sources_packs_the_same(laptop: Laptop, wheel
 
 
 def test_a_folder_with_more_than_a_package_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheels, "_MAX_FILES", 10)
-    with pytest.raises(Exception, match="holds more than a package does"):
-        wheels.pack()
+    cache = wheels.WheelCache()
+    with monkeypatch.context() as patch:
+        patch.setattr(wheels, "_MAX_FILES", 10)
+        with pytest.raises(NotFoundError, match="holds more than a package does"):
+            cache.wheel()
+    with pytest.raises(NotFoundError, match="holds more than a package does"):
+        cache.wheel()  # nor is it tried for each request
 
 
 def test_a_laptop_runs_and_follows_a_job(laptop: Laptop, service: Service, tmp_path: Path) -> None:

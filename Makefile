@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup sync at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-references test-guards test-properties screenshots gpu-check lint audit lock sbom ui clean bench figures
+.PHONY: help setup sync at-once run demo check test test-all test-long test-docker test-page test-postgres test-training test-hosts test-schema test-faults test-references test-guards test-properties screenshots gpu-check lint audit lock sbom dist ui clean bench figures
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench   measure the budgets of docs/performance.md"
 	@echo "make figures write the simulated tables of docs/policies.md and docs/simulator.md"
 	@echo "make audit   ask public databases for known weaknesses of what the lock files name; a minute at most"
+	@echo "make dist    the source archive and the wheel, checked as a registry does, into dist"
 	@echo "make sbom    what the wheel, the page and the worker images are made of, as CycloneDX, into dist/sbom"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
 
@@ -135,6 +136,13 @@ audit: $(VENV)/.dev
 
 sbom: $(VENV)/.dev
 	@scripts/sbom.sh $(VENV) $(ARGS)
+
+build/dist-tools: requirements/dist.txt $(VENV)/.server
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $@ -r $<
+	@touch $@
+
+dist: setup build/dist-tools
+	@scripts/dist.sh $(BIN) build/dist-tools $(ARGS)
 
 clean:
 	rm -rf $(VENV) api/static ui/node_modules build dist *.egg-info

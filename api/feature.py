@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +18,24 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.cluster import Cluster
 
 
+class CommandGroup(StrEnum):
+    """Sections of `schedulearn --help`, in their order."""
+
+    RUN = "Run jobs"
+    LOOK = "Look at jobs"
+    FILES = "Files and data"
+    INSIDE = "Work inside a job"
+    STUDY = "Experiments"
+    CLUSTER = "Cluster and people"
+    SERVICE = "Service and laptop"
+
+
 class CommandEntry(NamedTuple):
     """Place of a command, and the beginning of its help: `--help` imports no command."""
 
     place: str
     help: str
+    group: CommandGroup
 
 
 @dataclass(frozen=True)

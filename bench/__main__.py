@@ -15,7 +15,7 @@ import signal
 import sys
 
 MODULES = {
-    "commands": "service",
+    "commands": "service", "client": "service",
     "footprint": "service", "decisions": "policies", "submissions": "service", "burst": "service",
     "load": "service", "held": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from schedulearn.features import accounts, admin, interactive, notices, simulate, slurm, sweeps, usage, webhooks
+from schedulearn.features import accounts, admin, interactive, laptop, notices, simulate, slurm, sweeps, usage, webhooks
 
 FEATURES = (
     accounts.FEATURE,
     admin.FEATURE,
     interactive.FEATURE,
+    laptop.FEATURE,
     notices.FEATURE,
     simulate.FEATURE,
     slurm.FEATURE,

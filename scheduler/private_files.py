@@ -55,7 +55,8 @@ def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), mode)
+        if hasattr(os, "fchmod"):  # not on Windows, where a file of one's home is private
+            os.fchmod(file.fileno(), mode)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.api.access.logins import LoginRequests
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import accounts, tokens
@@ -62,6 +63,7 @@ class Credentials:
         self._known = _Known()
         self._used: dict[int, float] = {}
         self._link: tuple[str, float] | None = None
+        self.logins = LoginRequests()
 
     def open(self, db: Database) -> None:
         self._db = db

@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,10 @@ from click.core import ParameterSource
 from schedulearn.api.client.errors import ApiError, ClientError
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    import click.shell_completion
     from rich.console import Console, RenderableType
     from rich.table import Table
 
@@ -53,6 +55,8 @@ class CliSession:
     as_json: bool = False
     url: str | None = None
     ca: str | None = None
+    token: str | None = None
+    """None: that of the environment or the context; empty: none is sent."""
     _client: Client | None = field(default=None, repr=False)
 
     @property
@@ -61,10 +65,15 @@ class CliSession:
             _leave_out_httpx_command()
             from schedulearn import Client
 
-            self._client = Client(self.url, ca=self.ca)
+            self._client = Client(self.url, self.token, ca=self.ca)
             if context := click.get_current_context(silent=True):
                 context.find_root().call_on_close(self._client.close)
         return self._client
+
+    def trust(self, ca: str) -> None:
+        """Trust another certificate from now on."""
+        self.client.close()
+        self.ca, self._client = ca, None
 
     @property
     def pretty(self) -> bool:
@@ -127,7 +136,7 @@ def whoami() -> str:
     """Return the account that runs this command; empty if it has no name."""
     try:
         return getpass.getuser()[:100]
-    except (KeyError, OSError):
+    except (ImportError, KeyError, OSError):  # ImportError: on Windows without USERNAME
         return ""
 
 
@@ -176,11 +185,28 @@ SHARED = tuple(str(option.name) for option in _shared_options())
 """Names of the shared options. A command that reuses the options of another has them already."""
 
 
+class JobParam(click.types.StringParamType):
+    """ID of a job, which a shell completes."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        from schedulearn.api.cli.completion import job_items
+
+        return job_items(ctx, incomplete)
+
+
+JOB = JobParam()
+
+
 class Command(click.Command):
     """Command that also takes the shared options. Errors of the service name its flags."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        for param in self.params:
+            if isinstance(param, click.Argument) and param.name in ("job", "jobs"):
+                param.type = JOB
         self.params += _shared_options()
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -214,6 +240,23 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+    foreign: Mapping[str, str] = {
+        "create": "add", "delete": "rm", "describe": "show", "get": "show", "list": "ls", "new": "add", "remove": "rm",
+    }  # fmt: skip
+    """Names that other tools use, and the command of this group that does the same."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or name in self.commands:
+            return super().resolve_command(ctx, args)
+        theirs = self.foreign.get(name.lower(), "")
+        if theirs.partition(" ")[0] in self.commands:
+            hint = f"; use `{ctx.command_path} {theirs}`"
+        else:
+            hint = did_you_mean(name, self.commands)
+        raise click.UsageError(f"No such command {clean(name)!r}{hint or '.'}", ctx)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -36,8 +36,9 @@ def in_thread(
 class AsyncClient(AsyncCalls):
     """Asynchronous client of one service.
 
-    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA. `ca` is a file with the
-    certificate to trust, or its fingerprint. Tasks of one event loop may share a client. Methods that read or write
+    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA, and without
+    the first two to the service of `schedulearn login`. `ca` is a file with the certificate to trust, or
+    its fingerprint. Tasks of one event loop may share a client. Methods that read or write
     local files do so in threads, which also call `on_progress`.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.

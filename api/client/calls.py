@@ -282,6 +282,10 @@ class AsyncCalls(AsyncTransport):
         query = {} if rank is None else {"rank": rank}
         return await self._object("GET", f"{path_of(job_id)}/processes", params=query)
 
+    async def api_description(self) -> Json:
+        """OpenAPI document of the service: every route and schema."""
+        return await self._object("GET", "openapi.json")
+
     async def code_limits(self) -> Json:
         """Return the limits of code that may be sent, and the image for jobs that name none."""
         return await self._object("GET", "code")

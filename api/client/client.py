@@ -24,8 +24,9 @@ _CODE_S = 300.0  # timeout between two pieces, and for the response: other uploa
 class Client(FilesClient, DataClient):
     """Synchronous client of one service.
 
-    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA. `ca` is a file with the
-    certificate to trust, or its fingerprint. Threads may share a client.
+    `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA, and without
+    the first two to the service of `schedulearn login`. `ca` is a file with the certificate to trust, or
+    its fingerprint. Threads may share a client.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """

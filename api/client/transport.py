@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from schedulearn.api.client import contexts
 from schedulearn.api.client.errors import ApiError, ClientError, UnreachableError
 from schedulearn.api.client.trust import VARIABLE, is_distrust, trusted_context
 
@@ -37,8 +38,7 @@ class Event:
 
 def connection(url: str | None, token: str | None, timeout_s: float, ca: str | None = None) -> tuple[str, Json]:
     """Return the address of a service, and the options of an httpx client for it. Raises ClientError."""
-    address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
-    token = token or os.environ.get("SCHEDULEARN_TOKEN")
+    address, token, ca = _target(url, token, ca)
     if token and not (token.isascii() and token.isprintable()):
         raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
     parts = urlsplit(address)
@@ -57,6 +57,26 @@ def connection(url: str | None, token: str | None, timeout_s: float, ca: str | N
     }
 
 
+def _target(url: str | None, token: str | None, ca: str | None) -> tuple[str, str | None, str | None]:
+    """Return address, token and certificate: as given, else by the environment, else by the contexts.
+
+    An empty token is given, and means none.
+
+    The token of a context goes only to the address that it was made for. The token of the environment never goes to a
+    context."""
+    if not url and (name := contexts.current_name()) is not None:
+        known = contexts.read_context(name)
+        return base_url(known.url), known.token if token is None else token, ca or known.ca
+    address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
+    ca = ca or os.environ.get(VARIABLE)
+    if token is None:
+        token = os.environ.get("SCHEDULEARN_TOKEN") or None
+    stored = None if token is not None and ca else contexts.context_of(address)
+    if stored is not None:
+        token, ca = stored.token if token is None else token, ca or stored.ca
+    return address, token, ca
+
+
 def unreachable(url: str, error: Exception) -> UnreachableError:
     if is_distrust(error):
         return UnreachableError(
@@ -65,7 +85,7 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
         )
     return UnreachableError(
         f"no Schedulearn answers at {url} ({_words(error)}): start it with `schedulearn serve`, "
-        "or name its address with --url or SCHEDULEARN_URL"
+        "or name its address with --url, SCHEDULEARN_URL or `schedulearn contexts use`"
     )
 
 
@@ -161,7 +181,7 @@ def check(response: httpx.Response, url: str) -> None:
         detail = f"{url} answered {response.status_code} in a way that Schedulearn never does: is the address right?"
         raise ApiError(response.status_code, "not_schedulearn", detail) from None
     if response.status_code == 401:
-        detail += ". The command line takes it from SCHEDULEARN_TOKEN"
+        detail += f". Log in with `schedulearn login {url}`, or set SCHEDULEARN_TOKEN"
     raise ApiError(response.status_code, code, detail, errors)
 
 

@@ -9,6 +9,9 @@ import os
 import re
 import ssl
 from typing import Any
+from urllib.parse import urlsplit
+
+from schedulearn.api.client.errors import ClientError
 
 VARIABLE = "SCHEDULEARN_CA"
 _FINGERPRINT = re.compile(r"sha-?256[:=]?", re.IGNORECASE)
@@ -31,6 +34,22 @@ def trusted_context(ca: str | None) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
+
+
+def lasting(ca: str | None) -> str | None:
+    """Return `ca`, or the value of SCHEDULEARN_CA, so that it means the same in every folder."""
+    given = ca or os.environ.get(VARIABLE)
+    return given if not given or _FINGERPRINT.match(given) else os.path.abspath(given)
+
+
+def fingerprint_at(url: str) -> str:
+    """Return the fingerprint of the certificate at an address. Nothing vouches for it. Raises ClientError."""
+    parts = urlsplit(url)
+    try:
+        pem = ssl.get_server_certificate((parts.hostname or "", parts.port or 443), timeout=10)
+    except OSError as error:
+        raise ClientError(f"the certificate of {url} can't be read: {error}") from error
+    return f"sha256:{hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()}"
 
 
 def is_distrust(error: BaseException | None) -> bool:

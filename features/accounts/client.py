@@ -15,6 +15,15 @@ class AsyncAccountCalls(AsyncTransport):
         """Your account at the service: `{"name", "role", ...}`."""
         return await self._object("GET", "whoami")
 
+    async def ask_login(self, host: str, account: str, role: str | None = None) -> Json:
+        """Ask for a token that a user approves on the page: `{"code", "secret", "expires_in", "interval"}`."""
+        wish = {"role": role} if role else {}
+        return await self._object("POST", "logins", json={"host": host, "account": account, **wish})
+
+    async def take_login(self, secret: str) -> Json:
+        """`{"state", "token"}` of a login that was asked for; the token comes once."""
+        return await self._object("POST", "logins/token", json={"secret": secret})
+
     async def users(self) -> Json:
         """`{"items": [...]}`, without the account that runs the service."""
         return await self._object("GET", "users")

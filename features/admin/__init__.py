@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import CommandEntry, Feature
+from schedulearn.api.feature import CommandEntry, CommandGroup, Feature
 
 FEATURE = Feature(
     "admin",
     commands={
-        "backup": CommandEntry("commands:backup", "Back up database, token, secrets, logs and code to FILE."),
-        "restore": CommandEntry("commands:restore", "Restore a data folder from a backup in FILE."),
-        "doctor": CommandEntry("commands:doctor", "Check the data folder, the database and the hosts."),
-        "uninstall": CommandEntry("commands:uninstall", "Remove everything that the service created on its hosts."),
+        "backup": CommandEntry(
+            "commands:backup", "Back up database, token, secrets, logs and code to FILE.", CommandGroup.SERVICE
+        ),
+        "restore": CommandEntry(
+            "commands:restore", "Restore a data folder from a backup in FILE.", CommandGroup.SERVICE
+        ),
+        "doctor": CommandEntry(
+            "commands:doctor", "Check the data folder, the database and the hosts.", CommandGroup.SERVICE
+        ),
+        "uninstall": CommandEntry(
+            "commands:uninstall", "Remove everything that the service created on its hosts.", CommandGroup.SERVICE
+        ),
     },
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from schedulearn.api.feature import CommandEntry, Feature
+from schedulearn.api.feature import CommandEntry, CommandGroup, Feature
 
 FEATURE = Feature(
-    "slurm", commands={"import": CommandEntry("commands:import_", "Convert jobs of other systems to job files.")}
+    "slurm",
+    commands={
+        "import": CommandEntry("commands:import_", "Convert jobs of other systems to job files.", CommandGroup.RUN)
+    },
 )

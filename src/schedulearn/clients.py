@@ -8,6 +8,7 @@ from __future__ import annotations
 from schedulearn.api.client import async_client
 from schedulearn.features.accounts.client import AsyncAccountCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
+from schedulearn.features.laptop.client import AsyncLaptopCalls
 from schedulearn.features.notices.client import AsyncNoticeCalls
 from schedulearn.features.sweeps.client import AsyncExperimentCalls, AsyncSweepCalls
 from schedulearn.features.usage.client import AsyncUsageCalls
@@ -19,6 +20,7 @@ class AsyncClient(
     AsyncAccountCalls,
     AsyncExperimentCalls,
     AsyncInteractiveCalls,
+    AsyncLaptopCalls,
     AsyncNoticeCalls,
     AsyncSweepCalls,
     AsyncUsageCalls,

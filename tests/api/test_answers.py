@@ -118,11 +118,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         measured = run_experiment(api, {**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 1}})
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
         api.http.post("/api/v1/users", json={"name": "ada"})
+        login, other = (api.http.post("/api/v1/logins", json={}).json() for _ in range(2))
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "user": "ben", "gpu": "2",
             "webhook_id": str(webhook),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
+            "code": login["code"], "secret": login["secret"], "refused": other["code"],
             "measured": measured, "searched": searched, "version": "1", "sha256": hashlib.sha256().hexdigest(),
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
@@ -144,6 +146,12 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/healthz"): [Ask()],
     ("POST", "/api/v1/session"): [Ask(lambda names: {"token": names["token"]})],
     ("DELETE", "/api/v1/session"): [Ask()],
+    ("GET", "/api/v1/client"): [Ask()],
+    ("POST", "/api/v1/logins"): [Ask({"host": "laptop", "account": "ada", "role": "user"})],
+    ("GET", "/api/v1/logins/{code}"): [Ask()],
+    ("POST", "/api/v1/logins/{code}/approve"): [Ask({"role": "user"})],
+    ("POST", "/api/v1/logins/{code}/refuse"): [Ask(path="/api/v1/logins/{refused}/refuse")],
+    ("POST", "/api/v1/logins/token"): [Ask(lambda names: {"secret": names["secret"]})],
     ("GET", "/api/v1/whoami"): [Ask()],
     ("GET", "/api/v1/users"): [Ask()],
     ("PUT", "/api/v1/quotas/{name}"): [Ask({"gpus": 64, "gpu_hours": 1e5, "waiting": 1000, "submissions": 1000})],

@@ -17,7 +17,7 @@ SCREENS = {
     "submit again": "submit?from={ada}", "sweeps": "sweeps", "sweep": "sweeps/{sweep}",
     "experiment": "sweeps/{experiment}", "search": "sweeps/{search}", "timeline": "timeline", "hosts": "hosts",
     "history": "hosts?history=local", "policy": "policy", "usage": "usage", "compare": "compare?jobs={ada},{ben}",
-    "events": "events", "people": "people", "settings": "settings", "nothing": "nowhere",
+    "events": "events", "people": "people", "login": "login", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 ROLES = {"admin": "boss", "user": "ada", "viewer": "vic"}
 GO = "url => { history.pushState(null, '', url); dispatchEvent(new PopStateEvent('popstate')); }"

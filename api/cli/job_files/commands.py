@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from schedulearn.api.cli.common import SHARED, CliSession, clean, key_and_value, pass_session
-from schedulearn.api.cli.job_files.template import commented
+from schedulearn.api.cli.job_files.template import Key, commented, keys_of, own_keys
 from schedulearn.api.cli.submit import (
     NO_KEYS,
     SubmitCommand,
@@ -58,7 +58,7 @@ def _init(
     given.setdefault("container_image", "schedulearn/pytorch")
     given.setdefault("command", "python train.py")
     job = complete({}, given, *given_pairs(env, labels))
-    text = commented(job)
+    text = commented(job, _keys(session))
     if target == "-":
         click.echo(text, nl=False)
         return
@@ -70,6 +70,14 @@ def _init(
     except OSError as error:
         raise click.UsageError(f"{clean(target)} can't be written: {error.strerror}") from error
     click.echo(f"Wrote {clean(target)}. Submit it with: schedulearn submit {clean(target)}", err=True)
+
+
+def _keys(session: CliSession) -> dict[str, Key]:
+    """Return the keys of a job: those of this version, or on a laptop those of the service."""
+    try:
+        return own_keys()
+    except ModuleNotFoundError:
+        return keys_of(session.client.api_description())
 
 
 def _ask(given: Json) -> None:

@@ -99,26 +99,30 @@ def create_token(request: Request, body: TokenIn) -> Response:
         ends = min(ends or actor.expires_at, actor.expires_at)
 
     def answer(row: Token, token: str) -> Response:
-        trust = request.app.state.fingerprint
-        made = NewToken.model_validate({**_values(row, credentials.own), "token": token, "certificate": trust})
-        return Answer(made, 201, headers={"cache-control": "no-store"})
+        return Answer(shown_token(request, row, token), 201, headers={"cache-control": "no-store"})
 
     return credentials.create_token(db, body.name, answer, maker=actor, owner=owner, role=role, expires_at=ends)
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(403, 404))
-@needs(Access.USER)
+@needs(Access.VIEWER)
 def revoke_token(request: Request, token_id: RowId) -> Response:
     """Revoke a token and all tokens made with it.
 
-    Their open streams and sessions end."""
+    Their open streams and sessions end. A viewer may revoke only the token that sends the request."""
     actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db
     with db.read() as conn:
         found = next((token for token in store.list_tokens(conn) if token.id == token_id), None)
-    if found is None or not actor.may_change(found.owner or credentials.own):
+    if found is None or not (actor.may_change(found.owner or credentials.own) or found.id == actor.token_id):
         raise NotFoundError(f"there is no token {token_id}")
     credentials.change(db, lambda conn: store.remove_token(conn, token_id, time.time()))
     return Response(status_code=204)
+
+
+def shown_token(request: Request, row: Token, token: str) -> NewToken:
+    """Return the response that shows a new token, the only time."""
+    trust = request.app.state.fingerprint
+    return NewToken.model_validate({**_values(row, credentials_of(request).own), "token": token, "certificate": trust})
 
 
 def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) -> Role:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import select
 import signal
 import sys
-import termios
 import threading
-import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from schedulearn.api.client.errors import ClientError
 from schedulearn.features.interactive.commands.remote import ERR, RemoteCommand
 
-BROKEN_PIPE = 128 + signal.SIGPIPE
+BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 _READ = 32 << 10
+
+
+def require_unix() -> None:
+    """Raise ClientError on Windows, whose terminals and pipes can't be passed on."""
+    if importlib.util.find_spec("termios") is None:
+        raise ClientError("a command in a job needs a terminal of Linux or macOS: on Windows, run this in WSL")
 
 
 def is_terminal() -> bool:
@@ -83,6 +89,9 @@ def _raw(terminal: bool) -> Iterator[None]:
     if not terminal:
         yield
         return
+    import termios  # not on Windows
+    import tty
+
     before = termios.tcgetattr(0)
     try:
         tty.setraw(0, termios.TCSADRAIN)  # what is typed already counts

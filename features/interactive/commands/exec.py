@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import INTERRUPTED, CliSession, Command, pass_session
-from schedulearn.features.interactive.commands.attached import attach, is_terminal, own_size
+from schedulearn.features.interactive.commands.attached import attach, is_terminal, own_size, require_unix
 from schedulearn.features.interactive.commands.remote import RemoteCommand
 
 
@@ -31,6 +31,7 @@ def exec_(session: CliSession, job: str, command: tuple[str, ...], rank: int | N
       schedulearn exec 3f9 --rank 1 -- tail -f /tmp/worker.log
       schedulearn exec last -- tar c /outputs | tar x
     """
+    require_unix()
     return run_in_job(session, session.job_id(job), command, rank, is_terminal() if terminal is None else terminal)
 
 

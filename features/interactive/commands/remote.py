@@ -152,5 +152,8 @@ def _told(message: str) -> Json:
 
 
 def _refused(status: int) -> ApiError:
-    words = {401: "this service needs a token: set SCHEDULEARN_TOKEN", 403: "only a job's user and admins may do that"}
+    words = {
+        401: "this service needs a token: run `schedulearn login`",
+        403: "only a job's user and admins may do that",
+    }
     return ApiError(status, "refused", words.get(status, f"the service answered {status}: is the address right?"))

@@ -8,7 +8,7 @@ from schedulearn.api.cli.common import CliSession, Command, pass_session
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds
 from schedulearn.api.client.client import ClientError, Json
-from schedulearn.features.interactive.commands.attached import is_terminal
+from schedulearn.features.interactive.commands.attached import is_terminal, require_unix
 from schedulearn.features.interactive.commands.exec import run_in_job
 from schedulearn.features.interactive.commands.ports import await_start, say
 
@@ -52,6 +52,7 @@ def shell(
       schedulearn shell
       schedulearn shell --gpus 2 --image pytorch/pytorch --code .
     """
+    require_unix()
     asked = {"priority": priority, "max_duration": max_duration}
     spec: Json = {
         "name": "shell",

@@ -20,7 +20,11 @@ from matrices import each
 
 from schedulearn.api.access.permissions import ASKED, Permission
 
-OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")}
+OPEN = {
+    *(("GET", "/healthz"), ("GET", "/api/v1/client")),
+    *(("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")),
+    *(("POST", "/api/v1/logins"), ("POST", "/api/v1/logins/token")),
+}
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
     ("POST", "/api/v1/post"),
@@ -34,11 +38,15 @@ FOR_USERS = {
     ("POST", "/api/v1/advise"),
     *(("POST", "/api/v1/content"), ("PUT", "/api/v1/content/sha256")),
     *(("POST", "/api/v1/data/name/versions"), ("DELETE", "/api/v1/data/name")),
-    *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
+    ("GET", "/api/v1/tokens"),
 }
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
 ROUTES = [route for route in described_routes() if route not in OPEN | OF_JOBS]
-FOR_VIEWERS = {("POST", "/api/v1/jobs:preview")}
+FOR_VIEWERS = {
+    ("POST", "/api/v1/jobs:preview"),
+    *(("POST", f"/api/v1/logins/code/{verb}") for verb in ("approve", "refuse")),
+    ("DELETE", "/api/v1/tokens/token_id"),
+}
 FOR_ADMINS = {
     ("GET", "/api/v1/webhooks"),
     ("GET", "/api/v1/users"),

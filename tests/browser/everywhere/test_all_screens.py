@@ -20,7 +20,7 @@ SCREENS = {
     "sweeps": "sweeps", "sweep": "sweeps/{sweep}", "experiment": "sweeps/{experiment}", "search": "sweeps/{search}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
     "policy": "policy", "usage": "usage?by=user", "compare": "compare?jobs={job},{other}",
-    "events": "events", "people": "people", "settings": "settings", "nothing": "nowhere",
+    "events": "events", "people": "people", "login": "login", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
 NARROWEST = 320

@@ -3,6 +3,7 @@ import { client, unwrap } from "./client";
 import type {
   Advice,
   AdviceSpec,
+  AskedLogin,
   Bounds,
   CodeLimits,
   Delivery,
@@ -269,4 +270,13 @@ export async function setGroup(wanted: {
 
 export async function removeGroup(name: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/groups/{name}", { params: { path: { name } } }));
+}
+
+/** Give the command line that asked with this code a token of at most this role. */
+export function approveLogin(code: string, role: Role): Promise<AskedLogin> {
+  return unwrap(client.POST("/api/v1/logins/{code}/approve", { params: { path: { code } }, body: { role } }));
+}
+
+export function refuseLogin(code: string): Promise<AskedLogin> {
+  return unwrap(client.POST("/api/v1/logins/{code}/refuse", { params: { path: { code } } }));
 }

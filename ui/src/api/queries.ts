@@ -390,6 +390,24 @@ export const healthQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/healthz", { signal })),
 });
 
+/** Wheel of the command line that the service offers. It does not change while the service runs. */
+export const clientQuery = queryOptions({
+  queryKey: ["client"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/client", { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+/** Login of a command line. It is read once: after the decision the service forgets it. */
+export function loginQuery(code: string) {
+  return queryOptions({
+    queryKey: ["login", code],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/logins/{code}", { params: { path: { code } }, signal })),
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+}
+
 function isQueued(job: Job): boolean {
   return job.state === "queued" || job.state === "pulling";
 }

@@ -19,6 +19,7 @@ const CompareScreen = screens.compare.Component;
 const UsageScreen = screens.usage.Component;
 const PeopleScreen = screens.people.Component;
 const EventsScreen = screens.events.Component;
+const LoginScreen = screens.login.Component;
 const SettingsScreen = screens.settings.Component;
 const SubmitScreen = screens.submit.Component;
 const TimelineScreen = screens.timeline.Component;
@@ -57,6 +58,7 @@ function Screens() {
         <Route path="usage" element={<UsageScreen />} />
         <Route path="events" element={<EventsScreen />} />
         <Route path="people" element={<PeopleScreen />} />
+        <Route path="login" element={<LoginScreen />} />
         <Route path="settings" element={<SettingsScreen />} />
         <Route path="*" element={<Missing />} />
       </Routes>

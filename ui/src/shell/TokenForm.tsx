@@ -4,6 +4,7 @@ import { useState } from "react";
 import { access, queryClient } from "../api/access";
 import { openSession } from "../api/session";
 import { tokenIn } from "../tokens/tokens";
+import { InstallClient } from "./InstallClient";
 import classes from "./TokenForm.module.css";
 
 /** Login form in place of the page. It is shown when the service or a user asks for it. */
@@ -47,6 +48,7 @@ export function TokenForm() {
             If you run this service, its own token works too. It was printed at the start, and is in the file{" "}
             <span className="mono">token</span> of its data folder.
           </Text>
+          <InstallClient />
         </Stack>
       </form>
     </main>

@@ -18,6 +18,7 @@ export const screens = {
   usage: new Code("usage", () => import("../screens/usage/UsageScreen")),
   events: new Code("events", () => import("../screens/events/EventsScreen")),
   people: new Code("people", () => import("../screens/people/PeopleScreen")),
+  login: new Code("login", () => import("../screens/login/LoginScreen")),
   settings: new Code("settings", () => import("../screens/settings/SettingsScreen")),
 };
 

@@ -175,7 +175,7 @@ def test_submissions_that_meet_a_locked_database_are_told_so_and_later_ones_work
             futures = [c.cluster.service.submit([spec()]) for _ in range(3)]
             for future in futures:
                 with pytest.raises(StoreError, match="locked"):
-                    future.result(timeout=5)
+                    future.result(timeout=30)  # a later one meets it on a new connection, for 5 s
             stranger.execute("ROLLBACK")
         [job] = c.submit()
         c.wait(job, "running")

@@ -13,12 +13,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, m
 from schedulearn.scheduler.code.archive import MAX_BYTES
 from schedulearn.scheduler.code.git import GIT_HOSTS
 from schedulearn.scheduler.core.host_scaling import ScalingRule
+from schedulearn.scheduler.core.notices import mail_address
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
-from schedulearn.scheduler.specs.notify import mail_address
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 """Bytes, or e.g. "50g"."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from schedulearn.api.outgoing.urls import checked_url, shown_url
+from schedulearn.scheduler.core.notices import mail_address
 from schedulearn.scheduler.core.planning.command_masking import MASK
-from schedulearn.scheduler.specs.notify import mail_address
 
 MAX_ADDRESS = 1000
 CHATS = (

@@ -32,14 +32,14 @@ def set_channel(
     """Add or change an address; `stored`: as it is encrypted. Raises ConflictError if there are `MAX` already."""
     existing = {row.name for row in channels_of(db, owner)}
     values = {"address": stored, "shown": address.shown, "events": list(events), "every_job": every}
-    since = repository.last_event_id(db)
+    after = repository.last_event_id(db)
     if name in existing:
         change = update(NoticeChannel).where(*_is(owner, name))
-        db.execute(change.values(**values, since=since, last_at=None, last_error=""))
+        db.execute(change.values(**values, after_event=after, last_at=None, last_error=""))
     elif len(existing) >= MAX:
         raise ConflictError(f"you have {MAX} addresses for notices already: remove one first")
     else:
-        db.execute(insert(NoticeChannel).values(owner=owner, name=name, created_at=now, since=since, **values))
+        db.execute(insert(NoticeChannel).values(owner=owner, name=name, created_at=now, after_event=after, **values))
     what = "changed" if name in existing else "added"
     repository.add_event(db, now, f"notify.{what}", message=f"Address {name} of {owner} for notices was {what}.")
     return get_channel(db, owner, name)

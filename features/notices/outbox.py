@@ -15,8 +15,8 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.api.outgoing.events import EventRow, told_event
+from schedulearn.scheduler.core.notices import ME, USUAL, mail_address
 from schedulearn.scheduler.core.states import Reason
-from schedulearn.scheduler.specs.notify import ME, USUAL, mail_address
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.people.notices import (
@@ -150,7 +150,7 @@ def _recipients(db: Connection, job: Row[Any], event: EventRow, names: Sequence[
             found |= {f"channel:{row.id}": row.name} if wants(chosen or row.events) else {}
         elif wants(chosen or USUAL):
             found[f"missing:{recipient}"] = recipient
-    every = [row for row in channels.values() if row.every_job and row.since < event.id and wants(row.events)]
+    every = [row for row in channels.values() if row.every_job and row.after_event < event.id and wants(row.events)]
     return found | {f"channel:{row.id}": row.name for row in every}
 
 

@@ -18,8 +18,9 @@ from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.features.notices import channels, outbox
 from schedulearn.features.notices.addresses import CHATS, MAX_ADDRESS, parse_address
 from schedulearn.features.notices.worker import Notices
+from schedulearn.scheduler.core.notices import ME, MEANINGS, USUAL
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.specs.notify import ME, MEANINGS, USUAL, NoticeEvents
+from schedulearn.scheduler.specs.notify import NoticeEvents
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people.notices import channels_of
 

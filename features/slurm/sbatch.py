@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from schedulearn.api.cli.times import parse_start
 from schedulearn.api.client.client import Json
-from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, ME
+from schedulearn.scheduler.core.notices import MAX_RECIPIENTS, ME
 
 MAX_TASKS = 10_000
 """Maximum jobs of one array, the same as of a batch."""

@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.command import names_launcher, reserved_env, spl
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
 from schedulearn.scheduler.core.model import PRIORITY, Metric
+from schedulearn.scheduler.core.notices import MAX_RECIPIENTS
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.core.planning.job_family import MAX, family_of
 from schedulearn.scheduler.core.planning.limits import check_target, nested_target, usual_shm
@@ -25,7 +26,7 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
-from schedulearn.scheduler.specs.notify import MAX_RECIPIENTS, NoticeEvents, Recipients
+from schedulearn.scheduler.specs.notify import NoticeEvents, Recipients
 from schedulearn.scheduler.specs.ports import Ports
 from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.start_after import StartAfter

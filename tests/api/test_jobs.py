@@ -105,7 +105,7 @@ def test_a_job_that_waits_says_why(api: Api) -> None:
     first, second = api.submit(required_gpus=4), api.submit(required_gpus=4)
     api.wait(first, "running")
     wait_for(lambda: api.job(second)["reason"] == "waiting_for_gpus")
-    assert "0 are free" in api.job(second)["message"]
+    assert "It waits for 4 GPUs and comes first." in api.job(second)["message"]
     huge = api.submit(required_gpus=5)
     wait_for(lambda: api.job(huge)["reason"] == "unsatisfiable_now")
 

@@ -343,14 +343,14 @@ def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
     assert re.search(r"GPU +PCI +NUMA +NVLINK +TYPE.*\n0 +- +- +- +\S+ +(free|used) ", shown)
     assert len(service.invoke("hosts", "show", "local", "--json").json["gpus"]) == shown.count("\n") - 1
     assert "Hosts are not parked" in service.invoke("hosts", "scaling").out
-    assert service.invoke("hosts", "scaling", "--json").json == {"desired_hosts": None, "parked": []}
+    assert service.invoke("hosts", "scaling", "--json").json["parked"] == []
     service.wait(job_id, "succeeded")
     assert "no host 'elsewhere'" in service.invoke("hosts", "cordon", "elsewhere", code=1).err
 
 
 def test_top_in_a_pipe_prints_once(service: Service, running: str) -> None:
     out = service.invoke("top").out
-    assert out.startswith("1 of 4 GPUs in use, 1 jobs on them, 0 waiting; policy fifo")
+    assert out.startswith("1 of 4 GPUs in use, 1 jobs on them, 0 waiting; policy goodput, metric default")
     assert f"{running} sleeper" in out
     assert "local:3" in out
     assert [job["id"] for job in service.invoke("top", "--json").json["jobs"]] == [running]

@@ -297,7 +297,7 @@ def test_following_survives_a_restart_of_the_service_without_losing_or_doubling_
 def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None:
     big = service.submit_shell("sleep 1000", required_gpus=4)
     service.wait(big, "running")
-    why = "It needs 1 GPU on one host; 0 are free in total"  # what follows changes as time goes by
+    why = "It waits for 1 GPU and comes first."  # what follows changes as time goes by
     with service.begin(*FLAGS, "--", "echo", "at last") as following:
         job_id = wait_for(lambda: service.invoke("ls", "--state", "queued", "--json").json["items"])[0]["id"]
         wait_for(lambda: service.job(job_id)["message"].startswith(why))

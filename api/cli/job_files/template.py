@@ -33,9 +33,16 @@ def own_keys() -> dict[str, Key]:
 
 
 def keys_of(document: Json) -> dict[str, Key]:
-    """Return all keys of the service that has this OpenAPI document. It states no default for empty objects."""
+    """Return all keys of the service that has this OpenAPI document.
+
+    It states no default for empty objects and lists."""
     properties = document["components"]["schemas"]["JobSpec"]["properties"]
-    return {name: Key(str(each.get("description", "")), each.get("default", {})) for name, each in properties.items()}
+
+    def default(key: Json) -> object:
+        kinds = [kind.get("type") for kind in (key, *key.get("anyOf", ()))]
+        return key.get("default", [] if "array" in kinds and "object" not in kinds else {})
+
+    return {name: Key(str(each.get("description", "")), default(each)) for name, each in properties.items()}
 
 
 def commented(job: Json, keys: Mapping[str, Key]) -> str:

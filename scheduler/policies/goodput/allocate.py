@@ -34,11 +34,8 @@ _CLAIMS = 4
 
 
 def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
-    """Return the plan for `objective`."""
+    """Return the plan for `objective`, of at least one job and one host."""
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
-    if not jobs or not snapshot.hosts:
-        nobody = {job.id: Explanation("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
-        return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
     back = held_back(objective, snapshot)
     plan, first = _decide(objective, snapshot, jobs, back), frozenset[str]()
     for _ in range(_CLAIMS):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import Metric, Plan, Snapshot
+from schedulearn.scheduler.core.model import Explanation, Metric, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.tuning import Tuning
@@ -144,7 +144,11 @@ class GoodputPolicy(Policy):
         )
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        # Imported here, so that a service with another policy does not load SciPy.
+        if not snapshot.jobs or not snapshot.hosts:
+            waiting = {job.id for job in snapshot.jobs if not job.allocation}
+            nobody = dict.fromkeys(waiting, Explanation("unsatisfiable_now", "No host answers."))
+            return Plan({}, reasons=nobody, desired_hosts=self.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
+        # Imported here, so that a service without jobs does not load NumPy.
         from schedulearn.scheduler.policies.goodput.allocate import decide
 
         return decide(self.objective, snapshot)

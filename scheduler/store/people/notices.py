@@ -12,8 +12,8 @@ from sqlalchemy import Index, Text, UniqueConstraint, delete, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
+from schedulearn.scheduler.core.notices import ME, mail_address
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.specs.notify import ME, mail_address
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 
 WAITING, SENT, FAILED = "waiting", "sent", "failed"
@@ -36,7 +36,7 @@ class NoticeChannel(SQLModel, table=True):
     every_job: bool = False
     """Whether it gets notices about all jobs of the account."""
     created_at: float = Field(sa_type=InstantColumn)
-    since: int
+    after_event: int
     """ID of the last event before it was created. `every_job` begins after it."""
     delivered: int = 0
     given_up: int = 0

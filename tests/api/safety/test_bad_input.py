@@ -145,7 +145,7 @@ def test_unknown_metrics_algorithms_and_parameters_are_told_with_the_valid_ones(
         answer = api.http.put("/api/v1/policy", json=body)
         assert answer.status_code == 422
         assert valid in answer.json()["detail"]
-    assert api.http.get("/api/v1/policy").json()["algorithm"] == "fifo"
+    assert api.http.get("/api/v1/policy").json()["algorithm"] == "goodput"
 
 
 @pytest.mark.parametrize(

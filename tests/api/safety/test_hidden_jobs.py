@@ -169,7 +169,7 @@ def test_nothing_can_be_made_of_anothers_job(stage: Stage) -> None:
 def test_a_sentence_tells_of_another_job_without_its_id(stage: Stage) -> None:
     told = wait_for(lambda: "hold up" in (said := stage.told(stage.api.http, stage.behind)) and said, what="a reason")
     assert stage.first in told
-    expected = "It may run for longer than another job, and would then hold up another job."
+    expected = "It could hold up another job."
     for answer in (stage.ben.get(f"/api/v1/jobs/{stage.behind}"), stage.ben.get(f"/jobs/{stage.behind}")):
         assert (answer.json()["message"], answer.json()["names"]) == (expected, {})
     mine = stage.submit(required_gpus=1)

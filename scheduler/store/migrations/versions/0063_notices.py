@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("events", sa.JSON(), nullable=False),
         sa.Column("every_job", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
-        sa.Column("since", sa.Integer(), nullable=False),
+        sa.Column("after_event", sa.Integer(), nullable=False),
         sa.Column("delivered", sa.Integer(), nullable=False),
         sa.Column("given_up", sa.Integer(), nullable=False),
         sa.Column("last_at", sa.Float(), nullable=True),

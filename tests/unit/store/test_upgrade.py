@@ -19,7 +19,7 @@ from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.job_rows import with_keys
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.models import Job, PolicyChoice
 
 DUMPS = Path(__file__).parent / "data"
 GIVEN = {
@@ -88,6 +88,22 @@ def test_the_keys_of_a_job_become_one_document(empty_url: str) -> None:
     engine.dispose()
     code = {"digest": "abc", "git": None, "ref": None, "commit": None, "dirty": None}
     assert spec == {"type": "x", "command": "x", "env": {"A": "1"}, "epochs": 9, "code": code}
+
+
+@pytest.mark.parametrize("chosen", [None, "tiresias"])
+def test_older_databases_keep_the_policy_that_decided(empty_url: str, chosen: str | None) -> None:
+    """It was `fifo` where nobody had chosen. New ones start with `goodput`."""
+    engine = store._engine(empty_url)
+    store.upgrade(engine, store.BASELINE)
+    if chosen:
+        values = f"(1.0, '{chosen}', 'default', '{{}}')"
+        with engine.begin() as connection:
+            connection.execute(text(f"INSERT INTO policy (at, algorithm, metric, params) VALUES {values}"))
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        [(algorithm, params)] = connection.execute(select(col(PolicyChoice.algorithm), col(PolicyChoice.params))).all()
+    engine.dispose()
+    assert (algorithm, params) == (chosen or "fifo", {})
 
 
 def _filler(kind: str) -> str:

@@ -29,6 +29,11 @@ def shown(seconds: float) -> str:
     return datetime.fromtimestamp(bounded(seconds), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def to_the_minute(seconds: float) -> str:
+    """Return a time in UTC as sentences show it. A number out of bounds is replaced by the nearest valid time."""
+    return f"{datetime.fromtimestamp(bounded(seconds), UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def late_deadline(deadline: float | None, submitted_at: float) -> str:
     """Return a message if the deadline had passed when its job was submitted, else an empty string."""
     if deadline is None or deadline > submitted_at:

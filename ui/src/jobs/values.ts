@@ -12,6 +12,7 @@ export interface Values {
   elastic: boolean;
   min_gpus: string | number;
   max_gpus: string | number;
+  preemptible: boolean;
   priority: string | number;
   weight: string | number;
   deadline: string;
@@ -70,6 +71,7 @@ export const EMPTY: Values = {
   elastic: false,
   min_gpus: "",
   max_gpus: "",
+  preemptible: false,
   priority: "",
   weight: "",
   deadline: "",
@@ -176,6 +178,7 @@ export function toBody(values: Values): JobBody {
     if (values[key]) texts[key] = values[key];
   }
   if (values.elastic) body.elastic = true;
+  if (values.preemptible) body.preemptible = true;
   // As in `schedulearn run`, code on one GPU needs no launcher.
   if (!values.launcher && values.more.code && !values.elastic && Number(values.required_gpus) <= 1)
     body.launcher = "none";
@@ -212,6 +215,7 @@ export function specOf(job: Job): JobBody {
     required_gpus: job.required_gpus,
     launcher: job.launcher as JobBody["launcher"],
     elastic: job.elastic,
+    preemptible: job.preemptible,
     ...(job.elastic && { min_gpus: job.min_gpus, max_gpus: job.max_gpus }),
     priority: job.priority,
     weight: job.weight,

@@ -170,6 +170,12 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
           <NativeSelect label="Resize" data={RESIZES} {...form.getInputProps("resize")} />
         </div>
       )}
+      {!elastic && (
+        <Switch
+          label="Preemptible: jobs of higher priority may stop it, and it starts again"
+          {...form.getInputProps("preemptible", { type: "checkbox" })}
+        />
+      )}
     </Part>
   );
 }

@@ -29,9 +29,9 @@ def shown(seconds: float) -> str:
     return datetime.fromtimestamp(bounded(seconds), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def to_the_minute(seconds: float) -> str:
+def to_the_second(seconds: float) -> str:
     """Return a time in UTC as sentences show it. A number out of bounds is replaced by the nearest valid time."""
-    return f"{datetime.fromtimestamp(bounded(seconds), UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromtimestamp(bounded(seconds), UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def late_deadline(deadline: float | None, submitted_at: float) -> str:

@@ -25,6 +25,10 @@ def codes(api: Api, job: str) -> list[tuple[str, str]]:
     return [(e["kind"], e["code"]) for e in api.http.get(f"/api/v1/jobs/{job}/events").json()["items"]]
 
 
+def to_the_second(instant: str) -> str:
+    return f"{datetime.fromisoformat(instant):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def decided(api: Api) -> None:
     """Waits for a decision on all jobs submitted so far: the last of them, which fits, runs."""
     job = api.submit(required_gpus=0, command="sleep 1", name="marker")
@@ -39,7 +43,7 @@ def test_a_job_waits_for_its_time_and_the_loop_wakes_for_it(api: Api) -> None:
     soon = api.submit(start_after="2s")
     shown = api.job(soon)
     assert (shown["state"], shown["reason"]) == ("queued", "start_after")
-    assert shown["message"] == f"It may start from {shown['start_after']}."
+    assert shown["message"] == f"It may start from {to_the_second(shown['start_after'])}."
     began = datetime.fromisoformat(api.wait(soon, "running")["started_at"])
     assert began >= datetime.fromisoformat(shown["start_after"]) > datetime.fromisoformat(shown["submitted_at"])
     found = api.job(later)
@@ -80,7 +84,7 @@ def test_a_held_job_lets_others_pass_and_keeps_its_place(api: Api) -> None:
     held, behind = api.submit(required_gpus=4), api.submit(required_gpus=4)
     shown = do(api, "hold", held)
     assert (shown["state"], shown["reason"], shown["eta"]) == ("queued", "held", None)
-    assert shown["message"].startswith(f"Held by {shown['held_by']} since {shown['held_at']}.")
+    assert shown["message"].startswith(f"Held by {shown['held_by']} since {to_the_second(shown['held_at'])}.")
     again = do(api, "hold", held)
     assert again["held_at"] == shown["held_at"], "who held it first stays"
     assert api.http.get("/api/v1/cluster").json()["gpus_wanted"] == 4

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from schedulearn.scheduler.core.instants import to_the_minute
+from schedulearn.scheduler.core.instants import to_the_second
 from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import WAITS, JobState, Reason
 
@@ -40,7 +40,7 @@ def _start_time(job: Startable) -> float | None:
 
 def held(held_at: float, held_by: str) -> str:
     """Return a sentence that says since when a job is held, and by whom."""
-    return f"Held by {held_by or 'the operator'} since {to_the_minute(held_at)}."
+    return f"Held by {held_by or 'the operator'} since {to_the_second(held_at)}."
 
 
 def why_not_yet(held_at: float | None, held_by: str, start_after: float | None, now: float) -> Explanation | None:
@@ -48,5 +48,5 @@ def why_not_yet(held_at: float | None, held_by: str, start_after: float | None, 
     if held_at is not None:
         return Explanation(Reason.HELD.value, f"{held(held_at, held_by)} It starts after a release.")
     if start_after is not None and start_after > now:
-        return Explanation(Reason.START_AFTER.value, f"It may start from {to_the_minute(start_after)}.")
+        return Explanation(Reason.START_AFTER.value, f"It may start from {to_the_second(start_after)}.")
     return None

@@ -40,10 +40,10 @@ def test_a_job_is_seen_from_its_time_on_and_a_held_one_never() -> None:
 def test_each_says_why() -> None:
     held = why_not_yet(0.0, "ada", NOW + 1, NOW)
     assert held is not None
-    assert (held.code, str(held)) == ("held", "Held by ada since 1970-01-01T00:00:00.000Z. It starts after a release.")
+    assert (held.code, str(held)) == ("held", "Held by ada since 1970-01-01 00:00:00 UTC. It starts after a release.")
     later = why_not_yet(None, "", NOW + 1, NOW)
     assert later is not None
-    assert (later.code, str(later)) == ("start_after", "It may start from 1970-01-01T00:16:41.000Z.")
+    assert (later.code, str(later)) == ("start_after", "It may start from 1970-01-01 00:16:41 UTC.")
     assert why_not_yet(None, "", NOW, NOW) is None
 
 

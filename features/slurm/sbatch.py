@@ -25,13 +25,12 @@ _FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe"
           "overcommit", "contiguous", "spread-job", "use-min-nodes", "ignore-pbs", "parsable", "test-only"}  # fmt: skip
 _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "cpus-per-gpu",
          "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
-         "account", "export", "container-image", "deadline", "signal", "no-requeue", "quiet", "verbose", "comment",
-         "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
+         "account", "export", "container-image", "deadline", "signal", "requeue", "no-requeue", "quiet", "verbose",
+         "comment", "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
          "mail-type", "mail-user"}  # fmt: skip
 _ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
-    "requeue": "jobs that lose their host are always started again; max_restarts is for failures of the command",
     "exclusive": "its GPUs are its own anyway; set cpus and memory",
 }
 _ELSEWHERE = {
@@ -218,6 +217,8 @@ def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, .
         **_limits(script, gpus, made),
         **_when(script, made),
     }
+    if "requeue" in script and "no-requeue" not in script:
+        job["preemptible"] = True
     if env:
         job["env"] = env
     job |= _notices(script, made)

@@ -105,6 +105,8 @@ def job(*options: str, body: str = "true") -> JobSpec:
         (["--begin=now"], {"start_after": None}),
         (["--signal=B:TERM@120"], {"grace_period": 120}),
         (["--deadline=2150-01-01T00:00:00", "--container-image=nvcr.io/x:1"], {"container_image": "nvcr.io/x:1"}),
+        (["--requeue"], {"preemptible": True}),
+        (["--requeue", "--no-requeue"], {"preemptible": False}),
     ],
     ids=str,
 )

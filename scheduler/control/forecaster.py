@@ -242,6 +242,7 @@ class Forecaster:
         predicted = self._profiles.length_of_new(spec.family or "", spec.user or "", given)
         length = by_family(predicted.value if predicted is not None else None, 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
+        limit = quotas.duration_of(spec.user, spec.max_duration)
         view = JobView(
             id=_UNBORN,
             submitted_at=snapshot.now,
@@ -260,14 +261,14 @@ class Forecaster:
             basis=length.basis if length else None,
             expected_left=None
             if spec.elastic
-            else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0),
+            else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0, limit),
         )
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
         about = Facts(
             name=spec.name,
             max_gpus=most,
-            max_duration=quotas.duration_of(spec.user, spec.max_duration),
+            max_duration=limit,
             image_in=image_in,
             length_spread=spread,
             start_after=start_of(spec, snapshot.now)[1] or 0.0,

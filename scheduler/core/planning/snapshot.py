@@ -290,13 +290,9 @@ class _Viewed:
     def _expected_left(self, run_times: RunTimes | None) -> float | None:
         """Return the expected seconds left of a rigid job, at most until its `max_duration`."""
         job = self.job
-        if run_times is None or job.elastic or not job.required_gpus:
+        if run_times is None or job.elastic:
             return None
-        ran = job.run_seconds + self.held.ran
-        left = run_times.left(job.user, job.required_gpus, ran)
-        if job.max_duration is None:
-            return left
-        return max(0.0, job.max_duration - ran) if left is None else min(left, max(0.0, job.max_duration - ran))
+        return run_times.left(job.user, job.required_gpus, job.run_seconds + self.held.ran, job.max_duration)
 
     def _held_seconds(self) -> float | None:
         """Return the seconds since its allocation changed; 0 while its profile is awaited, so that it stays."""

@@ -184,7 +184,11 @@ def note_try(db: Connection, notice: NoticeRow, error: str, now: float, *, again
         mine = update(NoticeChannel).where(col(NoticeChannel.id) == int(channel_id))
         db.execute(mine.values(last_at=now, last_error=error, **more))
     if state == FAILED:
-        message = f"A notice about this job ({notice.event}) was not accepted in {tries} tries: {error}"
+        # All who may see the job read its events. The error may quote the recipient, or tell what is in the network.
+        message = (
+            f"A notice about this job ({notice.event}) was not accepted in {tries} tries. Its user sees the reason by "
+            f"`schedulearn notify log {notice.job_id}`."
+        )
         repository.add_event(db, now, "job.notice", code="notice_failed", message=message, job_id=notice.job_id)
 
 

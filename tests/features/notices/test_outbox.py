@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -193,6 +194,25 @@ def test_recipients_that_hang_leave_room_for_others(database: Database) -> None:
     wait_for(lambda: states(database)["sent"] == 1, what="the one that works")
     release.set()
     wait_for(lambda: set(states(database)) == {"sent"}, what="all")
+    notices.close()
+
+
+def test_many_recipients_of_an_account_all_get_theirs_and_few_are_read_at_once(database: Database) -> None:
+    """Otherwise one user's batch makes each delivery read all that wait."""
+    sender = Recorder()
+    for number in range(6):
+        addresses = [f"{way}-{number}-{place}@lab.org" for place, way in enumerate(("works", "works", "later"))]
+        sender.answers |= {address: ["busy", ""] for address in addresses if address.startswith("later")}
+        submit(database, f"job-{number}", notify=addresses)
+    now = time.time()
+    with database.read() as conn:
+        found = outbox.find_notices(conn, 0, now, lambda job_id: "")
+    database.write(lambda conn: outbox.store(conn, found, now))
+    with database.read() as conn:
+        assert [row.id for row in outbox.next_of_each(conn, 4)] == [1, 2, 3, 4]
+    notices = served(database, sender, backoff_s=(0.01, 0.01))
+    notices.start()
+    wait_for(lambda: states(database) == {"sent": 18}, what="all")
     notices.close()
 
 

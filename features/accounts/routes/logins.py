@@ -190,7 +190,9 @@ def _shown(request: Request, found: LoginRequest) -> AskedLogin:
 
 
 def _address(request: Request) -> str:
-    """Return the address of the sender. A known proxy appends it to the header; what is before may be invented."""
-    if settings_of(request).behind_proxy and (passed := request.headers.get("x-forwarded-for")):
-        return passed.rpartition(",")[2].strip()[:45]
+    """Return the address of the sender. A known proxy appends it; what is before may be invented.
+
+    Some proxies append a header of their own instead of a value."""
+    if settings_of(request).behind_proxy and (passed := request.headers.getlist("x-forwarded-for")):
+        return passed[-1].rpartition(",")[2].strip()[:45]
     return request.client.host if request.client is not None else ""

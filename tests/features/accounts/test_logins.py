@@ -123,6 +123,17 @@ def test_the_role_is_at_most_the_approvers_and_admin_only_if_they_choose_it(
         assert take(people, chosen)["token"]["role"] == "viewer"
 
 
+@pytest.mark.parametrize("passed", [["9.9.9.9, 198.51.100.7"], ["9.9.9.9", "198.51.100.7"]], ids=["value", "header"])
+def test_the_address_is_what_the_proxy_appended(tmp_path: Path, passed: list[str]) -> None:
+    """Who asks may send a header too, to show another address and to ask more often."""
+    with serve_api(tmp_path, token=TOKEN, behind_proxy=True) as api:
+        with httpx.Client(base_url=api.http.base_url, timeout=30) as outsider:
+            headers = [("x-forwarded-for", each) for each in passed]
+            asked = outsider.post("/api/v1/logins", json={}, headers=headers).json()
+        found = api.http.get(f"/api/v1/logins/{asked['code']}", headers={"x-forwarded-for": "198.51.100.9"})
+        assert found.json()["address"] == "198.51.100.7"
+
+
 def test_a_viewers_token_revokes_itself_and_no_other(api: Api, people: People) -> None:
     first, second = ask(people), ask(people)
     for asked in (first, second):

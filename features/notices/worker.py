@@ -121,10 +121,10 @@ class Notices:
 
     def check(self, owner: str, address: Address) -> None:
         """Check an address without sending anything. Raises InvalidError and QuotaError."""
+        self._count_trial(owner)
         if address.kind is AddressKind.MAIL:
             error = self._mail_refusal(address.text)
         else:
-            self._count_trial(owner)
             with self._slot():
                 error = self.sender.check(address)
         if error:

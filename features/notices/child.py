@@ -26,7 +26,8 @@ from schedulearn.api.outgoing.targets import TargetRefused, WebhookTargets
 
 LIMIT_S = 20
 """Maximum seconds of a child."""
-_MEMORY = 512 << 20
+_MEMORY = 128 << 20
+"""Maximum bytes of its data. Libraries read a whole answer, and there are up to twelve children at once."""
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import apprise
@@ -108,3 +111,28 @@ def test_it_ends_in_time_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "LIMIT_S", 0.01)
     tried = Sender(NO_MAIL).send(parse_address("ntfy://ntfy.sh/topic"), MESSAGE)
     assert tried.error == "it did not answer within 0.01 s"
+
+
+def test_an_endless_answer_takes_little_memory() -> None:
+    """Each user may name an address that answers so."""
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while sent < 400:
+                    self.wfile.write(b"x" * (1 << 20))
+                    sent += 1
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = parse_address(f"ntfy://127.0.0.1:{server.server_port}/topic")
+        tried = Sender(NO_MAIL, ["127.0.0.0/8"]).send(address, MESSAGE)
+        server.shutdown()
+    assert tried.error
+    assert sent < 200, "MiB that it read"

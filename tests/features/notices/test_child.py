@@ -18,6 +18,8 @@ from schedulearn.features.notices import delivery
 from schedulearn.features.notices.addresses import CHATS, parse_address
 from schedulearn.features.notices.delivery import NoticeMessage, Sender
 from schedulearn.features.notices.mail import MailServer
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.settings import ClusterSettings
 
 NO_MAIL = MailServer("", 25, "off", "schedulearn@lab.org")
 MESSAGE = NoticeMessage("notice-1", "title", "text", {"event": "test"})
@@ -46,6 +48,15 @@ def test_no_message_goes_into_the_own_network() -> None:
     def check(address: str, words: str) -> None:
         tried = sender.send(parse_address(address), MESSAGE)
         assert words in tried.error
+
+
+def test_networks_of_webhooks_are_not_those_of_users() -> None:
+    """Only admins make webhooks, so an operator may have allowed them more."""
+    settings = ClusterSettings(webhook_networks=["127.0.0.0/8"])
+    tried = Sender.of(settings, 0).send(parse_address("http://127.0.0.1:1/admin"), MESSAGE)
+    assert "notice_networks" in tried.error
+    with pytest.raises(InvalidError, match="notice_networks: '127/99'"):
+        Sender.of(ClusterSettings(notice_networks=["127/99"]), 0)
 
 
 REFUSED = [

@@ -111,7 +111,7 @@ def receiver() -> Iterator[Receiver]:
 def api(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) -> Iterator[Api]:
     """One service for all tests here, each with accounts of its own."""
     with serve_api(
-        tmp_path_factory.mktemp("notices"), token=TOKEN, webhook_networks=HERE, public_url="https://gpus.lab.org",
+        tmp_path_factory.mktemp("notices"), token=TOKEN, notice_networks=HERE, public_url="https://gpus.lab.org",
         smtp_host="127.0.0.1", smtp_port=mailbox.port, smtp_tls="off", smtp_from="schedulearn@lab.org",
         smtp_user="schedulearn", smtp_password=PASSWORD, smtp_domains=["lab.org"],
     ) as served:  # fmt: skip

@@ -108,7 +108,7 @@ def test_all_policies_are_compared_over_the_same_time_and_the_one_in_force_stand
     assert answer.status_code == 200, answer.text
     found = answer.json()
     first, *others = found["policies"]
-    assert (first["algorithm"], first["in_force"], found["jobs"]) == ("fifo", True, 4)
+    assert (first["algorithm"], first["in_force"], found["jobs"]) == ("goodput", True, 4)
     assert not any(each["in_force"] for each in others)
     known = api.http.get("/api/v1/policy").json()["available"]
     names = [(each["algorithm"], each["metric"]) for each in found["policies"]]

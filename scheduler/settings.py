@@ -234,6 +234,10 @@ class ClusterSettings(BaseModel):
         default_factory=list,
         description="private networks that webhooks may call, such as 10.1.0.0/16",
     )
+    notice_networks: list[str] = Field(
+        default_factory=list,
+        description="private networks that notices of users may call, such as 10.1.2.3/32",
+    )
     smtp_host: str = Field(default="", description="mail server for notices, see docs/notices.md; empty: no e-mail")
     smtp_port: int = Field(default=587, ge=1, le=65535, description="port of `smtp_host`")
     smtp_tls: Literal["starttls", "tls", "off"] = Field(

@@ -20,7 +20,7 @@ from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.planning.start_times import held, why_not_yet
-from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
@@ -246,7 +246,7 @@ class JobOut(JobFields):
         if waiting is not None and (state == JobState.QUEUED or (waiting.code, state) in _PAUSES):
             passed = late_deadline(job["deadline"], job["submitted_at"])
             stands = {"reason": waiting.code, "message": f"{waiting} {passed}".rstrip()}
-        elif is_held:
+        elif is_held and state != JobState.STOPPING and job["reason"] != Reason.PAUSE_REQUESTED:
             stands["message"] += f" {held(job['held_at'], job['held_by'])}"
         expected_end = None if is_held else now.expected_end
         kept = late(job["deadline"], state, job["finished_at"], expected_end, time.time())

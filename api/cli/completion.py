@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from schedulearn.api.cli.common import CliSession
+from schedulearn.api.cli.common import CliSession, clean
 from schedulearn.api.cli.jobs import UNFINISHED
 from schedulearn.api.client.client import ClientError
 from schedulearn.scheduler.core.states import TERMINAL
@@ -26,7 +26,8 @@ def job_items(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     except (ClientError, ValueError, KeyError, TypeError):
         jobs = []
     items = [CompletionItem("last", help="your newest job")]
-    items += [CompletionItem(job["id"], help=f"{job['name']}, {job['state']}"[:60]) for job in jobs]
+    # Others choose names: a line end in one would be another item for the shell.
+    items += [CompletionItem(clean(job["id"]), help=clean(f"{job['name']}, {job['state']}")[:60]) for job in jobs]
     return [item for item in items if item.value.startswith(incomplete)]
 
 

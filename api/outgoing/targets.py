@@ -79,15 +79,15 @@ class TargetRefused(OSError):
 class WebhookTargets:
     """Check of the addresses that webhooks lead to.
 
-    `networks`: private networks that are allowed, such as "10.0.0.0/8". `own_port`: the port of the service. Raises
-    InvalidError for an invalid network."""
+    `networks`: private networks that are allowed, such as "10.0.0.0/8". `own_port`: the port of the service.
+    `setting`: the one that has the networks. Raises InvalidError for an invalid network."""
 
-    def __init__(self, networks: Iterable[str] = (), own_port: int = 0) -> None:
-        self._own_port = own_port
+    def __init__(self, networks: Iterable[str] = (), own_port: int = 0, setting: str = "webhook_networks") -> None:
+        self._own_port, self._setting = own_port, setting
         try:
             self._networks = [ip_network(each) for each in networks]
         except ValueError as error:
-            raise InvalidError(f"webhook_networks: {error}", field="webhook_networks") from error
+            raise InvalidError(f"{setting}: {error}", field=setting) from error
 
     def addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host. Raises TargetRefused if one is not allowed, OSError if it has none."""
@@ -109,7 +109,7 @@ class WebhookTargets:
             return
         raise TargetRefused(
             f"it leads to {address}, which is not on the internet: an operator may allow that by the setting "
-            "`webhook_networks`"
+            f"`{self._setting}`"
         )
 
 

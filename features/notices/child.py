@@ -24,9 +24,12 @@ from urllib.request import getproxies
 
 from schedulearn.api.outgoing.targets import TargetRefused, WebhookTargets
 
+NETWORKS = "notice_networks"
+"""Setting with the private networks that users may choose. Those of webhooks are for operators."""
 LIMIT_S = 20
 """Maximum seconds of a child."""
-_MEMORY = 512 << 20
+_MEMORY = 128 << 20
+"""Maximum bytes of its data. Libraries read a whole answer, and there are up to twelve children at once."""
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 
 
@@ -105,7 +108,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)  # logs of libraries may hold the address
-    targets = WebhookTargets(question["networks"], question["own_port"])
+    targets = WebhookTargets(question["networks"], question["own_port"], NETWORKS)
     send = {"post": _post, "chat": _chat, "check": _check}[question["kind"]]
     sys.stdout.write(json.dumps(send(question, targets)))
 

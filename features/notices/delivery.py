@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from schedulearn.api.outgoing.targets import WebhookTargets
 from schedulearn.features.notices.addresses import Address, AddressKind
-from schedulearn.features.notices.child import LIMIT_S
+from schedulearn.features.notices.child import LIMIT_S, NETWORKS
 from schedulearn.features.notices.mail import MailServer
 from schedulearn.scheduler.settings import ClusterSettings
 
@@ -46,7 +47,8 @@ class Sender:
 
     @classmethod
     def of(cls, settings: ClusterSettings, own_port: int) -> Sender:
-        return cls(MailServer.of(settings), settings.webhook_networks, own_port)
+        WebhookTargets(settings.notice_networks, own_port, NETWORKS)  # a fault in them is reported at the start
+        return cls(MailServer.of(settings), settings.notice_networks, own_port)
 
     def send(self, address: Address, message: NoticeMessage) -> NoticeTry:
         began = time.monotonic()

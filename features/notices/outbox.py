@@ -159,11 +159,17 @@ def _ran_before(db: Connection, event: EventRow) -> bool:
     return db.execute(earlier.where(col(Event.kind) == "job.running").limit(1)).first() is not None
 
 
-def next_of_each(db: Connection) -> Sequence[NoticeRow]:
-    """Return the oldest waiting notice of each recipient: a recipient gets its notices in order."""
+def next_of_each(db: Connection, of_owner: int) -> Sequence[NoticeRow]:
+    """Return the oldest waiting notice of each recipient: a recipient gets its notices in order.
+
+    Of each account come only the next `of_owner` to recipients that failed before, and as many to others."""
     oldest = select(func.min(col(Notice.id))).where(col(Notice.state) == WAITING)
     oldest = oldest.group_by(col(Notice.owner), col(Notice.target))
-    return db.execute(select(Notice).where(col(Notice.id).in_(oldest)).order_by(col(Notice.id))).all()
+    kind = (col(Notice.owner), col(Notice.tries) > 0)
+    place = func.row_number().over(partition_by=kind, order_by=(col(Notice.next_at), col(Notice.id)))
+    ranked = select(col(Notice.id), place.label("place")).where(col(Notice.id).in_(oldest)).subquery()
+    query = select(Notice).where(col(Notice.id).in_(select(ranked.c.id).where(ranked.c.place <= of_owner)))
+    return db.execute(query.order_by(col(Notice.id))).all()
 
 
 def channel_by_id(db: Connection, channel_id: int) -> Row[Any] | None:
@@ -184,7 +190,11 @@ def note_try(db: Connection, notice: NoticeRow, error: str, now: float, *, again
         mine = update(NoticeChannel).where(col(NoticeChannel.id) == int(channel_id))
         db.execute(mine.values(last_at=now, last_error=error, **more))
     if state == FAILED:
-        message = f"A notice about this job ({notice.event}) was not accepted in {tries} tries: {error}"
+        # All who may see the job read its events. The error may quote the recipient, or tell what is in the network.
+        message = (
+            f"A notice about this job ({notice.event}) was not accepted in {tries} tries. Its user sees the reason by "
+            f"`schedulearn notify log {notice.job_id}`."
+        )
         repository.add_event(db, now, "job.notice", code="notice_failed", message=message, job_id=notice.job_id)
 
 

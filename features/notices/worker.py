@@ -37,6 +37,8 @@ MAX_AGE_S = 86_400.0
 AT_ONCE = 8
 _OF_FAILING = 4
 _OF_OWNER = 2
+_READ_OF_OWNER = 2 * _OF_OWNER
+"""Maximum notices of an account to read: those in progress, and as many that may follow."""
 TRIALS = 20
 TRIALS_S = 3600.0
 _TRIALS_AT_ONCE = 4
@@ -119,10 +121,10 @@ class Notices:
 
     def check(self, owner: str, address: Address) -> None:
         """Check an address without sending anything. Raises InvalidError and QuotaError."""
+        self._count_trial(owner)
         if address.kind is AddressKind.MAIL:
             error = self._mail_refusal(address.text)
         else:
-            self._count_trial(owner)
             with self._slot():
                 error = self.sender.check(address)
         if error:
@@ -176,7 +178,7 @@ class Notices:
     def _launch(self) -> float:
         """Start deliveries that are due. Return the seconds until the next one is."""
         with self._db.read() as conn:
-            rows = outbox.next_of_each(conn)
+            rows = outbox.next_of_each(conn, _READ_OF_OWNER)
         now = time.time()
         for row in rows:
             if row.next_at <= now:

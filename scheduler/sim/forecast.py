@@ -211,12 +211,14 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts], quotas: Quot
         if job_id in running:
             start = facts[job_id].started_at or snapshot.now  # jobs that hold GPUs will soon run
         ends = math.isfinite(outcome.ended_at)
-        span = outcome.ended_at - snapshot.now
+        # The time until it may start is certain, however long it runs.
+        since = snapshot.now if job_id in running else max(snapshot.now, facts[job_id].start_after)
+        span = outcome.ended_at - since
         etas[job_id] = Eta(
             start if start is not None and math.isfinite(start) else None,
             outcome.ended_at if ends else None,
-            snapshot.now + span / factor if ends else None,
-            snapshot.now + span * factor if ends else None,
+            since + span / factor if ends else None,
+            since + span * factor if ends else None,
             basis,
             beyond_quota=job_id in beyond,
         )

@@ -133,6 +133,17 @@ def test_a_paused_job_saves_a_checkpoint_gives_its_gpus_back_and_goes_on(api: Ap
     assert api.job(job)["retries"] == 0
 
 
+def test_a_job_says_once_that_it_is_held_and_not_while_it_ends(api: Api) -> None:
+    api.runtime.stubborn = True
+    job = api.submit(**ELASTIC)
+    api.wait(job, "running")
+    do(api, "pause", job)
+    message = api.wait(job, "resizing")["message"]
+    assert message.count("Held by") == 1, message
+    api.http.post(f"/api/v1/jobs/{job}/cancel")
+    assert "Held by" not in api.wait(job, "stopping")["message"]
+
+
 def test_a_resume_before_the_containers_have_stopped_loses_nothing(api: Api) -> None:
     api.runtime.stubborn = True
     job = api.submit(**ELASTIC)

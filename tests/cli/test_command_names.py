@@ -90,6 +90,20 @@ def test_job_ids_are_completed_where_a_job_is_expected(service: Service, complet
 
 
 @pytest.mark.process
+def test_the_name_of_a_job_adds_no_item_and_reaches_no_terminal(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completion, "_WAIT_S", 60.0)
+    name = "a\nplain\nrm -rf ~\nb\x1b[2J"
+    job = service.invoke("submit", "-d", "--name", name, "--image", "plain", "--", "sleep", "60").out.split()[0]
+    words = {"COMP_WORDS": f"schedulearn show {job}", "COMP_CWORD": "2"}
+    offered = invoke(url=service.url, _SCHEDULEARN_COMPLETE="zsh_complete", **service.env, **words).out
+    assert offered.splitlines()[:2] == ["plain", job]
+    assert len(offered.splitlines()) == 3, "kind, ID and description"
+    assert "\x1b" not in offered
+
+
+@pytest.mark.process
 def test_bash_completes_after_the_installation(service: Service, tmp_path: Path) -> None:
     job = service.submit_shell("sleep 60")
     (tmp_path / ".bashrc").write_text("# mine")

@@ -17,7 +17,7 @@ from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, settings_of
 from schedulearn.features.accounts.routes.tokens import DEFAULT_DAYS, NewToken, shown_token
-from schedulearn.scheduler.core.people import Role, least
+from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.errors import ConflictError, InvalidError
 from schedulearn.scheduler.store.people import tokens as store
 from schedulearn.scheduler.store.people.acting import ACTOR
@@ -38,7 +38,8 @@ class LoginIn(BaseModel):
     host: str = Field(default="", max_length=60, description="name of the machine that asks")
     account: str = Field(default="", max_length=60, description="account on that machine")
     role: Role | None = Field(
-        default=None, description="maximum role of the token; default: the approver's, but `admin` only on request"
+        default=None,
+        description="maximum role of the token; default: the approver's. `admin` only if the approver chooses it",
     )
 
     @field_validator("host", "account")
@@ -76,7 +77,9 @@ class AskedLogin(AnswerModel):
     address: str = Field(description="address from which the request came")
     asked_at: At
     expires_in: float = Field(description="seconds until the login ends")
-    role: Role = Field(description="role that the token gets by default: the one asked for, at most your own")
+    role: Role = Field(
+        description="role that the token gets by default: the one asked for, at most your own, not admin"
+    )
     roles: list[Role] = Field(description="roles that you may give, lowest first")
 
 
@@ -132,7 +135,7 @@ def approve_login(request: Request, code: Code, body: ApprovalIn) -> Response:
     """Approve a login. Its token is yours, with at most your role."""
     actor, credentials, grant = actor_of(request), credentials_of(request), grant_of(request)
     found = credentials.logins.find(actor, code)
-    role = body.role or found.role or least(actor.role, Role.USER)
+    role = body.role or _usual_role(actor, found)
     if not actor.role.includes(role):
         raise InvalidError(f"{actor.name} is {actor.role} here, so a token can't be {role}", field="role")
     approval = Approval(actor, role, lambda: grant is None or credentials.holds(grant))
@@ -173,16 +176,23 @@ def _answer(state: LoginState, token: NewToken | None) -> Response:
     return Answer(LoginAnswer(state=state, token=token), headers={"cache-control": "no-store"})
 
 
+def _usual_role(actor: Actor, found: LoginRequest) -> Role:
+    """Return the role where the approver chooses none. It is never admin, for anybody may ask for that."""
+    return least(least(found.role or Role.USER, actor.role), Role.USER)
+
+
 def _shown(request: Request, found: LoginRequest) -> AskedLogin:
-    most = actor_of(request).role
-    asked = found.approval.role if found.approval is not None else least(found.role or Role.USER, most)
+    actor, most = actor_of(request), actor_of(request).role
+    asked = found.approval.role if found.approval is not None else _usual_role(actor, found)
     roles = [role for role in (Role.VIEWER, Role.USER, Role.ADMIN) if most.includes(role)]
     left = credentials_of(request).logins.seconds_left(found)
     return AskedLogin.model_validate({**vars(found), "expires_in": left, "role": asked, "roles": roles})
 
 
 def _address(request: Request) -> str:
-    """Return the address of the sender. A known proxy appends it to the header; what is before may be invented."""
-    if settings_of(request).behind_proxy and (passed := request.headers.get("x-forwarded-for")):
-        return passed.rpartition(",")[2].strip()[:45]
+    """Return the address of the sender. A known proxy appends it; what is before may be invented.
+
+    Some proxies append a header of their own instead of a value."""
+    if settings_of(request).behind_proxy and (passed := request.headers.getlist("x-forwarded-for")):
+        return passed[-1].rpartition(",")[2].strip()[:45]
     return request.client.host if request.client is not None else ""

@@ -50,6 +50,7 @@ _ACCOUNTS = (
 _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     *((model, "user", True) for model in (Job, DataVersion, DeletedTask)),
     *((model, "owner", True) for model in (LengthPrediction, PredictedMetric, ModelVersion)),
+    (Job, "held_by", True),
     (Event, "actor", True),
     (Notice, "owner", True),
     (SecretTable, "owner", False),

@@ -101,7 +101,7 @@ def test_many_who_take_it_at_once_get_one_token(api: Api, people: People) -> Non
 
 
 @pytest.mark.parametrize(("who", "most"), [("viewer", "viewer"), ("user", "user"), ("admin", "user")])
-def test_the_role_is_at_most_the_approvers_and_admin_only_if_asked_for(
+def test_the_role_is_at_most_the_approvers_and_admin_only_if_they_choose_it(
     api: Api, people: People, who: str, most: str
 ) -> None:
     asked = ask(people)
@@ -109,16 +109,29 @@ def test_the_role_is_at_most_the_approvers_and_admin_only_if_asked_for(
     assert approve(people, who, asked).json()["role"] == most
     token = take(people, asked)["token"]
     assert (token["owner"], token["role"]) == (f"some-{who}", most)
-    if who != "admin":
-        wished = ask(people, role="admin")
-        refused = approve(people, who, wished)
-        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "role")
-        assert take(people, wished)["state"] == "waiting"
-        assert approve(people, who, wished, role="viewer").status_code == 200
-        assert take(people, wished)["token"]["role"] == "viewer"
+    wished = ask(people, role="admin")
+    assert people[who].get(f"/api/v1/logins/{wished['code']}").json()["role"] == most, "anybody may ask for admin"
+    assert approve(people, who, wished).json()["role"] == most
+    chosen = ask(people, role="admin")
+    answer = approve(people, who, chosen, role="admin")
+    if who == "admin":
+        assert take(people, chosen)["token"]["role"] == "admin"
     else:
-        wished = ask(people, role="admin")
-        assert approve(people, who, wished).json()["role"] == "admin"
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "role")
+        assert take(people, chosen)["state"] == "waiting"
+        assert approve(people, who, chosen, role="viewer").status_code == 200
+        assert take(people, chosen)["token"]["role"] == "viewer"
+
+
+@pytest.mark.parametrize("passed", [["9.9.9.9, 198.51.100.7"], ["9.9.9.9", "198.51.100.7"]], ids=["value", "header"])
+def test_the_address_is_what_the_proxy_appended(tmp_path: Path, passed: list[str]) -> None:
+    """Who asks may send a header too, to show another address and to ask more often."""
+    with serve_api(tmp_path, token=TOKEN, behind_proxy=True) as api:
+        with httpx.Client(base_url=api.http.base_url, timeout=30) as outsider:
+            headers = [("x-forwarded-for", each) for each in passed]
+            asked = outsider.post("/api/v1/logins", json={}, headers=headers).json()
+        found = api.http.get(f"/api/v1/logins/{asked['code']}", headers={"x-forwarded-for": "198.51.100.9"})
+        assert found.json()["address"] == "198.51.100.7"
 
 
 def test_a_viewers_token_revokes_itself_and_no_other(api: Api, people: People) -> None:

@@ -28,7 +28,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
 
 def lives(api: Api) -> str:
-    """Of ada, with a job that runs, one that ended, a sweep, a secret, a quota, a group and two versions of data."""
+    """Of ada, with jobs that run, are held or ended, a sweep, a secret, a quota, a group and two versions of data."""
     token = token_for(api, "ada", "user")
     with known_by(api, token) as ada:
         for name in ("ended", "runs"):
@@ -38,6 +38,7 @@ def lives(api: Api) -> str:
             if name == "ended":
                 api.runtime.finish(f"schedulearn-{job}-1-0", 0)
                 wait_for(lambda: ada.get(f"/api/v1/jobs/{job}").json()["state"] == "succeeded")  # noqa: B023
+        assert ada.post("/api/v1/jobs", json={**FIVE_KEYS, "name": "held", "hold": True}).status_code == 201
         assert ada.post("/api/v1/sweeps", json=SWEEP).status_code == 201
         wait_for(lambda: any(row["sweep"] for row in items(ada, "jobs")), what="the first run of the sweep")
         assert ada.put("/api/v1/secrets/wandb", json=SECRET).status_code == 200
@@ -91,6 +92,7 @@ def test_a_namesake_gets_nothing(api: Api) -> None:
     # What is kept is there, of nobody who can come.
     kept = api.http.get(f"/api/v1/jobs/{job}").json()
     assert (kept["state"], kept["user"]) == ("running", "ada~1")
+    assert [row["held_by"] for row in items(api.http, "jobs") if row["name"] == "held"] == ["ada~1"]
     assert [each["owner"] for each in items(api.http, "secrets")] == ["ada~1"]
     assert [row["user"] for row in items(api.http, "quotas")] == ["ada~1"]
     assert api.http.post("/api/v1/users", json={"name": "ada~1"}).status_code == 422

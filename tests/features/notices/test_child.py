@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import apprise
@@ -15,6 +18,8 @@ from schedulearn.features.notices import delivery
 from schedulearn.features.notices.addresses import CHATS, parse_address
 from schedulearn.features.notices.delivery import NoticeMessage, Sender
 from schedulearn.features.notices.mail import MailServer
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.settings import ClusterSettings
 
 NO_MAIL = MailServer("", 25, "off", "schedulearn@lab.org")
 MESSAGE = NoticeMessage("notice-1", "title", "text", {"event": "test"})
@@ -43,6 +48,15 @@ def test_no_message_goes_into_the_own_network() -> None:
     def check(address: str, words: str) -> None:
         tried = sender.send(parse_address(address), MESSAGE)
         assert words in tried.error
+
+
+def test_networks_of_webhooks_are_not_those_of_users() -> None:
+    """Only admins make webhooks, so an operator may have allowed them more."""
+    settings = ClusterSettings(webhook_networks=["127.0.0.0/8"])
+    tried = Sender.of(settings, 0).send(parse_address("http://127.0.0.1:1/admin"), MESSAGE)
+    assert "notice_networks" in tried.error
+    with pytest.raises(InvalidError, match="notice_networks: '127/99'"):
+        Sender.of(ClusterSettings(notice_networks=["127/99"]), 0)
 
 
 REFUSED = [
@@ -108,3 +122,28 @@ def test_it_ends_in_time_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "LIMIT_S", 0.01)
     tried = Sender(NO_MAIL).send(parse_address("ntfy://ntfy.sh/topic"), MESSAGE)
     assert tried.error == "it did not answer within 0.01 s"
+
+
+def test_an_endless_answer_takes_little_memory() -> None:
+    """Each user may name an address that answers so."""
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while sent < 400:
+                    self.wfile.write(b"x" * (1 << 20))
+                    sent += 1
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = parse_address(f"ntfy://127.0.0.1:{server.server_port}/topic")
+        tried = Sender(NO_MAIL, ["127.0.0.0/8"]).send(address, MESSAGE)
+        server.shutdown()
+    assert tried.error
+    assert sent < 200, "MiB that it read"

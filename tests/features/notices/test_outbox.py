@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -155,7 +156,24 @@ def test_failures_are_tried_again_in_order_and_given_up(database: Database) -> N
     assert kinds == ["start", "start", "start", "end"]
     with database.read() as conn:
         events = [event for event in outbox.repository.list_events(conn, job_id="one") if event.kind == "job.notice"]
-    assert [(event.code, "in 3 tries: busy" in event.message) for event in events] == [("notice_failed", True)]
+    assert [(event.code, "not accepted in 3 tries" in event.message) for event in events] == [("notice_failed", True)]
+
+
+def test_an_event_names_no_recipient_and_no_answer_of_its_server(database: Database) -> None:
+    """Other users read the events of a job, but not its recipients."""
+    sender = Recorder()
+    sender.answers["ada@lab.org"] = ["the mail server answered 550 <ada@lab.org>: User unknown"]
+    submit(database, "one", notify=["ada@lab.org"])
+    notices = served(database, sender, backoff_s=())
+    notices.start()
+    wait_for(lambda: states(database) == {"failed": 1}, what="the notice to be given up")
+    notices.close()
+    with database.read() as conn:
+        events = outbox.repository.list_events(conn, job_id="one")
+        (given_up,) = outbox.notices_of_job(conn, "one", 10)
+    assert "notice_failed" in {event.code for event in events}
+    assert not [event for event in events if "ada@lab.org" in event.message or "550" in event.message]
+    assert "550" in given_up.last_error, "its user sees it"
 
 
 def test_recipients_that_hang_leave_room_for_others(database: Database) -> None:
@@ -176,6 +194,25 @@ def test_recipients_that_hang_leave_room_for_others(database: Database) -> None:
     wait_for(lambda: states(database)["sent"] == 1, what="the one that works")
     release.set()
     wait_for(lambda: set(states(database)) == {"sent"}, what="all")
+    notices.close()
+
+
+def test_many_recipients_of_an_account_all_get_theirs_and_few_are_read_at_once(database: Database) -> None:
+    """Otherwise one user's batch makes each delivery read all that wait."""
+    sender = Recorder()
+    for number in range(6):
+        addresses = [f"{way}-{number}-{place}@lab.org" for place, way in enumerate(("works", "works", "later"))]
+        sender.answers |= {address: ["busy", ""] for address in addresses if address.startswith("later")}
+        submit(database, f"job-{number}", notify=addresses)
+    now = time.time()
+    with database.read() as conn:
+        found = outbox.find_notices(conn, 0, now, lambda job_id: "")
+    database.write(lambda conn: outbox.store(conn, found, now))
+    with database.read() as conn:
+        assert [row.id for row in outbox.next_of_each(conn, 4)] == [1, 2, 3, 4]
+    notices = served(database, sender, backoff_s=(0.01, 0.01))
+    notices.start()
+    wait_for(lambda: states(database) == {"sent": 18}, what="all")
     notices.close()
 
 

@@ -53,7 +53,7 @@ def slow() -> Iterator[Slow]:
 @pytest.mark.process
 def test_a_notice_under_way_at_a_kill_comes_again_with_its_id(tmp_path: Path, slow: Slow) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text("webhook_networks: [127.0.0.0/8]\n")
+    config.write_text("notice_networks: [127.0.0.0/8]\n")
     with Service(tmp_path / "data", "--config", str(config)) as service:
         address = f"http://127.0.0.1:{slow.server.server_port}/"
         service.call("PUT", "/api/v1/notify/own", {"address": address, "every_job": True})

@@ -108,6 +108,13 @@ def test_an_end_is_as_certain_as_the_length_that_the_family_tells() -> None:
     assert usual.latest == pytest.approx(2500)
 
 
+def test_the_time_before_a_later_start_is_certain() -> None:
+    found = play([job("a")], start_after=1000 + 3600.0).etas["a"]
+    assert (found.start, found.end) == (4600.0, pytest.approx(4600 + 10 + AT_LEAST_S))
+    assert found.earliest == pytest.approx(4600 + (10 + AT_LEAST_S) / 3), "not before it may start"
+    assert found.latest == pytest.approx(4600 + (10 + AT_LEAST_S) * 3)
+
+
 def test_a_time_limit_bounds_a_guess() -> None:
     found = play([job("a", allocation={"h1": 1}, run_seconds=5000.0)], max_duration=5100.0)
     assert found.etas["a"].end == pytest.approx(1100)

@@ -14,6 +14,7 @@ GPUs, or the first reservation, and none waits for more than a multiple of what 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -163,17 +164,25 @@ class _Queue:
         """Running jobs that stop, with the reason."""
         self._stoppable = sorted(stoppable, key=lambda job: job.order, reverse=True)
         self._stoppable.sort(key=lambda job: job.priority)
+        self._hosts = [host for host in hosts if host.open and host.gpus]
+        self._held = Counter[str]()
+        """GPUs of each host that running jobs hold and do not give up to any other."""
+        self._elastic: list[JobView] = []
+        """Running elastic jobs that are not counted there."""
+        self._least: dict[int, Counter[str]] = {}
         self._reserved: _Reserved | None = None
         self._spare = 0  # GPUs of the reserved type that are left when the reserved job starts
         for job in jobs:
-            if not job.allocation or (job.elastic and not (job.id in due and _comes_before(job, self.oldest))):
+            if not job.allocation:
+                continue
+            if job.elastic and not (job.id in due and _comes_before(job, self.oldest)):
+                self._elastic.append(job)
                 continue
             held: dict[str, int] = {}
-            left = job.min_gpus if job.elastic else job.gpus
-            for host_id, gpus in job.allocation.items():
+            for host_id, gpus in _minimum(job):
+                self._held[host_id] += gpus
                 if (kind := kind_of.get(host_id)) is not None:
-                    held[kind] = held.get(kind, 0) + min(gpus, left)
-                    left -= min(gpus, left)
+                    held[kind] = held.get(kind, 0) + gpus
             self._hold(job, time_left(job), held)
 
     def _hold(self, job: JobView, seconds: float, held: Mapping[str, int]) -> None:
@@ -204,27 +213,53 @@ class _Queue:
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
 
     def _make_room(self, job: JobView) -> None:
-        """Stop preemptible jobs of lower priority, the lowest and newest first, if the job then fits."""
-        kinds = [kind for kind in self._free if suits_type(job, kind)]
-        free, stops = {kind: self._free[kind] for kind in kinds}, list[str]()
-        for victim in self._stoppable:
-            if victim.priority >= job.priority or max(free.values(), default=0) >= needed(job):
-                break
-            held = next(held for _, other, held in self._ends if other is victim)
-            if victim.id not in self.stopped and not held.keys().isdisjoint(kinds):
-                stops.append(victim.id)
-                for kind in held.keys() & free.keys():
-                    free[kind] += held[kind]
-        if max(free.values(), default=0) < needed(job):
+        """Stop preemptible jobs of lower priority, the lowest and newest first, if the job then fits.
+
+        They must leave enough GPUs of one host, unless the job is larger than each. Elastic jobs count with their
+        minimum unless their priority is lower too."""
+        held = {other.id: gpus for _, other, gpus in self._ends}
+        victims = [other for other in self._stoppable if other.priority < job.priority and other.id in held]
+        victims = [other for other in victims if other.id not in self.stopped]
+        if not victims:
             return
-        for end in [end for end in self._ends if end[1].id in stops]:
-            _, victim, held = end
-            self._ends.remove(end)
-            for kind, gpus in held.items():
-                self._free[kind] += gpus
-            self.passed -= sum(held.values()) * self._passes(victim)
-            gives = f"It gives up its {gpu_count(victim.gpus)} to {job.id}, which has a higher priority."
-            self.stopped[victim.id] = Explanation("preempted", gives)
+        least = self._least_of_elastic(job.priority)
+        found = []
+        for kind, hosts in self._places(job):
+            of_kind = sum(least[host.id] for host in self._hosts if host.gpu_type == kind)
+            here = sum(host.gpus - self._held[host.id] - least[host.id] for host in hosts)
+            lacks = needed(job) - min(here, self._free[kind] - of_kind)
+            if (stops := _fewest(victims, {host.id for host in hosts}, lacks)) is not None:
+                found.append(stops)
+        for victim in min(found, key=_loss, default=()):
+            self._stop(victim, held[victim.id], job)
+
+    def _places(self, job: JobView) -> list[tuple[str, list[HostView]]]:
+        """Return the hosts on which a job could start: each of its type that is large enough, else all of a type."""
+        suited = [host for host in self._hosts if suits_type(job, host.gpu_type)]
+        if alone := [host for host in suited if host.gpus >= needed(job)]:
+            return [(host.gpu_type, [host]) for host in alone]
+        kinds = dict.fromkeys(host.gpu_type for host in suited)
+        return [(kind, [host for host in suited if host.gpu_type == kind]) for kind in kinds]
+
+    def _least_of_elastic(self, priority: int) -> Counter[str]:
+        """Return the GPUs of each host that elastic jobs of `priority` or above do not give up."""
+        if priority not in self._least:
+            found = Counter[str]()
+            for other in self._elastic:
+                if other.priority >= priority:
+                    found.update(dict(_minimum(other)))
+            self._least[priority] = found
+        return self._least[priority]
+
+    def _stop(self, victim: JobView, held: Mapping[str, int], job: JobView) -> None:
+        self._ends = [end for end in self._ends if end[1] is not victim]
+        for kind, gpus in held.items():
+            self._free[kind] += gpus
+        for host_id, gpus in victim.allocation.items():
+            self._held[host_id] -= gpus
+        self.passed -= sum(held.values()) * self._passes(victim)
+        gives = f"It gives up its {gpu_count(victim.gpus)} to {job.id}, which has a higher priority."
+        self.stopped[victim.id] = Explanation("preempted", gives)
 
     def _passes(self, job: JobView) -> bool:
         return job.order > self.oldest.order and job.priority <= self.oldest.priority
@@ -261,6 +296,40 @@ class _Queue:
         # Only GPUs that were lost can lead here.
         kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
         return _Reserved(job, kind, max((end[0] for end in self._ends), default=0.0), after.get(kind, ()))
+
+
+def _minimum(job: JobView) -> Iterator[tuple[str, int]]:
+    """Yield the GPUs of each host that a running job does not give up without being stopped."""
+    left = job.min_gpus if job.elastic else job.gpus
+    for host_id, gpus in job.allocation.items():
+        yield host_id, min(gpus, left)
+        left -= min(gpus, left)
+
+
+def _fewest(victims: Sequence[JobView], hosts: Set[str], lacks: int) -> list[JobView] | None:
+    """Return the victims that give up at least `lacks` GPUs of `hosts`, the first ones first; None: there are too few.
+
+    The last to give are the first to be spared."""
+    stops: list[tuple[JobView, int]] = []
+    for victim in victims:
+        if lacks <= 0:
+            break
+        if gives := sum(gpus for host, gpus in victim.allocation.items() if host in hosts):
+            stops.append((victim, gives))
+            lacks -= gives
+    if lacks > 0:
+        return None
+    for each in stops[-2::-1]:
+        if each[1] <= -lacks:
+            lacks += each[1]
+            stops.remove(each)
+    return [victim for victim, _ in stops]
+
+
+def _loss(stops: Sequence[JobView]) -> tuple[int, int, float]:
+    """Sort key of jobs that could stop: those of low priority first, then few GPUs, then the newest jobs."""
+    oldest = min((job.submitted_at for job in stops), default=0.0)
+    return max((job.priority for job in stops), default=-1), sum(job.gpus for job in stops), -oldest
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:

@@ -84,7 +84,7 @@ def _decide(
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
-    allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping)
+    allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping, first)
     desired = None
     if snapshot.scales:
         if back:  # more hosts are worth what all jobs gain by them
@@ -112,7 +112,7 @@ def _chosen(
 
 
 def _placed(
-    choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str]
+    choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str], first: Set[str]
 ) -> tuple[dict[str, Allocation], dict[str, float]]:
     """Return (the allocation of each job that gets one, the speedup of each job).
 
@@ -144,6 +144,8 @@ def _placed(
     if not leaves:
         return found
     other = place({**wants, **leaves}, clears=False)
+    if any(job_id in found[0] and job_id not in other[0] for job_id in first):
+        return found
     differ = [row for row in range(len(jobs)) if found[0].get(ids[row]) != other[0].get(ids[row])]
     if not differ:
         return found

@@ -185,6 +185,63 @@ def test_preemptible_rigid_jobs_stop_for_jobs_of_higher_priority(policy: str) ->
     assert "elastic" in plan_of(fixed, old, new, lowest, replace(grows, required_gpus=4)).allocations
 
 
+def stops_of(plan: Plan, jobs: list[JobView]) -> set[str]:
+    return {each.id for each in jobs if each.allocation and not plan.allocations.get(each.id)}
+
+
+def preemptible(id: str, gpus: int, on: str = "h1", at: float = 1.0, **fields: object) -> JobView:
+    held = {"allocation": {on: gpus}, "held_seconds": 500.0}
+    return job(id, gpus=gpus, at=at, **{**held, "priority": 10, "preemptible": True, **fields})
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_several_jobs_of_higher_priority_stop_preemptible_ones(metric: str) -> None:
+    """No plan could be made once the first of them had stopped one."""
+    low = [preemptible(f"p{i}", 2, at=float(i)) for i in range(4)]
+    high = [waits(f"high{i}", 2, at=NOW - i, takes=60.0, priority=60) for i in range(3)]
+    plan = decide(*low, *high, metric=metric)
+    assert plan.allocations.keys() == {"p0", *(each.id for each in high)}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_preemptible_jobs_that_stop_leave_a_job_room_on_one_host(metric: str) -> None:
+    """Those of one host: the newest ones of both would not be enough, and the job would not start."""
+    hosts = [host("h1", gpus=4), host("h2", gpus=4)]
+    low = [preemptible(f"p{i}", 2, on=f"h{1 + i % 2}", at=float(i)) for i in range(4)]
+    plan = decide(*low, waits("high", 4, takes=60.0, priority=60), hosts=hosts, metric=metric)
+    assert stops_of(plan, low) == {"p1", "p3"}
+    assert plan.allocations["high"] == {"h2": 4}
+    both = waits("both", 8, takes=60.0, priority=60)
+    assert decide(*low, both, hosts=hosts, metric=metric).allocations == {"both": {"h1": 4, "h2": 4}}
+    small = [preemptible("small", 1, at=9.0), preemptible("large", 3, at=8.0)]
+    plan = decide(*small, waits("high", 3, takes=60.0, priority=60), hosts=hosts[:1], metric=metric)
+    assert stops_of(plan, small) == {"large"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_preemptible_jobs_stop_beside_elastic_ones_of_the_same_or_higher_priority(metric: str) -> None:
+    """These keep their minimum, so that the job would wait for as long as they run."""
+    low = preemptible("low", 4, expected_left=9e5)
+    for other in (60, 90):
+        beside = elastic("beside", on=4, at=NOW - 20, min_gpus=4, max_gpus=4, priority=other)
+        for high in (
+            waits("high", 4, takes=60.0, priority=60),
+            elastic("high", at=NOW, min_gpus=4, max_gpus=4, priority=60),
+        ):
+            plan = decide(low, beside, high, metric=metric)
+            assert plan.allocations.keys() == {"beside", "high"}, (other, high.elastic)
+    gives_way = elastic("less", on=4, min_gpus=4, max_gpus=4, priority=20)
+    assert "low" in decide(low, gives_way, high, metric=metric).allocations
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_jobs_resized_in_place_give_way_to_jobs_of_higher_priority_too(metric: str) -> None:
+    """To leave them where they are took less time, all together."""
+    low = elastic("low", on=4, at=NOW - 20_000, in_place=True, min_gpus=4, max_gpus=4, required_gpus=4)
+    for high in (waits("high", 1, priority=80), elastic("high", at=NOW, priority=80)):
+        assert "high" in decide(low, high, hosts=[host(gpus=4)], metric=metric).allocations
+
+
 @pytest.mark.parametrize("policy", ["priority", "goodput"])
 def test_a_stopped_rigid_job_starts_again_from_the_beginning(policy: str) -> None:
     length = rigid_application("seconds", 1000.0)

@@ -27,16 +27,25 @@ _SOON_S = 60.0
 """Expected run times below this count as equal."""
 
 
-def held_back(
-    objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()
-) -> dict[str, Explanation]:
-    """Return the rigid jobs that wait for their turn, and the preemptible ones that stop, with the reason of each.
+@dataclass(frozen=True)
+class HeldBack:
+    """Jobs that get no GPUs, whatever their weight."""
+
+    reasons: Mapping[str, Explanation]
+    """Rigid jobs that wait for their turn, and preemptible ones that stop, with the reason of each."""
+    stops: Mapping[str, str]
+    """Preemptible job that stops -> the job that it stops for."""
+
+
+def held_back(objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()) -> HeldBack:
+    """Return the rigid jobs that wait for their turn, and the preemptible ones that stop.
 
     `passed_over`: jobs that were admitted, and that the choice of sizes left without GPUs: elastic jobs weigh more, or
     no host has room. Others need not wait for them, but the share of later jobs holds.
     """
     jobs = sorted(snapshot.jobs, key=lambda job: job.order)
     found: dict[str, Explanation] = {}
+    stops: dict[str, str] = {}
     there = gpus_by_type(snapshot.hosts)
     due = {job.id for job in jobs if job.elastic and is_due(objective, snapshot.now, job)}
     stoppable = [job for job in jobs if job.preemptible and not job.elastic and job.allocation]
@@ -56,8 +65,11 @@ def held_back(
             why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
             if why is not None and not job.elastic:
                 found[job.id] = why
-        found |= queue.stopped
-    return found
+        for victim, other in queue.stopped.values():
+            gives = f"It gives up its {gpu_count(victim.gpus)} to {other.id}, which has a higher priority."
+            found[victim.id] = Explanation("preempted", gives)
+            stops[victim.id] = other.id
+    return HeldBack(found, stops)
 
 
 def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
@@ -160,8 +172,8 @@ class _Queue:
         """GPUs of later rigid jobs that run or are admitted."""
         self._ends: list[tuple[float, JobView, Mapping[str, int]]] = []  # seconds left, rigid job, GPUs by type
         self.held_by_deadlines = sum(job.gpus for job in jobs if not job.elastic and job.deadline is not None)
-        self.stopped: dict[str, Explanation] = {}
-        """Running jobs that stop, with the reason."""
+        self.stopped: dict[str, tuple[JobView, JobView]] = {}
+        """Id of a running job that stops -> the job, and the one that it stops for."""
         self._stoppable = sorted(stoppable, key=lambda job: job.order, reverse=True)
         self._stoppable.sort(key=lambda job: job.priority)
         self._hosts = [host for host in hosts if host.open and host.gpus]
@@ -213,33 +225,28 @@ class _Queue:
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
 
     def _make_room(self, job: JobView) -> None:
-        """Stop preemptible jobs of lower priority, the lowest and newest first, if the job then fits.
+        """Stop preemptible jobs of lower priority, if the job then fits: the lowest, and on one host if possible.
 
-        They must leave enough GPUs of one host, unless the job is larger than each. Elastic jobs count with their
-        minimum unless their priority is lower too."""
+        Elastic jobs count with their minimum, unless their priority is lower too."""
         held = {other.id: gpus for _, other, gpus in self._ends}
         victims = [other for other in self._stoppable if other.priority < job.priority and other.id in held]
         victims = [other for other in victims if other.id not in self.stopped]
         if not victims:
             return
-        least = self._least_of_elastic(job.priority)
+        least, need = self._least_of_elastic(job.priority), needed(job)
         found = []
-        for kind, hosts in self._places(job):
-            of_kind = sum(least[host.id] for host in self._hosts if host.gpu_type == kind)
-            here = sum(host.gpus - self._held[host.id] - least[host.id] for host in hosts)
-            lacks = needed(job) - min(here, self._free[kind] - of_kind)
-            if (stops := _fewest(victims, {host.id for host in hosts}, lacks)) is not None:
-                found.append(stops)
-        for victim in min(found, key=_loss, default=()):
+        for kind in (kind for kind in self._free if suits_type(job, kind)):
+            hosts = [host for host in self._hosts if host.gpu_type == kind]
+            free = self._free[kind] - sum(least[host.id] for host in hosts)
+            if free >= need:
+                return
+            for place in [hosts, *([host] for host in hosts if host.gpus >= need)]:
+                here = sum(host.gpus - self._held[host.id] - least[host.id] for host in place)
+                stops = _fewest(victims, {host.id for host in place}, need - min(here, free))
+                if stops is not None:
+                    found.append((_loss(stops, spans=place is hosts), stops))
+        for victim in min(found, key=lambda each: each[0])[1] if found else ():
             self._stop(victim, held[victim.id], job)
-
-    def _places(self, job: JobView) -> list[tuple[str, list[HostView]]]:
-        """Return the hosts on which a job could start: each of its type that is large enough, else all of a type."""
-        suited = [host for host in self._hosts if suits_type(job, host.gpu_type)]
-        if alone := [host for host in suited if host.gpus >= needed(job)]:
-            return [(host.gpu_type, [host]) for host in alone]
-        kinds = dict.fromkeys(host.gpu_type for host in suited)
-        return [(kind, [host for host in suited if host.gpu_type == kind]) for kind in kinds]
 
     def _least_of_elastic(self, priority: int) -> Counter[str]:
         """Return the GPUs of each host that elastic jobs of `priority` or above do not give up."""
@@ -258,8 +265,7 @@ class _Queue:
         for host_id, gpus in victim.allocation.items():
             self._held[host_id] -= gpus
         self.passed -= sum(held.values()) * self._passes(victim)
-        gives = f"It gives up its {gpu_count(victim.gpus)} to {job.id}, which has a higher priority."
-        self.stopped[victim.id] = Explanation("preempted", gives)
+        self.stopped[victim.id] = victim, job
 
     def _passes(self, job: JobView) -> bool:
         return job.order > self.oldest.order and job.priority <= self.oldest.priority
@@ -326,10 +332,10 @@ def _fewest(victims: Sequence[JobView], hosts: Set[str], lacks: int) -> list[Job
     return [victim for victim, _ in stops]
 
 
-def _loss(stops: Sequence[JobView]) -> tuple[int, int, float]:
-    """Sort key of jobs that could stop: those of low priority first, then few GPUs, then the newest jobs."""
-    oldest = min((job.submitted_at for job in stops), default=0.0)
-    return max((job.priority for job in stops), default=-1), sum(job.gpus for job in stops), -oldest
+def _loss(stops: Sequence[JobView], *, spans: bool) -> tuple[int, bool, int, float]:
+    """Sort key of jobs that could stop: low priority, GPUs of one host, few GPUs, and new jobs come first."""
+    oldest = min(job.submitted_at for job in stops)
+    return max(job.priority for job in stops), spans, sum(job.gpus for job in stops), -oldest
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:

@@ -205,7 +205,7 @@ def test_several_jobs_of_higher_priority_stop_preemptible_ones(metric: str) -> N
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_preemptible_jobs_that_stop_leave_a_job_room_on_one_host(metric: str) -> None:
-    """Those of one host: the newest ones of both would not be enough, and the job would not start."""
+    """Not the newest ones of both hosts: the job would spread over these."""
     hosts = [host("h1", gpus=4), host("h2", gpus=4)]
     low = [preemptible(f"p{i}", 2, on=f"h{1 + i % 2}", at=float(i)) for i in range(4)]
     plan = decide(*low, waits("high", 4, takes=60.0, priority=60), hosts=hosts, metric=metric)

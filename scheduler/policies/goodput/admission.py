@@ -61,7 +61,7 @@ def held_back(objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[
         for job in _in_order(objective, snapshot.now, waiting, queue):
             if job.id in passed_over:
                 continue
-            passes = queue.oldest.id in passed_over and job.order > queue.oldest.order
+            passes = not job.elastic and queue.oldest.id in passed_over and job.order > queue.oldest.order
             why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
             if why is not None and not job.elastic:
                 found[job.id] = why

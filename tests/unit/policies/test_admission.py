@@ -242,6 +242,38 @@ def test_jobs_resized_in_place_give_way_to_jobs_of_higher_priority_too(metric: s
         assert "high" in decide(low, high, hosts=[host(gpus=4)], metric=metric).allocations
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_rigid_jobs_of_lower_priority_do_not_start_on_gpus_that_an_elastic_one_needs(metric: str) -> None:
+    """They weighed more, since they have waited for longer, and nothing takes GPUs back from them."""
+    high = elastic("high", at=NOW - 10, min_gpus=4, max_gpus=8, required_gpus=4, priority=80)
+    low = [waits(f"low{i}", 1, at=NOW - 90_000, takes=60.0) for i in range(4)]
+    assert decide(high, *low, hosts=[host(gpus=4)], metric=metric).allocations == {"high": {"h1": 4}}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_preemptible_job_stops_only_for_a_job_that_starts(metric: str) -> None:
+    """Another took the GPUs, since it weighs more: a preemptible job must not lose its work for that."""
+    low = preemptible("low", 2, at=NOW - 20_000, priority=20)
+    older = elastic("older", at=NOW - 20_000, min_gpus=4, max_gpus=4, required_gpus=4)
+    jobs = [low, older, waits("rigid", 2, at=NOW - 500, takes=60.0), elastic("high", at=NOW - 500, priority=80)]
+    plan = decide(
+        *jobs, elastic("too large", at=NOW - 3000, min_gpus=8, priority=80), hosts=[host(gpus=4)], metric=metric
+    )
+    assert "high" in plan.allocations
+    assert ("low" in plan.allocations) is ("rigid" not in plan.allocations)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_preemptible_job_stops_for_an_elastic_one_beside_a_rigid_one_that_waits(metric: str) -> None:
+    """The elastic one weighed more than the rigid one, which therefore waited: and then nobody got the GPUs."""
+    low, same = preemptible("low", 4, at=1.0, priority=50), preemptible("same", 4, at=NOW - 10, priority=80)
+    rigid = waits("rigid", 4, at=NOW - 3000, takes=5000.0, priority=80)
+    other = elastic("other", at=NOW - 500, max_gpus=8, required_gpus=4, priority=80)
+    plan = decide(low, same, rigid, other, metric=metric)
+    assert "low" not in plan.allocations
+    assert len(plan.allocations) > 1
+
+
 @pytest.mark.parametrize("policy", ["priority", "goodput"])
 def test_a_stopped_rigid_job_starts_again_from_the_beginning(policy: str) -> None:
     length = rigid_application("seconds", 1000.0)

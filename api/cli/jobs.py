@@ -176,7 +176,7 @@ def _last_events(session: CliSession, job_id: str) -> list[Json]:
 
 
 def _facts(job: Json) -> list[tuple[str, Cell]]:
-    bounds = f", {job['min_gpus']} to {job['max_gpus']}, elastic" if job["elastic"] else ""
+    bounds = f", {job['min_gpus']} to {job['max_gpus']}, elastic" if job["elastic"] else ", preemptible" * job["preemptible"]
     gpus = ", ".join(f"{gpu['host']}:{gpu['index']}" for gpu in job["gpus"])
     facts: list[tuple[str, Cell]] = [
         ("id", job["id"]),

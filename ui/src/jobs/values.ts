@@ -52,6 +52,7 @@ const MORE = [
   "keep",
   "notify_on",
   "ports",
+  "preemptible",
   "requirements",
   "secrets",
   "start_after",

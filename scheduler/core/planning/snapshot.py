@@ -256,7 +256,9 @@ class _Viewed:
         job, held, profile = self.job, self.held, self.profile
         attained = job.gpu_seconds + held.served
         length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
-        length = length or by_family(family_work, attained, rigid=not job.elastic)
+        # Earlier attempts of a rigid job don't count: it starts again from the beginning.
+        done = attained if job.elastic else held.served
+        length = length or by_family(family_work, done, rigid=not job.elastic)
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
@@ -293,7 +295,7 @@ class _Viewed:
         if run_times is None or job.elastic or not job.required_gpus:
             return None
         ran = job.run_seconds + self.held.ran
-        left = run_times.left(job.user, job.required_gpus, ran)
+        left = run_times.left(job.user, job.required_gpus, self.held.ran)
         if job.max_duration is None:
             return left
         return max(0.0, job.max_duration - ran) if left is None else min(left, max(0.0, job.max_duration - ran))

@@ -12,6 +12,7 @@ import pytest
 from builders import PowerLaw, host, job, snapshot
 
 from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
+from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.application import rigid_application
 from schedulearn.scheduler.sim.arguments import equal_hosts
@@ -272,6 +273,16 @@ def test_a_preemptible_job_stops_for_an_elastic_one_beside_a_rigid_one_that_wait
     plan = decide(low, same, rigid, other, metric=metric)
     assert "low" not in plan.allocations
     assert len(plan.allocations) > 1
+
+
+def test_no_job_that_requires_a_type_takes_gpus_that_were_freed_for_one_of_higher_priority() -> None:
+    """The policy put it on another type; it was moved to GPUs for which a preemptible job had just stopped."""
+    hosts = [host("h1", gpus=8, gpu_type="b"), host("h2", gpus=1, gpu_type="a")]
+    low, high = preemptible("low", 8, priority=50), waits("high", 8, takes=60.0, priority=80)
+    typed = waits("typed", 1, at=NOW - 3000, takes=60.0, priority=50, gpu_type="b")
+    state = snapshot([low, high, typed], hosts, now=NOW)
+    plan = plan_by_type(make_policy("priority").allocate, state)
+    assert plan.allocations == {"high": {"h1": 8}}
 
 
 @pytest.mark.parametrize("policy", ["priority", "goodput"])

@@ -176,7 +176,9 @@ def _last_events(session: CliSession, job_id: str) -> list[Json]:
 
 
 def _facts(job: Json) -> list[tuple[str, Cell]]:
-    bounds = f", {job['min_gpus']} to {job['max_gpus']}, elastic" if job["elastic"] else ""
+    bounds = ", preemptible" if job.get("preemptible") else ""
+    if job["elastic"]:
+        bounds = f", {job['min_gpus']} to {job['max_gpus']}, elastic"
     gpus = ", ".join(f"{gpu['host']}:{gpu['index']}" for gpu in job["gpus"])
     facts: list[tuple[str, Cell]] = [
         ("id", job["id"]),

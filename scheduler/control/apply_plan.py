@@ -87,7 +87,7 @@ def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
             start.append(job)
         elif (
             job.state == JobState.RUNNING
-            and (view.elastic or (view.preemptible and not wanted))
+            and (view.elastic or plan.preempts(view))
             and wanted != dict(view.allocation)
             and ready >= {machines.get(part, part) for part in view.allocation}
         ):

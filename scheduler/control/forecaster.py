@@ -354,7 +354,7 @@ class Forecaster:
         predicted = self._profiles.length_of(view.id)
         if predicted is None or view.basis is not Basis.FAMILY or not view.remaining:
             return None
-        return max(1.0, (predicted.high - view.attained_gpu_seconds) / view.remaining)
+        return max(1.0, (predicted.high - predicted.value + view.remaining) / view.remaining)
 
     def _snapshot(self, policy: Policy, state: ClusterState, at: float) -> Snapshot:
         memory = None

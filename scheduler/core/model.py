@@ -261,3 +261,9 @@ class Plan:
     """
     review_at: float | None = None
     """Time of the next call of the policy, even if nothing changes before; None if no call is needed."""
+
+    def preempts(self, job: JobView) -> bool:
+        """Return whether a running rigid job stops for another. One that is left out for another reason runs on."""
+        why = self.reasons.get(job.id)
+        stops = job.preemptible and not self.allocations.get(job.id)
+        return stops and isinstance(why, Explanation) and why.code == "preempted"

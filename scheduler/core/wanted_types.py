@@ -86,7 +86,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     job that needs several GPUs would never find them free at once.
     """
     starts = [job for job in snapshot.jobs if not job.allocation and plan.allocations.get(job.id)]
-    starts.sort(key=lambda job: (not _is_choosy(job), *_turn(job)))
+    starts.sort(key=lambda job: (-job.priority, not _is_choosy(job), job.order))
     going = {job.id for job in starts}
     kept = {job_id: allocation for job_id, allocation in plan.allocations.items() if job_id not in going}
     free = {host.id: host.gpus if host.open else 0 for host in snapshot.hosts}

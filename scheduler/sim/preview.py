@@ -139,7 +139,7 @@ def _change(job: JobView, plan: Plan) -> Change | None:
     elif not before:
         action, sentence = "start", f"Starts on {gpu_count(gpus)} of {', '.join(sorted(after))}."
     elif not after:
-        if not job.elastic:
+        if not job.elastic and not plan.preempts(job):
             return None  # a rigid job that runs is left alone
         action, sentence = "wait", "Its GPUs go to others."
     elif gpus == job.gpus:

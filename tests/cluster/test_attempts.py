@@ -12,6 +12,7 @@ from fakes.runtime import FakeRuntime
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.policies.registry import POLICIES
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 
 STOPPED = 1
@@ -62,11 +63,29 @@ def test_a_preemptible_job_stops_for_one_of_higher_priority_and_starts_again(
         c.wait(high, "running")
         wait_for(lambda: c.state(low) == "queued")
         assert ended(c, low) == [(1, "resized", code)]
+        with c.cluster.db.read() as db:
+            told = [event.message for event in repository.list_events(db, job_id=low)]
+        assert "Stopped; it starts again when it is next." in told
         assert c.state(other) == "running"
         c.runtime.finish(c.task(high), 0)
         wait_for(lambda: (c.state(low), c.job(low).attempt) == ("running", 2))
         c.runtime.finish(c.task(low, 2), 0)
         c.wait(low, "succeeded")
+
+
+@pytest.mark.parametrize("policy", ["fifo", "priority", "goodput"])
+def test_a_preemptible_job_runs_on_where_no_job_of_higher_priority_takes_its_gpus(tmp_path: Path, policy: str) -> None:
+    """It was stopped when the next policy, under which jobs share no GPUs, left it out."""
+    with FakeCluster(tmp_path) as c:
+        c.cluster.service.set_policy("fifo", params={"jobs_per_gpu": 2})
+        jobs = c.submit(spec(gpus=4, preemptible=True), spec(gpus=4, preemptible=True))
+        for job in jobs:
+            c.wait(job, "running")
+        c.cluster.service.set_policy(policy, params={"min_run": 0} if policy == "goodput" else {})
+        [waiting] = c.submit(spec(gpus=1))
+        wait_for(lambda: c.poke() and "GPU" in c.cluster.loop.waiting.get(waiting, ""), what="a decision")
+        assert [(c.state(job), c.job(job).attempt) for job in jobs] == [("running", 1)] * 2
+        c.runtime.finish(c.task(jobs[1]))  # the fake host takes a GPU of two jobs for a fault when it is closed
 
 
 def test_a_drained_attempt_was_evicted(tmp_path: Path) -> None:

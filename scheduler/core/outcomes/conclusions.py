@@ -113,7 +113,10 @@ def _resized(job: Job, ending: _Ending) -> JobMoved | None:
         return JobMoved(job, Reason.RETRY, "Stopped because it seemed to hang; starts again.", _again(job))
     if job.reason == Reason.PAUSE_REQUESTED:
         return JobMoved(job, Reason.PAUSED, "Stopped for a pause; it continues from its checkpoint.", _again(job))
-    return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", _again(job))
+    message = "Stopped for its new allocation; starts again with it."
+    if not job.target:
+        message = "Stopped; it starts again when it is next."
+    return JobMoved(job, Reason.RESIZED, message, _again(job))
 
 
 def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:

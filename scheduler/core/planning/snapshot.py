@@ -256,7 +256,9 @@ class _Viewed:
         job, held, profile = self.job, self.held, self.profile
         attained = job.gpu_seconds + held.served
         length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
-        length = length or by_family(family_work, attained, rigid=not job.elastic)
+        # Earlier attempts of a rigid job don't count: it starts again from the beginning.
+        done = attained if job.elastic else held.served
+        length = length or by_family(family_work, done, rigid=not job.elastic)
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
@@ -292,7 +294,9 @@ class _Viewed:
         job = self.job
         if run_times is None or job.elastic:
             return None
-        return run_times.left(job.user, job.required_gpus, job.run_seconds + self.held.ran, job.max_duration)
+        limit = job.max_duration
+        at_most = None if limit is None else max(0.0, limit - job.run_seconds - self.held.ran)
+        return run_times.left(job.user, job.required_gpus, self.held.ran, at_most)
 
     def _held_seconds(self) -> float | None:
         """Return the seconds since its allocation changed; 0 while its profile is awaited, so that it stays."""

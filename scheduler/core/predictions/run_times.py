@@ -76,17 +76,16 @@ class RunTimes:
                 self._of_all[ended.gpus] = (*self._of_all.get(ended.gpus, ()), ended.seconds)[-REMEMBERED:]
             self._samples.clear()
 
-    def left(self, user: str, gpus: int, elapsed: float, max_duration: float | None = None) -> float | None:
-        """Return the expected seconds that a job runs on after `elapsed` seconds, at most until its `max_duration`.
+    def left(self, user: str, gpus: int, elapsed: float, at_most: float | None = None) -> float | None:
+        """Return the expected seconds that a job runs on after `elapsed` seconds, at most `at_most`.
 
-        None: too few jobs have ended, and there is no `max_duration`; or the job has no GPUs.
+        None: too few jobs have ended, and there is no `at_most`; or the job has no GPUs.
 
         It is the geometric mean of longer run times of the user's jobs with as many GPUs, else of all users' jobs, else
         of the nearest number of GPUs. A job that has outlived all of them is expected to run as long again.
         """
         if gpus < 1:
             return None
-        at_most = None if max_duration is None else max(0.0, max_duration - elapsed)
         expected = self._left(user, gpus, elapsed)
         return min((each for each in (expected, at_most) if each is not None), default=None)
 

@@ -124,7 +124,9 @@ class Rearrangement:
         all_reasons = dict(reasons)
         for job in self._snapshot.jobs:
             now = self.allocations.get(job.id, {})
-            if not job.allocation or not (job.elastic or job.preemptible) or dict(now) == dict(job.allocation):
+            if not job.allocation or dict(now) == dict(job.allocation):
+                continue
+            if not job.elastic and job.id not in self._lost_to:
                 continue
             cause = f"make room for {self._lost_to[job.id]}" if job.id in self._lost_to else "leave its host"
             after = sum(now.values())

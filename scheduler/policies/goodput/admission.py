@@ -14,6 +14,7 @@ GPUs, or the first reservation, and none waits for more than a multiple of what 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -26,16 +27,25 @@ _SOON_S = 60.0
 """Expected run times below this count as equal."""
 
 
-def held_back(
-    objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()
-) -> dict[str, Explanation]:
-    """Return the rigid jobs that wait for their turn, and the preemptible ones that stop, with the reason of each.
+@dataclass(frozen=True)
+class HeldBack:
+    """Jobs that get no GPUs, whatever their weight."""
+
+    reasons: Mapping[str, Explanation]
+    """Rigid jobs that wait for their turn, and preemptible ones that stop, with the reason of each."""
+    stops: Mapping[str, str]
+    """Preemptible job that stops -> the job that it stops for."""
+
+
+def held_back(objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[str] = frozenset()) -> HeldBack:
+    """Return the rigid jobs that wait for their turn, and the preemptible ones that stop.
 
     `passed_over`: jobs that were admitted, and that the choice of sizes left without GPUs: elastic jobs weigh more, or
     no host has room. Others need not wait for them, but the share of later jobs holds.
     """
     jobs = sorted(snapshot.jobs, key=lambda job: job.order)
     found: dict[str, Explanation] = {}
+    stops: dict[str, str] = {}
     there = gpus_by_type(snapshot.hosts)
     due = {job.id for job in jobs if job.elastic and is_due(objective, snapshot.now, job)}
     stoppable = [job for job in jobs if job.preemptible and not job.elastic and job.allocation]
@@ -51,12 +61,15 @@ def held_back(
         for job in _in_order(objective, snapshot.now, waiting, queue):
             if job.id in passed_over:
                 continue
-            passes = queue.oldest.id in passed_over and job.order > queue.oldest.order
+            passes = not job.elastic and queue.oldest.id in passed_over and job.order > queue.oldest.order
             why = queue.behind(job, queue.oldest) if passes and queue.is_full_for(job) else queue.admit(job)
             if why is not None and not job.elastic:
                 found[job.id] = why
-        found |= queue.stopped
-    return found
+        for victim, other in queue.stopped.values():
+            gives = f"It gives up its {gpu_count(victim.gpus)} to {other.id}, which has a higher priority."
+            found[victim.id] = Explanation("preempted", gives)
+            stops[victim.id] = other.id
+    return HeldBack(found, stops)
 
 
 def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
@@ -159,21 +172,29 @@ class _Queue:
         """GPUs of later rigid jobs that run or are admitted."""
         self._ends: list[tuple[float, JobView, Mapping[str, int]]] = []  # seconds left, rigid job, GPUs by type
         self.held_by_deadlines = sum(job.gpus for job in jobs if not job.elastic and job.deadline is not None)
-        self.stopped: dict[str, Explanation] = {}
-        """Running jobs that stop, with the reason."""
+        self.stopped: dict[str, tuple[JobView, JobView]] = {}
+        """Id of a running job that stops -> the job, and the one that it stops for."""
         self._stoppable = sorted(stoppable, key=lambda job: job.order, reverse=True)
         self._stoppable.sort(key=lambda job: job.priority)
+        self._hosts = [host for host in hosts if host.open and host.gpus]
+        self._held = Counter[str]()
+        """GPUs of each host that running jobs hold and do not give up to any other."""
+        self._elastic: list[JobView] = []
+        """Running elastic jobs that are not counted there."""
+        self._least: dict[int, Counter[str]] = {}
         self._reserved: _Reserved | None = None
         self._spare = 0  # GPUs of the reserved type that are left when the reserved job starts
         for job in jobs:
-            if not job.allocation or (job.elastic and not (job.id in due and _comes_before(job, self.oldest))):
+            if not job.allocation:
+                continue
+            if job.elastic and not (job.id in due and _comes_before(job, self.oldest)):
+                self._elastic.append(job)
                 continue
             held: dict[str, int] = {}
-            left = job.min_gpus if job.elastic else job.gpus
-            for host_id, gpus in job.allocation.items():
+            for host_id, gpus in _minimum(job):
+                self._held[host_id] += gpus
                 if (kind := kind_of.get(host_id)) is not None:
-                    held[kind] = held.get(kind, 0) + min(gpus, left)
-                    left -= min(gpus, left)
+                    held[kind] = held.get(kind, 0) + gpus
             self._hold(job, time_left(job), held)
 
     def _hold(self, job: JobView, seconds: float, held: Mapping[str, int]) -> None:
@@ -204,27 +225,47 @@ class _Queue:
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
 
     def _make_room(self, job: JobView) -> None:
-        """Stop preemptible jobs of lower priority, the lowest and newest first, if the job then fits."""
-        kinds = [kind for kind in self._free if suits_type(job, kind)]
-        free, stops = {kind: self._free[kind] for kind in kinds}, list[str]()
-        for victim in self._stoppable:
-            if victim.priority >= job.priority or max(free.values(), default=0) >= needed(job):
-                break
-            held = next(held for _, other, held in self._ends if other is victim)
-            if victim.id not in self.stopped and not held.keys().isdisjoint(kinds):
-                stops.append(victim.id)
-                for kind in held.keys() & free.keys():
-                    free[kind] += held[kind]
-        if max(free.values(), default=0) < needed(job):
+        """Stop preemptible jobs of lower priority, if the job then fits: the lowest, and on one host if possible.
+
+        Elastic jobs count with their minimum, unless their priority is lower too."""
+        held = {other.id: gpus for _, other, gpus in self._ends}
+        victims = [other for other in self._stoppable if other.priority < job.priority and other.id in held]
+        victims = [other for other in victims if other.id not in self.stopped]
+        if not victims:
             return
-        for end in [end for end in self._ends if end[1].id in stops]:
-            _, victim, held = end
-            self._ends.remove(end)
-            for kind, gpus in held.items():
-                self._free[kind] += gpus
-            self.passed -= sum(held.values()) * self._passes(victim)
-            gives = f"It gives up its {gpu_count(victim.gpus)} to {job.id}, which has a higher priority."
-            self.stopped[victim.id] = Explanation("preempted", gives)
+        least, need = self._least_of_elastic(job.priority), needed(job)
+        found = []
+        for kind in (kind for kind in self._free if suits_type(job, kind)):
+            hosts = [host for host in self._hosts if host.gpu_type == kind]
+            free = self._free[kind] - sum(least[host.id] for host in hosts)
+            if free >= need:
+                return
+            for place in [hosts, *([host] for host in hosts if host.gpus >= need)]:
+                here = sum(host.gpus - self._held[host.id] - least[host.id] for host in place)
+                stops = _fewest(victims, {host.id for host in place}, need - min(here, free))
+                if stops is not None:
+                    found.append((_loss(stops, spans=place is hosts), stops))
+        for victim in min(found, key=lambda each: each[0])[1] if found else ():
+            self._stop(victim, held[victim.id], job)
+
+    def _least_of_elastic(self, priority: int) -> Counter[str]:
+        """Return the GPUs of each host that elastic jobs of `priority` or above do not give up."""
+        if priority not in self._least:
+            found = Counter[str]()
+            for other in self._elastic:
+                if other.priority >= priority:
+                    found.update(dict(_minimum(other)))
+            self._least[priority] = found
+        return self._least[priority]
+
+    def _stop(self, victim: JobView, held: Mapping[str, int], job: JobView) -> None:
+        self._ends = [end for end in self._ends if end[1] is not victim]
+        for kind, gpus in held.items():
+            self._free[kind] += gpus
+        for host_id, gpus in victim.allocation.items():
+            self._held[host_id] -= gpus
+        self.passed -= sum(held.values()) * self._passes(victim)
+        self.stopped[victim.id] = victim, job
 
     def _passes(self, job: JobView) -> bool:
         return job.order > self.oldest.order and job.priority <= self.oldest.priority
@@ -261,6 +302,40 @@ class _Queue:
         # Only GPUs that were lost can lead here.
         kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
         return _Reserved(job, kind, max((end[0] for end in self._ends), default=0.0), after.get(kind, ()))
+
+
+def _minimum(job: JobView) -> Iterator[tuple[str, int]]:
+    """Yield the GPUs of each host that a running job does not give up without being stopped."""
+    left = job.min_gpus if job.elastic else job.gpus
+    for host_id, gpus in job.allocation.items():
+        yield host_id, min(gpus, left)
+        left -= min(gpus, left)
+
+
+def _fewest(victims: Sequence[JobView], hosts: Set[str], lacks: int) -> list[JobView] | None:
+    """Return the victims that give up at least `lacks` GPUs of `hosts`, the first ones first; None: there are too few.
+
+    The last to give are the first to be spared."""
+    stops: list[tuple[JobView, int]] = []
+    for victim in victims:
+        if lacks <= 0:
+            break
+        if gives := sum(gpus for host, gpus in victim.allocation.items() if host in hosts):
+            stops.append((victim, gives))
+            lacks -= gives
+    if lacks > 0:
+        return None
+    for each in stops[-2::-1]:
+        if each[1] <= -lacks:
+            lacks += each[1]
+            stops.remove(each)
+    return [victim for victim, _ in stops]
+
+
+def _loss(stops: Sequence[JobView], *, spans: bool) -> tuple[int, bool, int, float]:
+    """Sort key of jobs that could stop: low priority, GPUs of one host, few GPUs, and new jobs come first."""
+    oldest = min(job.submitted_at for job in stops)
+    return max(job.priority for job in stops), spans, sum(job.gpus for job in stops), -oldest
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:

@@ -36,28 +36,46 @@ _CLAIMS = 4
 def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     """Return the plan for `objective`, of at least one job and one host."""
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
-    back = held_back(objective, snapshot)
-    plan, first = _decide(objective, snapshot, jobs, back), frozenset[str]()
+    held = held_back(objective, snapshot)
+    plan, first = _claimed(objective, snapshot, jobs, held.reasons)
+    if not held.reasons:
+        return plan
+    admitted = {job.id for job in jobs if not job.allocation} - held.reasons.keys()
+    if (passed_over := admitted - _got(plan)) and (others := held_back(objective, snapshot, passed_over)) != held:
+        held = others
+        plan, first = _claimed(objective, snapshot, jobs, held.reasons, first)
+    if len({host.gpu_type for host in snapshot.hosts}) > 1:
+        # Jobs may have got another type than was assumed, and leave one free.
+        started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
+        after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan)).reasons
+        if held.reasons.keys() - after.keys():
+            reasons = {each: why for each, why in held.reasons.items() if each in after or each in held.stops}
+            held = replace(held, reasons=reasons)
+            plan, first = _claimed(objective, snapshot, jobs, held.reasons, first)
+    back, stops = dict(held.reasons), dict(held.stops)
+    while in_vain := {job for job, other in stops.items() if not plan.allocations.get(other)}:
+        back = {job: why for job, why in back.items() if job not in in_vain}
+        stops = {job: other for job, other in stops.items() if job not in in_vain}
+        plan, first = _claimed(objective, snapshot, jobs, back, first)
+    return plan
+
+
+def _claimed(
+    objective: GoodputObjective,
+    snapshot: Snapshot,
+    jobs: tuple[JobView, ...],
+    back: Mapping[str, Explanation],
+    first: frozenset[str] = frozenset(),
+) -> tuple[Plan, frozenset[str]]:
+    """Return the plan without the jobs that are held `back`, and the jobs that come first: they claim GPUs."""
+    plan = _decide(objective, snapshot, jobs, back, first)
     for _ in range(_CLAIMS):
         # A job that claims GPUs may take those of another that must not wait either.
         if not (more := claimants(objective, snapshot, plan.allocations, back) - first):
             break
         first |= more
         plan = _decide(objective, snapshot, jobs, back, first)
-    if not back:
-        return plan
-    admitted = {job.id for job in jobs if not job.allocation} - back.keys()
-    if (passed_over := admitted - _got(plan)) and (others := held_back(objective, snapshot, passed_over)) != back:
-        back, plan = others, _decide(objective, snapshot, jobs, others, first)
-    if len({host.gpu_type for host in snapshot.hosts}) > 1:
-        # Jobs may have got another type than was assumed, and leave one free.
-        started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
-        after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan))
-        if back.keys() - after.keys():
-            stops = {job.id for job in jobs if job.allocation}
-            back = {each: why for each, why in back.items() if each in after or each in stops}
-            plan = _decide(objective, snapshot, jobs, back, first)
-    return plan
+    return plan, first
 
 
 def _got(plan: Plan) -> set[str]:
@@ -81,7 +99,7 @@ def _decide(
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
-    allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping)
+    allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping, first)
     desired = None
     if snapshot.scales:
         if back:  # more hosts are worth what all jobs gain by them
@@ -109,7 +127,7 @@ def _chosen(
 
 
 def _placed(
-    choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str]
+    choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str], first: Set[str]
 ) -> tuple[dict[str, Allocation], dict[str, float]]:
     """Return (the allocation of each job that gets one, the speedup of each job).
 
@@ -141,6 +159,8 @@ def _placed(
     if not leaves:
         return found
     other = place({**wants, **leaves}, clears=False)
+    if any(job_id in found[0] and job_id not in other[0] for job_id in first):
+        return found
     differ = [row for row in range(len(jobs)) if found[0].get(ids[row]) != other[0].get(ids[row])]
     if not differ:
         return found

@@ -37,7 +37,7 @@ def claimants(
 def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
     if other.priority != job.priority:
         return other.priority < job.priority
-    return due and other.order > job.order
+    return due and other.elastic and other.order > job.order
 
 
 class _Room:
@@ -52,9 +52,9 @@ class _Room:
     ) -> None:
         kind_of = {host.id: host.gpu_type for host in snapshot.hosts if host.open}
         self._free = gpus_by_type(snapshot.hosts)
-        """GPUs that rigid jobs do not hold, and no job has claimed."""
-        self._elastic: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
-        """Elastic jobs with their GPUs of each type."""
+        """GPUs that running rigid jobs do not hold, and no job has claimed."""
+        self._givers: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
+        """Elastic jobs, and rigid ones that would only start now, with their GPUs of each type."""
         self._stops = min((job.priority for job in snapshot.jobs if job.allocation and job.id in stopped), default=100)
         """Minimum priority of the rigid jobs that stop."""
         for job in snapshot.jobs:
@@ -63,18 +63,18 @@ class _Room:
                 if (kind := kind_of.get(host_id)) is not None:
                     held[kind] = held.get(kind, 0) + gpus
             for kind, gpus in held.items():
-                if job.elastic and not objective.keeps(job):
-                    self._elastic[kind].append((job, gpus))
+                if not job.allocation or (job.elastic and not objective.keeps(job)):
+                    self._givers[kind].append((job, gpus))
                 else:
                     self._free[kind] -= gpus
 
     def claim(self, job: JobView, *, due: bool) -> bool:
         """Claim the minimum of a job, if it finds room where elastic jobs after it stop."""
         need = needed(job)
-        for kind, running in self._elastic.items():
-            before = [(other, gpus) for other, gpus in running if not _comes_after(other, job, due=due)]
-            kept = sum(min(gpus, other.min_gpus) for other, gpus in before)
-            takes = len(before) < len(running) or job.priority > self._stops
+        for kind, givers in self._givers.items():
+            before = [(other, gpus) for other, gpus in givers if not _comes_after(other, job, due=due)]
+            kept = sum(min(gpus, needed(other)) for other, gpus in before)
+            takes = len(before) < len(givers) or job.priority > self._stops
             if takes and need <= self._free[kind] - kept and suits_type(job, kind):
                 self._free[kind] -= need
                 return True

@@ -12,6 +12,7 @@ import pytest
 from builders import PowerLaw, host, job, snapshot
 
 from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
+from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.application import rigid_application
 from schedulearn.scheduler.sim.arguments import equal_hosts
@@ -183,6 +184,105 @@ def test_preemptible_rigid_jobs_stop_for_jobs_of_higher_priority(policy: str) ->
         assert plan_of(fixed, old, new, lowest, same).allocations.keys() == {"fixed", "p1.0", "p2.0", "lowest"}
     grows = elastic("elastic", min_gpus=4, max_gpus=4, priority=20)
     assert "elastic" in plan_of(fixed, old, new, lowest, replace(grows, required_gpus=4)).allocations
+
+
+def stops_of(plan: Plan, jobs: list[JobView]) -> set[str]:
+    return {each.id for each in jobs if each.allocation and not plan.allocations.get(each.id)}
+
+
+def preemptible(id: str, gpus: int, on: str = "h1", at: float = 1.0, **fields: object) -> JobView:
+    held = {"allocation": {on: gpus}, "held_seconds": 500.0}
+    return job(id, gpus=gpus, at=at, **{**held, "priority": 10, "preemptible": True, **fields})
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_several_jobs_of_higher_priority_stop_preemptible_ones(metric: str) -> None:
+    """No plan could be made once the first of them had stopped one."""
+    low = [preemptible(f"p{i}", 2, at=float(i)) for i in range(4)]
+    high = [waits(f"high{i}", 2, at=NOW - i, takes=60.0, priority=60) for i in range(3)]
+    plan = decide(*low, *high, metric=metric)
+    assert plan.allocations.keys() == {"p0", *(each.id for each in high)}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_preemptible_jobs_that_stop_leave_a_job_room_on_one_host(metric: str) -> None:
+    """Not the newest ones of both hosts: the job would spread over these."""
+    hosts = [host("h1", gpus=4), host("h2", gpus=4)]
+    low = [preemptible(f"p{i}", 2, on=f"h{1 + i % 2}", at=float(i)) for i in range(4)]
+    plan = decide(*low, waits("high", 4, takes=60.0, priority=60), hosts=hosts, metric=metric)
+    assert stops_of(plan, low) == {"p1", "p3"}
+    assert plan.allocations["high"] == {"h2": 4}
+    both = waits("both", 8, takes=60.0, priority=60)
+    assert decide(*low, both, hosts=hosts, metric=metric).allocations == {"both": {"h1": 4, "h2": 4}}
+    small = [preemptible("small", 1, at=9.0), preemptible("large", 3, at=8.0)]
+    plan = decide(*small, waits("high", 3, takes=60.0, priority=60), hosts=hosts[:1], metric=metric)
+    assert stops_of(plan, small) == {"large"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_preemptible_jobs_stop_beside_elastic_ones_of_the_same_or_higher_priority(metric: str) -> None:
+    """These keep their minimum, so that the job would wait for as long as they run."""
+    low = preemptible("low", 4, expected_left=9e5)
+    for other in (60, 90):
+        beside = elastic("beside", on=4, at=NOW - 20, min_gpus=4, max_gpus=4, priority=other)
+        for high in (
+            waits("high", 4, takes=60.0, priority=60),
+            elastic("high", at=NOW, min_gpus=4, max_gpus=4, priority=60),
+        ):
+            plan = decide(low, beside, high, metric=metric)
+            assert plan.allocations.keys() == {"beside", "high"}, (other, high.elastic)
+    gives_way = elastic("less", on=4, min_gpus=4, max_gpus=4, priority=20)
+    assert "low" in decide(low, gives_way, high, metric=metric).allocations
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_jobs_resized_in_place_give_way_to_jobs_of_higher_priority_too(metric: str) -> None:
+    """To leave them where they are took less time, all together."""
+    low = elastic("low", on=4, at=NOW - 20_000, in_place=True, min_gpus=4, max_gpus=4, required_gpus=4)
+    for high in (waits("high", 1, priority=80), elastic("high", at=NOW, priority=80)):
+        assert "high" in decide(low, high, hosts=[host(gpus=4)], metric=metric).allocations
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rigid_jobs_of_lower_priority_do_not_start_on_gpus_that_an_elastic_one_needs(metric: str) -> None:
+    """They weighed more, since they have waited for longer, and nothing takes GPUs back from them."""
+    high = elastic("high", at=NOW - 10, min_gpus=4, max_gpus=8, required_gpus=4, priority=80)
+    low = [waits(f"low{i}", 1, at=NOW - 90_000, takes=60.0) for i in range(4)]
+    assert decide(high, *low, hosts=[host(gpus=4)], metric=metric).allocations == {"high": {"h1": 4}}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_preemptible_job_stops_only_for_a_job_that_starts(metric: str) -> None:
+    """Another took the GPUs, since it weighs more: a preemptible job must not lose its work for that."""
+    low = preemptible("low", 2, at=NOW - 20_000, priority=20)
+    older = elastic("older", at=NOW - 20_000, min_gpus=4, max_gpus=4, required_gpus=4)
+    jobs = [low, older, waits("rigid", 2, at=NOW - 500, takes=60.0), elastic("high", at=NOW - 500, priority=80)]
+    plan = decide(
+        *jobs, elastic("too large", at=NOW - 3000, min_gpus=8, priority=80), hosts=[host(gpus=4)], metric=metric
+    )
+    assert "high" in plan.allocations
+    assert ("low" in plan.allocations) is ("rigid" not in plan.allocations)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_preemptible_job_stops_for_an_elastic_one_beside_a_rigid_one_that_waits(metric: str) -> None:
+    """The elastic one weighed more than the rigid one, which therefore waited: and then nobody got the GPUs."""
+    low, same = preemptible("low", 4, at=1.0, priority=50), preemptible("same", 4, at=NOW - 10, priority=80)
+    rigid = waits("rigid", 4, at=NOW - 3000, takes=5000.0, priority=80)
+    other = elastic("other", at=NOW - 500, max_gpus=8, required_gpus=4, priority=80)
+    plan = decide(low, same, rigid, other, metric=metric)
+    assert "low" not in plan.allocations
+    assert len(plan.allocations) > 1
+
+
+def test_no_job_that_requires_a_type_takes_gpus_that_were_freed_for_one_of_higher_priority() -> None:
+    """The policy put it on another type; it was moved to GPUs for which a preemptible job had just stopped."""
+    hosts = [host("h1", gpus=8, gpu_type="b"), host("h2", gpus=1, gpu_type="a")]
+    low, high = preemptible("low", 8, priority=50), waits("high", 8, takes=60.0, priority=80)
+    typed = waits("typed", 1, at=NOW - 3000, takes=60.0, priority=50, gpu_type="b")
+    state = snapshot([low, high, typed], hosts, now=NOW)
+    plan = plan_by_type(make_policy("priority").allocate, state)
+    assert plan.allocations == {"high": {"h1": 8}}
 
 
 @pytest.mark.parametrize("policy", ["priority", "goodput"])

@@ -56,6 +56,18 @@ def test_what_a_policy_would_do_at_once_and_what_comes_of_it() -> None:
     assert now.totals.host_hours == pytest.approx((14400 + 610) / 3600)
 
 
+def test_a_preview_tells_which_preemptible_jobs_stop() -> None:
+    low = known("low", 14400, gpus=4, preemptible=True, priority=10, allocation={"h1": 4})
+    fixed = known("fixed", 14400, gpus=4, priority=10, allocation={"h2": 4})
+    high = known("high", 600, gpus=4, at=5, priority=90)
+    state = snapshot([low, fixed, high], [host(gpus=4), host("h2", gpus=4)])
+    assert {change.job: change.action for change in played(state, "priority").changes} == {
+        "low": "wait",
+        "high": "start",
+    }
+    assert list(played(state, "fifo").changes) == []
+
+
 def test_a_policy_that_is_in_force_already_changes_nothing() -> None:
     state = snapshot([known("a", 100, gpus=4, allocation={"h1": 4}), known("b", 100, at=5)])
     assert (list(played(state, "fifo").changes), played(state, "fifo").unchanged) == ([], 2)

@@ -120,6 +120,7 @@ test("a job submitted again runs the same code, with what it needs and what it w
     after: { jobs: ["0a"], when: "ok" },
     ports: { notebook: 8888 },
     idle_timeout: 3600,
+    preemptible: true,
   };
   const sent = { ...more, code: { digest: "sha256:ab" } };
   const again = toBody(fromBody(specOf({ ...toBody(FIVE), env: {}, labels: {}, ...more } as unknown as Job)));

@@ -53,6 +53,7 @@ const MORE = [
   "keep",
   "notify_on",
   "ports",
+  "preemptible",
   "requirements",
   "secrets",
   "start_after",

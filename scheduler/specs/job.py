@@ -102,6 +102,13 @@ ImageName = Annotated[
 ]
 
 
+MetricNames = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=64)]],
+    Field(min_length=1, max_length=20),
+]
+"""Names of metrics in a log, in upper or lower case."""
+
+
 class JobFields(BaseModel):
     """All keys of a job, for the request body of `POST /jobs` and for responses.
 
@@ -269,6 +276,11 @@ class JobFields(BaseModel):
         ge=1,
         le=3.2e7,
         description="seconds without a connection to its ports after which the job is ended; default: never",
+    )
+    log_metrics: bool | MetricNames = Field(
+        default=True,
+        description="whether the service reads metrics and progress from the job's log. A list names the metrics to "
+        "read instead of the usual ones; false: none. Reports of the worker SDK take precedence",
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs, for filters and reports")
     notify: Recipients = Field(

@@ -35,6 +35,19 @@ class Progress(Protocol):
     def epoch_samples(self) -> int: ...
 
 
+class SeenInLog(Protocol):
+    """Progress of a training as its log shows it: fractions from 0 to 1, times in seconds since the epoch."""
+
+    @property
+    def fraction(self) -> float: ...
+    @property
+    def changed_at(self) -> float: ...
+    @property
+    def first_fraction(self) -> float: ...
+    @property
+    def first_at(self) -> float: ...
+
+
 class Samples(NamedTuple):
     done: int
     total: int
@@ -63,6 +76,23 @@ def by_progress(
     if not done or not attained_gpu_seconds:
         return None
     return Length(attained_gpu_seconds * (total - done) / done, Basis.PROGRESS)
+
+
+def by_log(seen: SeenInLog | None, ran: float, gpus: int, now: float) -> Length | None:
+    """Return the remaining work by the progress in the log of the current attempt, which runs on `gpus` since `ran` s.
+
+    It is what is left at the speed since the first progress, so the start of the script does not count. None if the
+    log shows no progress, or only its begin."""
+    if seen is None or not gpus or seen.fraction <= 0:
+        return None
+    since = max(0.0, now - seen.changed_at)
+    trained = seen.fraction - seen.first_fraction
+    if trained > 0 and seen.changed_at > seen.first_at:
+        whole = (seen.changed_at - seen.first_at) / trained
+    else:
+        whole = max(0.0, ran - since) / seen.fraction
+    left = (1 - seen.fraction) * whole
+    return Length(max(left - since, 0.05 * left, 1.0) * gpus, Basis.LOG)
 
 
 def by_family(total: float | None, attained_gpu_seconds: float, *, rigid: bool = False) -> Length | None:

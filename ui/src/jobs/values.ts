@@ -53,6 +53,7 @@ const MORE = [
   "log_metrics",
   "notify_on",
   "ports",
+  "preemptible",
   "requirements",
   "secrets",
   "start_after",

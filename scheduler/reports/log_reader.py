@@ -32,6 +32,8 @@ PART = 64 << 10
 """Bytes of one log that are read at a check."""
 MAX_LINES = 2_000
 """Lines of one log that are read at a check."""
+MAX_COMPUTING_S = 0.2
+"""Seconds of CPU time of a check, for all logs. The next check continues with the others."""
 MAX_BACKLOG = 1 << 20
 """Bytes of a log that may wait to be read; older ones are left out."""
 MIN_STORE_S, MAX_STORE_S = 2.0, 10.0
@@ -97,11 +99,14 @@ class LogReader:
         self._thread = Background("log-metrics", self._run, first_s=LOOK_S)
 
     def start(self) -> None:
-        """Start with the tasks that have not ended, before any of them is seen to end."""
+        self.find_tasks()
+        self._thread.start()
+
+    def find_tasks(self) -> None:
+        """Find the tasks that have not ended, before any of them is seen to end."""
         with self._db.read() as conn:
             self._last_seq = conn.execute(select(func.max(col(Task.seq)))).scalar() or 0
             self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)))
-        self._thread.start()
 
     def close(self) -> None:
         self._thread.close()
@@ -118,7 +123,11 @@ class LogReader:
             if not self._tracked:
                 return
             living = {task_id: TaskPhase(state) for task_id, state in conn.execute(_LIVING)}
+        began = time.thread_time()
         for tracked in list(self._tracked.values()):
+            if time.thread_time() - began > MAX_COMPUTING_S:
+                return
+            self._tracked[tracked.task_id] = self._tracked.pop(tracked.task_id)  # the others come first next time
             tracked.state = living.get(tracked.task_id, TaskPhase.ENDED)
             if tracked.state == TaskPhase.WANTED:
                 continue

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.core.planning.remaining_work import MEASURED_S
 from schedulearn.scheduler.core.states import TaskPhase
 from schedulearn.scheduler.reports.log_lines import LogReading, complete_part, lines_of, normal_name
 from schedulearn.scheduler.reports.store import NOISE, STALL, store_points, thinned
@@ -74,12 +75,14 @@ class _Tracked:
     changed_at: float | None = None
     first_fraction: float | None = None
     first_at: float | None = None
+    next_forecast_s: float = 0.0
+    """Seconds since the first progress at which a new forecast is worth its time: the double of the last one."""
     closing: int = 0
     failures: int = 0
 
 
 class LogReader:
-    """Reader of all running jobs' logs. `on_progress` is called when a job's progress is first known."""
+    """Reader of all running jobs' logs. `on_progress` is called when much more is known of a job's progress."""
 
     def __init__(
         self,
@@ -208,11 +211,11 @@ class LogReader:
             if number >= MAX_LINES:
                 length = offset
                 break
-            self._read_line(tracked, line, _written_at(times, start + offset) or now)
+            self._read_line(tracked, line, _written_at(times, start + offset) or now, now)
         tracked.offset = start + length
         return length > 0
 
-    def _read_line(self, tracked: _Tracked, line: str, at: float) -> None:
+    def _read_line(self, tracked: _Tracked, line: str, at: float, now: float) -> None:
         for name, step, value in tracked.reading.read(line, tracked.names):
             if name in (NOISE, STALL):
                 continue
@@ -226,6 +229,7 @@ class LogReader:
         fraction = None if progress is None else progress.fraction
         if fraction == tracked.fraction:
             return
+        at = min(now, at + 0.5)  # its time has whole seconds
         starts_over = fraction is None or tracked.first_fraction is None or fraction < tracked.first_fraction
         tracked.fraction, tracked.changed_at = fraction, at
         if starts_over:
@@ -235,10 +239,12 @@ class LogReader:
         points = {name: thinned(points, MAX_NEW_POINTS) for name, points in tracked.points.items()}
         self._db.write(lambda conn: _write(conn, tracked, points))
         tracked.points.clear()
-        is_first = tracked.fraction is not None and tracked.stored_at == 0.0
         tracked.stored_at, tracked.stored_offset = now, tracked.offset
-        if is_first:
-            self._on_progress()
+        if tracked.changed_at is not None and tracked.first_at is not None:
+            seen_s = tracked.changed_at - tracked.first_at
+            if seen_s >= tracked.next_forecast_s:
+                tracked.next_forecast_s = max(MEASURED_S, 2 * seen_s)
+                self._on_progress()
 
 
 _FIRST_TASKS = (

@@ -46,6 +46,10 @@ class Reader:
         writer.append(text.encode(), time.time())
         writer.abandon()
 
+    def end(self, job_id: str, code: int = 0) -> None:
+        self.c.cluster.logs.writer(self.c.task(job_id)).close()
+        self.c.runtime.finish(self.c.task(job_id), code)
+
     def look(self) -> None:
         """A check when all points are due."""
         self.now += log_reader.MAX_STORE_S
@@ -80,8 +84,7 @@ def test_a_running_job_shows_its_curve_and_progress(logs: Reader) -> None:
 def test_the_end_of_a_log_is_read_after_the_job_has_ended(logs: Reader) -> None:
     job_id = logs.run(gpus=1)
     logs.write(job_id, "epoch 1/2 loss 0.9\nepoch 2/2 loss 0.5")
-    logs.c.cluster.logs.writer(logs.c.task(job_id)).close()
-    logs.c.runtime.finish(logs.c.task(job_id))
+    logs.end(job_id)
     logs.c.wait(job_id, "succeeded")
     logs.look()
     logs.look()
@@ -106,7 +109,7 @@ def test_the_next_attempt_begins_its_curve_again(logs: Reader) -> None:
     job_id = logs.run(gpus=1, max_restarts=1)
     logs.write(job_id, "epoch 1/4 loss 0.9\nepoch 2/4 loss 0.5\n")
     logs.look()
-    logs.c.runtime.finish(logs.c.task(job_id), 1)
+    logs.end(job_id, 1)
     wait_for(
         lambda: logs.c.poke() and logs.c.job(job_id).attempt == 2 and logs.c.state(job_id) == "running",
         pause=0.2,
@@ -176,7 +179,7 @@ def test_an_endless_line_is_passed_over(logs: Reader) -> None:
 def test_a_deleted_job_leaves_nothing(logs: Reader) -> None:
     job_id = logs.run(gpus=1)
     logs.write(job_id, "epoch 1/2 loss 0.5\n")
-    logs.c.runtime.finish(logs.c.task(job_id))
+    logs.end(job_id)
     logs.c.wait(job_id, "succeeded")
     logs.c.cluster.service.delete(job_id, shown=lambda _: False)
     for _ in range(20):

@@ -52,7 +52,7 @@ LINES: dict[str, tuple[str, Found, LogProgress | None]] = {
     ),
     "Keras 3": (
         "Epoch 3/10\n\x1b[1m120/500\x1b[0m \x1b[32m━━━━━━━━\x1b[0m 2s 5ms/step - accuracy: 0.9123 - loss: 0.3123"
-        "\x08\x08\x08\x08\r500/500 ━━━━ 3s 5ms/step - accuracy: 0.92 - loss: 0.30 - val_accuracy: 0.90 - val_loss: 0.33",
+        "\x08\x08\x08\x08\r500/500 ━━ 3s 5ms/step - accuracy: 0.92 - loss: 0.30 - val_accuracy: 0.90 - val_loss: 0.33",
         [
             ("accuracy", 1120, 0.9123),
             ("loss", 1120, 0.3123),
@@ -88,7 +88,7 @@ LINES: dict[str, tuple[str, Found, LogProgress | None]] = {
     ),
     "YOLO": (
         "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
-        "      3/100      2.5G      1.234      2.345      1.1        45        640:  45%|████▌     | 45/100 [00:10<00:12]",
+        "      3/100      2.5G      1.234      2.345      1.1        45        640:  45%|████▌   | 45/100 [00:10<",
         [("box_loss", 245, 1.234), ("cls_loss", 245, 2.345), ("dfl_loss", 245, 1.1)],
         LogProgress(2, 100, 45, 100),
     ),
@@ -156,8 +156,8 @@ def test_an_unfinished_line_waits() -> None:
 
 
 PIECES = [
-    "a", "1", "epoch ", "epoch 1/", "1/", "1/2 ", "loss ", "loss: 1 ", "[", "[ 1", " ", "\t", "train ", "\x1b[", "a_", "0.",
-    "9%|", "9%|a", "step 1 of ", "val ", "|", "█", "'", "=", "-1e", "\x08", "\r",
+    "a", "1", "epoch ", "epoch 1/", "1/", "1/2 ", "loss ", "loss: 1 ", "[", "[ 1", " ", "\t", "train ", "\x1b[", "a_",
+    "0.", "9%|", "9%|a", "step 1 of ", "val ", "|", "█", "'", "=", "-1e", "\x08", "\r",
 ]  # fmt: skip
 
 

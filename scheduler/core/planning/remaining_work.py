@@ -14,6 +14,10 @@ AT_LEAST_S = 600.0
 """Minimum remaining run time assumed for a job without information, in seconds."""
 
 
+MEASURED_S = 5.0
+"""Minimum time from which a speed is taken: lines of a log have whole seconds."""
+
+
 @dataclass(frozen=True)
 class Length:
     """Remaining work, in seconds on one GPU."""
@@ -81,18 +85,15 @@ def by_progress(
 def by_log(seen: SeenInLog | None, ran: float, gpus: int, now: float) -> Length | None:
     """Return the remaining work by the progress in the log of the current attempt, which runs on `gpus` since `ran` s.
 
-    It is what is left at the speed since the first progress, so the start of the script does not count. None if the
-    log shows no progress, or only its begin."""
+    It is what is left at the speed since the first progress, so the start of the script does not count. Where that is
+    too short to measure, it is the speed since the start. None if the log shows no progress, or only its begin."""
     if seen is None or not gpus or seen.fraction <= 0:
         return None
-    since = max(0.0, now - seen.changed_at)
-    trained = seen.fraction - seen.first_fraction
-    if trained > 0 and seen.changed_at > seen.first_at:
-        whole = (seen.changed_at - seen.first_at) / trained
-    else:
-        whole = max(0.0, ran - since) / seen.fraction
-    left = (1 - seen.fraction) * whole
-    return Length(max(left - since, 0.05 * left, 1.0) * gpus, Basis.LOG)
+    trained, seconds = seen.fraction - seen.first_fraction, seen.changed_at - seen.first_at
+    if trained <= 0 or seconds < MEASURED_S:
+        return Length(max((1 - seen.fraction) * ran / seen.fraction, 1.0) * gpus, Basis.LOG)
+    left = (1 - seen.fraction) * seconds / trained
+    return Length(max(left - max(0.0, now - seen.changed_at), 0.05 * left, 1.0) * gpus, Basis.LOG)
 
 
 def by_family(total: float | None, attained_gpu_seconds: float, *, rigid: bool = False) -> Length | None:

@@ -75,7 +75,7 @@ class _Tracked:
     changed_at: float | None = None
     first_fraction: float | None = None
     first_at: float | None = None
-    next_forecast_s: float = 0.0
+    next_forecast_s: float = MEASURED_S
     """Seconds since the first progress at which a new forecast is worth its time: the double of the last one."""
     closing: int = 0
     failures: int = 0
@@ -211,11 +211,13 @@ class LogReader:
             if number >= MAX_LINES:
                 length = offset
                 break
-            self._read_line(tracked, line, _written_at(times, start + offset) or now, now)
+            self._read_line(tracked, line, _written_at(times, start + offset) or now)
+        if length:
+            self._follow_progress(tracked, _written_at(times, start + length - 1) or now, now)
         tracked.offset = start + length
         return length > 0
 
-    def _read_line(self, tracked: _Tracked, line: str, at: float, now: float) -> None:
+    def _read_line(self, tracked: _Tracked, line: str, at: float) -> None:
         for name, step, value in tracked.reading.read(line, tracked.names):
             if name in (NOISE, STALL):
                 continue
@@ -225,15 +227,17 @@ class LogReader:
             points.append([float(step), value, round(at, 3)])
             if len(points) > _MAX_WAITING:
                 tracked.points[name] = thinned(points, MAX_NEW_POINTS)
+
+    def _follow_progress(self, tracked: _Tracked, at: float, now: float) -> None:
+        """`at`: the second of the last line. The time of a check is more precise than that."""
         progress = tracked.reading.progress
         fraction = None if progress is None else progress.fraction
         if fraction == tracked.fraction:
             return
-        at = min(now, at + 0.5)  # its time has whole seconds
         starts_over = fraction is None or tracked.first_fraction is None or fraction < tracked.first_fraction
-        tracked.fraction, tracked.changed_at = fraction, at
+        tracked.fraction, tracked.changed_at = fraction, now if now - at < LOOK_S + 1 else at
         if starts_over:
-            tracked.first_fraction, tracked.first_at = fraction, at
+            tracked.first_fraction, tracked.first_at = fraction, tracked.changed_at
 
     def _store(self, tracked: _Tracked, now: float) -> None:
         points = {name: thinned(points, MAX_NEW_POINTS) for name, points in tracked.points.items()}

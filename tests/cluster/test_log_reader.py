@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from clusters import FakeCluster, spec, wait_for
+from matrices import each
+from pydantic import ValidationError
 
 from schedulearn.scheduler.reports import log_reader
 from schedulearn.scheduler.reports.log_reader import LogReader
@@ -42,8 +44,9 @@ class Reader:
         return job_id
 
     def write(self, job_id: str, text: str, attempt: int = 1) -> None:
+        """Write as the job, at the reader's time."""
         writer = self.c.cluster.logs.writer(self.c.task(job_id, attempt))
-        writer.append(text.encode(), time.time())
+        writer.append(text.encode(), self.now)
         writer.abandon()
 
     def end(self, job_id: str, code: int = 0) -> None:
@@ -75,10 +78,11 @@ def test_a_running_job_shows_its_curve_and_progress(logs: Reader) -> None:
     logs.write(job_id, "epoch 1/4 loss 0.9\nepoch 2/4 loss 0.5\nepoch 3/4 lo")
     logs.look()
     assert (logs.curve(job_id), logs.progress(job_id)) == ([(1, 0.9), (2, 0.5)], ShownProgress(0.5, True))
-    assert logs.told == 1, "the forecast is renewed once"
+    assert logs.told == 0, "one place tells no speed"
     logs.write(job_id, "ss 0.25\n")
     logs.look()
     assert logs.curve(job_id) == [(1, 0.9), (2, 0.5), (3, 0.25)]
+    assert logs.told == 1, "the forecast is renewed"
 
 
 def test_the_end_of_a_log_is_read_after_the_job_has_ended(logs: Reader) -> None:
@@ -185,3 +189,12 @@ def test_a_deleted_job_leaves_nothing(logs: Reader) -> None:
     for _ in range(20):
         logs.look()
     assert (logs.curve(job_id), logs.progress(job_id), dict(logs.reader._tracked)) == ([], None, {})
+
+
+@each(["yes", [], [""], ["a"] * 21, [1], None, {"a": 1}, ["x" * 65], ["a\0"], 1], "value")
+def test_a_wrong_value_of_the_key_gets_one_sentence(value: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        spec(log_metrics=value)
+    [error] = refused.value.errors()
+    assert error["loc"] == ("log_metrics",)
+    assert "true, false, or a list" in error["msg"] or "is not the name of a metric" in error["msg"]

@@ -15,7 +15,9 @@ AT_LEAST_S = 600.0
 
 
 MEASURED_S = 5.0
-"""Minimum time from which a speed is taken: lines of a log have whole seconds."""
+"""Minimum time between two places in a log from which a speed is taken, in seconds."""
+STARTED_S = 60.0
+"""Minimum run time from which a speed is taken that includes the start of the script, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,13 @@ def by_log(seen: SeenInLog | None, ran: float, gpus: int, now: float) -> Length 
     """Return the remaining work by the progress in the log of the current attempt, which runs on `gpus` since `ran` s.
 
     It is what is left at the speed since the first progress, so the start of the script does not count. Where that is
-    too short to measure, it is the speed since the start. None if the log shows no progress, or only its begin."""
+    too short to measure, it is the speed since the start. None if neither tells anything yet."""
     if seen is None or not gpus or seen.fraction <= 0:
         return None
     trained, seconds = seen.fraction - seen.first_fraction, seen.changed_at - seen.first_at
     if trained <= 0 or seconds < MEASURED_S:
-        return Length(max((1 - seen.fraction) * ran / seen.fraction, 1.0) * gpus, Basis.LOG)
+        since_start = max((1 - seen.fraction) * ran / seen.fraction, 1.0)
+        return Length(since_start * gpus, Basis.LOG) if ran >= STARTED_S else None
     left = (1 - seen.fraction) * seconds / trained
     return Length(max(left - max(0.0, now - seen.changed_at), 0.05 * left, 1.0) * gpus, Basis.LOG)
 

@@ -44,6 +44,7 @@ from schedulearn.scheduler.hosts.running_tasks import RunningTasks
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.hangs import HangWatch
+from schedulearn.scheduler.reports.log_reader import LogReader
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.silence import SilenceWatch
@@ -135,7 +136,7 @@ class Cluster:
         self._open_logs()
         self._open_loop()
         self._of_features = [make(self) for make in features]
-        self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.loop]
+        self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.log_reader, self.loop]
         self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
         self._others: Sequence[Worker] = [
             self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster,
@@ -240,6 +241,9 @@ class Cluster:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
+        self.log_reader = LogReader(
+            self.db, self.logs, self.secrets.env_of, self.profiles.progress_changed, self.timing.clock
+        )
         self.hangs = HangWatch(self.db, self.logs, self.utilization, chosen, self.timing.monotonic)
         self.service.on_delete = self._deleted
         self.service.stop_now = self._stop_now

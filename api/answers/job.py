@@ -25,6 +25,7 @@ from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.accounting.usage import ReceivedService
+from schedulearn.scheduler.store.job_list import ShownProgress
 from schedulearn.scheduler.store.job_rows import with_keys
 from schedulearn.scheduler.store.people.visibility import told
 
@@ -49,9 +50,9 @@ class EtaOut(AnswerModel):
     end: At | None
     earliest: At | None = Field(description="bounds of the end, by the uncertainty of the run times that it depends on")
     latest: At | None
-    basis: Literal["progress", "family", "guess"] = Field(
-        description="basis of its run time: progress: its own reports; family: jobs of its family; guess: only its "
-        "run time so far"
+    basis: Literal["progress", "log", "family", "guess"] = Field(
+        description="basis of its run time: progress: its own reports; log: the progress in its log; family: jobs of "
+        "its family; guess: only its run time so far"
     )
     not_before: At | None = Field(
         description="if there is no end: it does not end before this time; null: awaits_image, or it can't run with "
@@ -148,7 +149,7 @@ class JobNow(NamedTuple):
     silent: str | None = None
     """Problem of a running job that does not report."""
     hang: FoundHang | None = None
-    progress: float | None = None
+    progress: ShownProgress | None = None
     failure: FailureOut | None = None
     idle_ends_at: float | None = None
     names: Mapping[str, str] = MappingProxyType({})
@@ -225,7 +226,10 @@ class JobOut(JobFields):
         "expected to end late; yes: it had not succeeded by the deadline; null: no deadline, unknown, or cancelled "
         "before"
     )
-    progress: float | None = Field(description="progress from 0 to 1 by its own reports; null: unknown")
+    progress: float | None = Field(description="progress from 0 to 1; null: unknown")
+    progress_from: Literal["reports", "log"] | None = Field(
+        description="source of `progress`: its workers' reports, or its log, which the service reads; null: unknown"
+    )
     failure: FailureOut | None = Field(description="failure of a job that failed or reached its time limit")
     hang: HangOut | None = Field(description="hang of a running job, or unused GPUs")
     idle_ends_at: At | None = Field(
@@ -284,13 +288,20 @@ class JobOut(JobFields):
                     for each in (named_jobs(stands["message"]) if now.names else ())
                     if each in now.names
                 },
-                "progress": now.progress,
+                "progress": now.progress.fraction if now.progress is not None else None,
+                "progress_from": _source(now.progress),
                 "failure": now.failure,
                 "hang": HangOut.of(hang) if hang is not None else None,
                 "idle_ends_at": iso(now.idle_ends_at),
                 **more,
             },
         )
+
+
+def _source(progress: ShownProgress | None) -> str | None:
+    if progress is None:
+        return None
+    return "log" if progress.from_log else "reports"
 
 
 without_bounds(JobOut)

@@ -65,6 +65,16 @@ class ProgressOut(AnswerModel):
     steps: int
 
 
+class LoggedProgressOut(AnswerModel):
+    """Progress that the service read from the job's log."""
+
+    epoch: int = Field(description="completed epochs")
+    epochs: int = Field(description="1: the script counts only steps")
+    position: int = Field(description="completed steps of this epoch")
+    epoch_steps: int = Field(description="0: the script counts only epochs")
+    fraction: float = Field(description="progress from 0 to 1")
+
+
 class ProfileOut(AnswerModel):
     """Measurements of a job, and derived values.
 
@@ -80,4 +90,8 @@ class ProfileOut(AnswerModel):
     )
     batch: BatchOut | None
     progress: ProgressOut | None
+    logged_progress: LoggedProgressOut | None = Field(
+        description="progress in the log of the current attempt; null: none, or its workers report it"
+    )
     metrics: dict[str, list[list[float]]] = Field(description="name -> [step, value, seconds since the epoch]")
+    metrics_from_log: list[str] = Field(description="names of the metrics that were read from the job's log")

@@ -217,6 +217,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("started", show_time(job["started_at"])),
         ("finished", show_time(job["finished_at"])),
         ("expected", expected(job["eta"])),
+        ("progress", _progress(job)),
         ("GPU time", show_seconds(job["gpu_seconds"])),
     ]
     facts += [("env", f"{name}={value}") for name, value in job["env"].items()]
@@ -225,6 +226,12 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
 
 
 _LATE = {"no": ", in time", "expected": ", expected to be late", "yes": ", late"}
+
+
+def _progress(job: Json) -> str:
+    if job["progress"] is None:
+        return ""
+    return f"{job['progress']:.0%}{', read from the log' if job['progress_from'] == 'log' else ''}"
 
 
 def _code(code: Json | None) -> str:

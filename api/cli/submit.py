@@ -189,6 +189,11 @@ class _JobFile(click.File):
 @click.option("--after", "after", multiple=True, metavar="JOB", help="Start after this job has succeeded. Repeatable.")
 @click.option("--after-any", is_flag=True, help="With --after: start after their end, even if they fail.")
 @click.option(
+    "--log-metrics",
+    metavar="NAMES",
+    help="Metrics to read from its log, as loss,my_score, or `no`.  [default: the usual ones]",
+)
+@click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for filters and reports. Repeatable."
 )
 @click.option(
@@ -269,6 +274,9 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
     noticed = {key: list(flags.pop(key)) for key in ("notify", "notify_on")}
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
     given |= {key: values for key, values in noticed.items() if values}
+    if "log_metrics" in given:
+        names = [name.strip() for name in given["log_metrics"].split(",") if name.strip()]
+        given["log_metrics"] = names if names and names != ["no"] else False
     if data:
         parts = [each.partition("=") for each in data]
         given["data"] = {name: path or f"/data/{name.partition('@')[0]}" for name, _, path in parts}

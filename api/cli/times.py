@@ -164,7 +164,10 @@ def expected(eta: Json | None) -> str:
     if not eta["end"]:
         return f"{start}no end before {show_time(eta['not_before'])}" if eta["not_before"] else ""
     bounds = f"{show_time(eta['earliest'])} to {show_time(eta['latest'])}"
-    return f"{start}ends {show_time(eta['end'])} ({bounds}; by {eta['basis']})"
+    return f"{start}ends {show_time(eta['end'])} ({bounds}; by {_BASES.get(eta['basis'], eta['basis'])})"
+
+
+_BASES = {"log": "the progress in its log"}
 
 
 def _parse(stamp: str) -> datetime:

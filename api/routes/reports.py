@@ -16,6 +16,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.report import (
     BatchOut,
     FitOut,
+    LoggedProgressOut,
     ObservationOut,
     PredictionOut,
     ProfileOut,
@@ -33,13 +34,16 @@ from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
 from schedulearn.scheduler.reports.rate import RateLimit
+from schedulearn.scheduler.reports.records import LastReport
 from schedulearn.scheduler.reports.store import (  # fmt: skip
     ReportIn,
     metric_of,
+    metrics_from_log,
     metrics_of,
     note_implausible,
     observations_of,
     profile_of,
+    progress_in_log,
     store_report,
 )
 from schedulearn.scheduler.store import repository
@@ -166,9 +170,16 @@ def _profile(cluster: Cluster, db: Connection, job_id: str) -> ProfileOut:
             "knee": knee([prediction.goodput for prediction in predictions]) if predictions else None,
             "batch": BatchOut.model_validate(row) if row is not None else None,
             "progress": ProgressOut.model_validate(row) if row is not None else None,
+            "logged_progress": _logged_progress(db, job_id, row),
             "metrics": metrics_of(db, job_id),
+            "metrics_from_log": metrics_from_log(db, job_id),
         }
     )
+
+
+def _logged_progress(db: Connection, job_id: str, reported: LastReport | None) -> LoggedProgressOut | None:
+    found = progress_in_log(db, job_id) if reported is None or not reported.epochs else None
+    return None if found is None else LoggedProgressOut.model_validate(found)
 
 
 def predict(profile: JobProfile, gpus_per_host: int) -> list[PredictionOut]:

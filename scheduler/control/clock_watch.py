@@ -36,7 +36,7 @@ from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Host, Job, Lease, Meta, Profile, Task
+from schedulearn.scheduler.store.models import Host, Job, Lease, Meta, Profile, ReadLog, Task
 from schedulearn.scheduler.store.people.notices import WAITING, Notice
 from schedulearn.scheduler.store.people.tables import LoginSession
 
@@ -136,13 +136,14 @@ def _store(conn: Connection, known: _KnownClock) -> None:
 def _follow(conn: Connection, known: _KnownClock, step: Step) -> None:
     _store(conn, known)
     unfinished = col(Job.finished_at).is_(None)
-    reporting = col(Profile.job_id).in_(select(col(Job.id)).where(unfinished))
+    these = select(col(Job.id)).where(unfinished)
     moved: tuple[tuple[type[SQLModel], tuple[str, ...], ColumnElement[bool]], ...] = (
         (Job, ("submitted_at", "started_at", "not_before", "forming_at", "resized_at", "held_at"), unfinished),
         (Job, ("start_after",), and_(unfinished, col(Job.start_delay).is_not(None))),  # a time of day stays
         (Task, ("created_at", "started_at", "paused_at"), col(Task.state) != "ended"),
         (Notice, ("created_at", "next_at"), col(Notice.state) == WAITING),
-        (Profile, ("reported_at",), reporting),
+        (Profile, ("reported_at",), col(Profile.job_id).in_(these)),
+        (ReadLog, ("changed_at", "first_at"), col(ReadLog.job_id).in_(these)),
         (Lease, ("claimed_at",), true()),
         (Host, ("drain_until", "lost_at"), true()),
         (LoginSession, ("created_at", "expires_at"), true()),

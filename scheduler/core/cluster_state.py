@@ -7,7 +7,7 @@ scheduling cycle reads ten thousand of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from typing_extensions import TypedDict
@@ -203,6 +203,19 @@ class JobProgress(NamedTuple):
     epoch_samples: int
 
 
+class ProgressInLog(NamedTuple):
+    """Training progress that was read from the log of a job's attempt. Fractions are from 0 to 1."""
+
+    job_id: str
+    attempt: int
+    fraction: float
+    changed_at: float
+    """Time at which the script wrote it, in seconds since the epoch."""
+    first_fraction: float
+    """First progress of the attempt, and its time."""
+    first_at: float
+
+
 Leases = Mapping[str, Mapping[int, str]]
 """GPU -> slot -> id of the task that holds the slot."""
 
@@ -231,6 +244,8 @@ class ClusterState:
     """Job id -> progress, for jobs that reported it."""
     ended: Mapping[str, JobState]
     """Job id -> final state, for jobs that other jobs waited for."""
+    in_logs: Mapping[str, ProgressInLog] = field(default_factory=dict)
+    """Job id -> progress, for jobs whose log shows it."""
 
 
 class Timed(Protocol):

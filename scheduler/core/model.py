@@ -41,13 +41,14 @@ class Basis(StrEnum):
     """Basis of a predicted run time, most reliable first."""
 
     PROGRESS = "progress"
+    LOG = "log"
     FAMILY = "family"
     GUESS = "guess"
 
     @property
     def spread(self) -> float:
         """Factor by which the true run time may exceed, or fall below, the predicted one."""
-        return {"progress": 1.15, "family": 1.5, "guess": 3.0}[self.value]
+        return {"progress": 1.15, "log": 1.3, "family": 1.5, "guess": 3.0}[self.value]
 
 
 def gpu_count(number: int) -> str:

@@ -70,7 +70,7 @@ class Profiles:
         self._on_change = on_change
         self._found: dict[str, JobProfile] = {}
         self.version = 0
-        """Number that increases with every new fit."""
+        """Number that increases whenever more is known of run times."""
         self._families: dict[str, str] = {}
         """Job id -> family, for all unfinished jobs."""
         self._users: dict[str, str] = {}
@@ -110,6 +110,11 @@ class Profiles:
         with self._lock:
             self._touched[job_id] = None
         self._thread.wake()
+
+    def progress_changed(self) -> None:
+        """Request new forecasts: the log of a job shows its progress."""
+        with self._lock:
+            self.version += 1
 
     def get(self, job_id: str) -> JobProfile | None:
         return self._found.get(job_id)

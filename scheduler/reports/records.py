@@ -78,6 +78,18 @@ class LastReport(NamedTuple):
         return BatchLimits(self.init_batch, self.max_batch, self.min_local, self.max_local, self.accumulate)
 
 
+class LoggedProgress(NamedTuple):
+    """Progress in the log of a job's current attempt."""
+
+    epoch: int
+    """Completed epochs."""
+    epochs: int
+    position: int
+    """Completed steps of this epoch, of `epoch_steps`."""
+    epoch_steps: int
+    fraction: float
+
+
 class MetricPoint(NamedTuple):
     step: float
     value: float

@@ -5,7 +5,7 @@ A long job needs no more space than a short one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -20,11 +20,11 @@ from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.plausibility import goes_backwards, impossible_passes
-from schedulearn.scheduler.reports.records import BatchLimits, LastReport, MeasuredPasses, MetricPoint
+from schedulearn.scheduler.reports.records import BatchLimits, LastReport, LoggedProgress, MeasuredPasses, MetricPoint
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeasurement, Profile
+from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeasurement, Profile, ReadLog
 
 MAX_ROWS = 200  # observations of a job: allocations x batch sizes
 COUNT_CAP = 200  # maximum weight of older micro-steps against newer ones
@@ -219,6 +219,20 @@ def metrics_of(conn: Connection, job_id: str) -> dict[str, list[list[float]]]:
     return {row.name: row.points for row in conn.execute(select(Metric).where(col(Metric.job_id) == job_id))}
 
 
+def progress_in_log(conn: Connection, job_id: str) -> LoggedProgress | None:
+    """Return the progress in the log of the job's current attempt; None if it shows none."""
+    query = _columns(ReadLog, LoggedProgress._fields).join(Job, col(Job.id) == col(ReadLog.job_id))
+    current = (col(Job.attempt) == col(ReadLog.attempt)) & col(ReadLog.fraction).is_not(None)
+    row = conn.execute(query.where(col(ReadLog.job_id) == job_id, current)).one_or_none()
+    return None if row is None else LoggedProgress._make(row)
+
+
+def metrics_from_log(conn: Connection, job_id: str) -> list[str]:
+    """Return the names of the metrics that were read from the job's log."""
+    query = select(col(Metric.name)).where(col(Metric.job_id) == job_id, col(Metric.from_log))
+    return sorted(conn.execute(query).scalars())
+
+
 def points_of(conn: Connection, job_id: str, names: Sequence[str]) -> dict[str, list[MetricPoint]]:
     """Return name -> points, for metrics that the job has logged."""
     query = select(col(Metric.name), col(Metric.points))
@@ -322,21 +336,31 @@ def _store_metrics(conn: Connection, job_id: str, metrics: Iterable[MetricIn]) -
     by_name: dict[str, list[list[float]]] = {}
     for metric in metrics:
         by_name.setdefault(metric.name, []).append([float(metric.step), metric.value, round(metric.at, 3)])
+    store_points(conn, job_id, by_name)
+
+
+def store_points(
+    conn: Connection, job_id: str, by_name: Mapping[str, list[list[float]]], *, from_log: bool = False
+) -> None:
+    """Add points to the curves of a job. Reports of its workers replace what was read `from_log`, never vice versa."""
     if not by_name:
         return
-    known = {row.name: row for row in conn.execute(select(Metric).where(col(Metric.job_id) == job_id))}
-    names = len(known)
+    rows = conn.execute(select(Metric).where(col(Metric.job_id) == job_id))
+    known = {row.name: row for row in rows}
+    names = sum(row.from_log == from_log for row in known.values())
     for name, points in by_name.items():
-        if (row := known.get(name)) is not None:
-            where = (col(Metric.job_id) == job_id) & (col(Metric.name) == name)
+        row = known.get(name)
+        if row is not None and row.from_log == from_log:
             # An attempt that restarted from a checkpoint logs some steps again: the later values count.
             kept = [point for point in row.points if point[0] < points[0][0]]
             counts_all = len(kept) == len(row.points)
             extremes = _extremes(kept + points, (row.lowest, row.highest) if counts_all else ())
+            where = (col(Metric.job_id) == job_id) & (col(Metric.name) == name)
             conn.execute(update(Metric).where(where).values(points=thinned(kept + points), **extremes))
-        elif names < MAX_NAMES:
+        elif names < MAX_NAMES and (row is None or row.from_log):
             names += 1
-            values = {"points": thinned(points), **_extremes(points)}
+            values = {"points": thinned(points), "from_log": from_log, **_extremes(points)}
+            conn.execute(delete(Metric).where(col(Metric.job_id) == job_id, col(Metric.name) == name))
             conn.execute(insert(Metric).values(job_id=job_id, name=name, **values))
 
 

@@ -40,6 +40,7 @@ ELASTIC_GRACE_S = 60.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LONGEST_SIZE = 40  # characters; a float can't hold a longer size
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_MAX_METRICS = 20
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -101,6 +102,22 @@ ImageName = Annotated[
     Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$"),  # in schemas only if first
     AfterValidator(plain),
 ]
+
+
+def _as_log_metrics(value: Any) -> Any:
+    """Raise one error for a value that is neither kind, in place of one for each kind."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_METRICS:
+        raise ValueError(f"must be true, false, or a list of 1 to {_MAX_METRICS} names of metrics")
+    for name in value:
+        if not isinstance(name, str) or not 1 <= len(name) <= 64 or "\0" in name:
+            raise ValueError(f"{name!r:.80} is not the name of a metric: it has 1 to 64 characters")
+    return value
+
+
+MetricNames = Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=20)]
+"""Names of metrics in a log, in upper or lower case."""
 
 
 class JobFields(BaseModel):
@@ -270,6 +287,11 @@ class JobFields(BaseModel):
         ge=1,
         le=3.2e7,
         description="seconds without a connection to its ports after which the job is ended; default: never",
+    )
+    log_metrics: Annotated[bool | MetricNames, BeforeValidator(_as_log_metrics)] = Field(
+        default=True,
+        description="whether the service reads metrics and progress from the job's log. A list names the metrics to "
+        "read instead of the usual ones; false: none. Reports of the worker SDK take precedence",
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs, for filters and reports")
     notify: Recipients = Field(

@@ -16,7 +16,7 @@ from sqlmodel import SQLModel, col
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
 from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobState, TaskPhase
-from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
+from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, ReadLog, Task
 from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
 
@@ -44,6 +44,9 @@ _THESE: BindParameter[Any] = bindparam("these", expanding=True)
 _ENDED_OF = _TASKS.where(col(Task.job_id).in_(_THESE), col(Task.state) == TaskPhase.ENDED)
 _SPECS_OF = select(col(Job.id), col(Job.spec)).where(col(Job.id).in_(_THESE))
 _PROGRESS_OF = _PROGRESS.where(col(Profile.job_id).in_(_THESE))
+_IN_LOGS_OF = _columns(ReadLog, records.ProgressInLog._fields).where(
+    col(ReadLog.job_id).in_(_THESE), col(ReadLog.fraction).is_not(None), col(ReadLog.first_at).is_not(None)
+)
 _LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
 
 
@@ -62,6 +65,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
     jobs = {job.id: job for job in map(records.Job._make, conn.execute(_JOBS))}
     starting = _load_specs(conn, {task.job_id for task in tasks if task.wanted})
     writers = {jobs[job_id].user for job_id, spec in starting.items() if job_id in jobs and spec.get("mounts")}
+    begun = [job.id for job in jobs.values() if job.attempt]
     awaited = {each for job in jobs.values() if job.after is not None for each in job.after["jobs"]}
     return ClusterState(
         jobs=jobs,
@@ -73,8 +77,9 @@ def load_cluster_state(conn: Connection) -> ClusterState:
         leases=found.leases,
         last_host=conn.execute(_LAST_HOST).scalar(),
         ports={row.task_id: row.port for row in conn.execute(_PORTS)},
-        progress=_load_progress(conn, [job.id for job in jobs.values() if job.attempt]),
+        progress=_load_progress(conn, begun),
         ended=job_states(conn, awaited - jobs.keys()),
+        in_logs=_load_progress_in_logs(conn, begun),
     )
 
 
@@ -130,4 +135,11 @@ def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, rec
     if not job_ids:
         return {}
     found = map(records.JobProgress._make, conn.execute(_PROGRESS_OF, {"these": job_ids}))
+    return {progress.job_id: progress for progress in found}
+
+
+def _load_progress_in_logs(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.ProgressInLog]:
+    if not job_ids:
+        return {}
+    found = map(records.ProgressInLog._make, conn.execute(_IN_LOGS_OF, {"these": job_ids}))
     return {progress.job_id: progress for progress in found}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, bindparam, exists, func, or_, select
 from sqlalchemy.engine import Connection
@@ -13,7 +13,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.columns import pairs_of
-from schedulearn.scheduler.store.models import Job, Profile, Task
+from schedulearn.scheduler.store.models import Job, Profile, ReadLog, Task
 
 Sort = Literal[
     "submitted", "-submitted", "name", "-name", "user", "-user", "state", "-state", "gpus", "-gpus",
@@ -122,10 +122,25 @@ _PROGRESS = select(
 ).where(col(Profile.job_id).in_(bindparam("job_ids", expanding=True)), col(Profile.epochs) > 0)
 
 
-def progress_of(db: Connection, job_ids: list[str]) -> dict[str, float]:
-    """Return the progress of jobs, from 0 to 1; jobs that don't report it are missing."""
-    return {
-        job_id: max(0.0, min(1.0, (epoch + (position / samples if samples > 0 else 0.0)) / epochs))
-        for job_id, epoch, epochs, position, samples in db.execute(_PROGRESS, {"job_ids": job_ids})
-        if epochs
-    }
+_IN_LOGS = (
+    select(col(ReadLog.job_id), col(ReadLog.fraction))
+    .join(Job, and_(col(Job.id) == col(ReadLog.job_id), col(Job.attempt) == col(ReadLog.attempt)))
+    .where(col(ReadLog.job_id).in_(bindparam("job_ids", expanding=True)), col(ReadLog.fraction).is_not(None))
+)
+
+
+class ShownProgress(NamedTuple):
+    fraction: float
+    from_log: bool
+    """Whether it was read from the job's log, since its workers don't report it."""
+
+
+def progress_of(db: Connection, job_ids: list[str]) -> dict[str, ShownProgress]:
+    """Return the progress of jobs, from 0 to 1; jobs that show none are missing."""
+    in_logs = db.execute(_IN_LOGS, {"job_ids": job_ids})
+    found = {job_id: ShownProgress(fraction or 0.0, True) for job_id, fraction in in_logs}
+    for job_id, epoch, epochs, position, samples in db.execute(_PROGRESS, {"job_ids": job_ids}):
+        if epochs:
+            within = position / samples if samples > 0 else 0.0
+            found[job_id] = ShownProgress(max(0.0, min(1.0, (epoch + within) / epochs)), False)
+    return found

@@ -416,6 +416,33 @@ class Metric(SQLModel, table=True):
     """`last`, `lowest` and `highest` include the values that were thinned out."""
     lowest: float | None = None
     highest: float | None = None
+    from_log: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether it was read from the job's log. Values that the SDK reports replace it."""
+
+
+class ReadLog(SQLModel, table=True):
+    """What was read of a job's log: how far, and the progress that it shows. One row per job, of its last attempt."""
+
+    __tablename__ = "read_log"
+
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
+    attempt: int
+    task_id: str
+    bytes_read: int = Field(sa_type=BigInteger)
+    reading: dict[str, object] = Field(sa_column=json_column())
+    """State of the parser."""
+    epoch: int = 0
+    epochs: int | None = None
+    """None: the progress is unknown."""
+    position: int = Field(default=0, sa_type=BigInteger)
+    epoch_steps: int = Field(default=0, sa_type=BigInteger)
+    fraction: float | None = None
+    """Progress from 0 to 1."""
+    changed_at: float | None = Field(default=None, sa_type=InstantColumn)
+    """Time at which `fraction` was read."""
+    first_fraction: float | None = None
+    """First progress of this attempt, and its time."""
+    first_at: float | None = Field(default=None, sa_type=InstantColumn)
 
 
 METADATA = tables.AccountTable.metadata

@@ -14,6 +14,12 @@ AT_LEAST_S = 600.0
 """Minimum remaining run time assumed for a job without information, in seconds."""
 
 
+MEASURED_S = 5.0
+"""Minimum time between two places in a log from which a speed is taken, in seconds."""
+STARTED_S = 60.0
+"""Minimum run time from which a speed is taken that includes the start of the script, in seconds."""
+
+
 @dataclass(frozen=True)
 class Length:
     """Remaining work, in seconds on one GPU."""
@@ -33,6 +39,19 @@ class Progress(Protocol):
     def position(self) -> int: ...
     @property
     def epoch_samples(self) -> int: ...
+
+
+class SeenInLog(Protocol):
+    """Progress of a training as its log shows it: fractions from 0 to 1, times in seconds since the epoch."""
+
+    @property
+    def fraction(self) -> float: ...
+    @property
+    def changed_at(self) -> float: ...
+    @property
+    def first_fraction(self) -> float: ...
+    @property
+    def first_at(self) -> float: ...
 
 
 class Samples(NamedTuple):
@@ -63,6 +82,21 @@ def by_progress(
     if not done or not attained_gpu_seconds:
         return None
     return Length(attained_gpu_seconds * (total - done) / done, Basis.PROGRESS)
+
+
+def by_log(seen: SeenInLog | None, ran: float, gpus: int, now: float) -> Length | None:
+    """Return the remaining work by the progress in the log of the current attempt, which runs on `gpus` since `ran` s.
+
+    It is what is left at the speed since the first progress, so the start of the script does not count. Where that is
+    too short to measure, it is the speed since the start. None if neither tells anything yet."""
+    if seen is None or not gpus or seen.fraction <= 0:
+        return None
+    trained, seconds = seen.fraction - seen.first_fraction, seen.changed_at - seen.first_at
+    if trained <= 0 or seconds < MEASURED_S:
+        since_start = max((1 - seen.fraction) * ran / seen.fraction, 1.0)
+        return Length(since_start * gpus, Basis.LOG) if ran >= STARTED_S else None
+    left = (1 - seen.fraction) * seconds / trained
+    return Length(max(left - max(0.0, now - seen.changed_at), 0.05 * left, 1.0) * gpus, Basis.LOG)
 
 
 def by_family(total: float | None, attained_gpu_seconds: float, *, rigid: bool = False) -> Length | None:

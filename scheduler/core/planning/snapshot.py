@@ -6,13 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
+from schedulearn.scheduler.core.cluster_state import (
+    ClusterState,
+    Gpu,
+    Host,
+    Job,
+    JobProgress,
+    ProgressInLog,
+    Task,
+    run_seconds,
+)
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies
-from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
+from schedulearn.scheduler.core.planning.remaining_work import by_family, by_log, by_progress
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.predictions.run_times import RunTimes
 from schedulearn.scheduler.core.profile import JobProfile
@@ -68,7 +77,7 @@ def build_snapshot(
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
         predicted = length_of(job.id)
         work = predicted.value if predicted is not None else None
-        seen = view.as_job_view(state.progress.get(job.id), work, run_times)
+        seen = view.as_job_view(state.progress.get(job.id), state.in_logs.get(job.id), work, run_times)
         if job.required_gpus and (nowhere := unfit(job)):
             seen = _rigid(replace(seen, unfit=nowhere))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
@@ -251,11 +260,17 @@ class _Viewed:
     now: float
 
     def as_job_view(
-        self, progress: JobProgress | None, family_work: float | None, run_times: RunTimes | None
+        self,
+        progress: JobProgress | None,
+        in_log: ProgressInLog | None,
+        family_work: float | None,
+        run_times: RunTimes | None,
     ) -> JobView:
         job, held, profile = self.job, self.held, self.profile
         attained = job.gpu_seconds + held.served
         length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
+        if length is None and progress is None and in_log is not None and in_log.attempt == job.attempt:
+            length = by_log(in_log, held.ran, sum(held.allocation.values()), self.now)
         # Earlier attempts of a rigid job don't count: it starts again from the beginning.
         done = attained if job.elastic else held.served
         length = length or by_family(family_work, done, rigid=not job.elastic)

@@ -20,7 +20,7 @@ from sqlmodel import SQLModel, col
 from schedulearn.scheduler.core.named_jobs import GLOB, INSTEAD, NAMED, named_jobs, without_jobs
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
-from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
+from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, ReadLog, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
 from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people.notices import Notice, NoticeChannel
@@ -41,7 +41,7 @@ _View = tuple[type[SQLModel], str, dict[str, str]]
 """Table, which of its rows are shown, and columns that are shown otherwise."""
 _VIEWS: list[_View] = [
     (Job, '"user" = {me}', {"message": "{message}"}),
-    *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
+    *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric, ReadLog)),
     *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
     (GpuXid, _MY_JOB, {}),

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
-from schedulearn.scheduler.core.cluster_state import JobProgress
+from schedulearn.scheduler.core.cluster_state import JobProgress, ProgressInLog
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas
 from schedulearn.scheduler.core.planning.remaining_work import (
     AT_LEAST_S,
     Basis,
     Length,
+    by_log,
     by_progress,
     pace,
     progress_speed,
@@ -333,3 +334,16 @@ def test_a_job_that_cannot_run_on_one_gpu_is_paced_by_the_fewest_that_it_can() -
     tight = replace(LINEAR, bounds=BatchBounds(16, 16, 1, 4, accumulate=False))
     assert float(tight.best(1, 1).throughput) == 0
     assert pace(tight, 4) == pytest.approx(1000)
+
+
+def test_remaining_work_by_the_log_is_at_the_speed_since_the_first_progress() -> None:
+    seen = ProgressInLog("j", 1, fraction=0.5, changed_at=1050.0, first_fraction=0.1, first_at=1010.0)
+    assert by_log(seen, 90.0, 2, 1060.0) == Length(pytest.approx(2 * (50 - 10)), Basis.LOG)
+    assert by_log(seen, 900.0, 2, 2000.0) == Length(pytest.approx(2 * 0.05 * 50), Basis.LOG), "it is overdue"
+    first = seen._replace(fraction=0.1, changed_at=1010.0)
+    assert by_log(first, 100.0, 1, 1010.0) == Length(pytest.approx(900), Basis.LOG), "as fast as since the start"
+    assert by_log(first, 10.0, 1, 1010.0) is None, "the start of the script may be all of it"
+    assert by_log(seen._replace(fraction=1.0), 90.0, 1, 1060.0) == Length(1.0, Basis.LOG)
+    assert by_log(seen._replace(fraction=0.0), 90.0, 1, 1060.0) is None
+    assert by_log(None, 90.0, 1, 1060.0) is None
+    assert by_log(seen, 90.0, 0, 1060.0) is None, "it waits"

@@ -26,6 +26,7 @@ export function Starts({ eta }: { eta: Eta | null }) {
 
 const BASIS = {
   progress: "by the progress that it reports",
+  log: "by the progress in its log",
   family: "by the run times of other jobs of its family",
   guess: "a guess: it reports no progress, and no job of its family has ended",
 };

@@ -51,9 +51,9 @@ const MORE = [
   "hold",
   "idle_timeout",
   "keep",
+  "log_metrics",
   "notify_on",
   "ports",
-  "preemptible",
   "requirements",
   "secrets",
   "start_after",
@@ -206,7 +206,7 @@ export function hiddenIn(env: Record<string, unknown> = {}): string[] {
 
 /** Return the specification of a job. Masked values stay masked: the service takes them from this job. */
 export function specOf(job: Job): JobBody {
-  const more = MORE.filter((key) => isGiven(job[key]) && !isPast(key, job)).map((key) => [key, job[key]]);
+  const more = MORE.filter((key) => isGiven(job[key]) && !isUsual(key, job)).map((key) => [key, job[key]]);
   return {
     ...(Object.fromEntries(more) as Values["more"]),
     name: job.name,
@@ -243,6 +243,7 @@ export function specOf(job: Job): JobBody {
     ...(job.gpu_type && { gpu_type: job.gpu_type }),
     ...(job.gpu_memory && { gpu_memory: job.gpu_memory }),
     ...(job.on_hang && { on_hang: job.on_hang }),
+    ...(job.log_metrics === false && { log_metrics: false }),
     ...(job.pull === "always" && { pull: job.pull }),
   };
 }
@@ -284,8 +285,10 @@ export function fromBody(body: JobBody): Values {
 const isMore = (key: string) => (MORE as readonly string[]).includes(key);
 
 /** Whether a key no longer has an effect: its time has passed. */
-const isPast = (key: string, job: Job) =>
-  key === "start_after" && job.start_after !== null && Date.parse(job.start_after) <= Date.now();
+const isUsual = (key: string, job: Job) =>
+  key === "log_metrics"
+    ? job.log_metrics === true
+    : key === "start_after" && job.start_after !== null && Date.parse(job.start_after) <= Date.now();
 
 const isGiven = (value: unknown) =>
   value !== null &&

@@ -25,7 +25,7 @@ import { JobActions } from "./JobActions";
 import { JobEvents } from "./JobEvents";
 import { JobFacts } from "./JobFacts";
 import classes from "./JobScreen.module.css";
-import { progressOf } from "./training";
+import { progressOf, progressText } from "./training";
 import { WhyWaits } from "./WhyWaits";
 
 const Training = new Code("training", () => import("./Training")).Component;
@@ -168,12 +168,11 @@ function Now({ job }: { job: JobDetail }) {
           </Text>
         </div>
       )}
-      {progress !== null && profile?.progress && (
+      {progress !== null && profile && (
         <div className={classes.bar}>
           <Progress value={progress * 100} aria-label="Training" />
           <Text size="sm" c="dimmed">
-            epoch {Math.min(profile.progress.epoch + 1, profile.progress.epochs ?? 0)} of{" "}
-            {profile.progress.epochs}, {Math.floor(progress * 100)}%
+            {progressText(profile, progress)}
           </Text>
         </div>
       )}

@@ -29,14 +29,11 @@ export default function Training({ job }: { job: JobDetail }) {
           <div className={classes.stack}>
             <Allocation job={job} />
             <JobResources job={job} />
-            {found.reported_at === null ? (
-              <p className={classes.note}>
-                No reports: no loss, no speed. Six lines make a PyTorch script report, see
-                docs/adapt-your-script.md.
-              </p>
-            ) : (
-              <Reported profile={found} />
+            {found.reported_at === null && (
+              <p className={classes.note}>{metricsOf([found]).length > 0 ? ONLY_LOG : NOTHING}</p>
             )}
+            <Curves profile={found} />
+            {found.reported_at !== null && <Measured profile={found} />}
           </div>
         </ChartGroup>
       )}
@@ -44,7 +41,12 @@ export default function Training({ job }: { job: JobDetail }) {
   );
 }
 
-function Reported({ profile }: { profile: Profile }) {
+const NOTHING =
+  "No loss: no reports, and nothing like `epoch 3/60 loss 0.41` in its log. See docs/adapt-your-script.md.";
+const ONLY_LOG =
+  "Read from the log of the job. Six lines make a PyTorch script report its speed too, see docs/adapt-your-script.md.";
+
+function Curves({ profile }: { profile: Profile }) {
   const profiles = useMemo(() => [profile], [profile]);
   const { axis, smoothing } = useCurveChoice(profiles);
   const metrics = metricsOf(profiles);
@@ -56,6 +58,13 @@ function Reported({ profile }: { profile: Profile }) {
           <MetricChart key={name} name={name} profiles={profiles} axis={axis} smoothing={smoothing} />
         ))}
       </div>
+    </>
+  );
+}
+
+function Measured({ profile }: { profile: Profile }) {
+  return (
+    <>
       <div className={classes.grid}>
         <StepTimes profile={profile} />
         <Scaling profile={profile} />
@@ -114,9 +123,11 @@ function MetricChart({ name, profiles, axis, smoothing }: MetricProps) {
   const data = useMemo(() => curvesOf(profiles, name, axis, true), [profiles, name, axis]);
   const series = useMemo(() => [{ name }], [name]);
   const last = data[1]?.at(-1);
+  const isLogged = profiles.some((profile) => profile.metrics_from_log.includes(name));
   return (
     <Chart
       title={TITLES[name] ?? name}
+      note={isLogged && "Read from the log"}
       label={`${name} by ${axis}, last ${last == null ? "unknown" : plainNumber(last)}`}
       data={data}
       time={byTime}

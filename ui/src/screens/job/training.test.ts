@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobDetail, Profile } from "../../api/types";
-import { allocationOf, progressOf, scalingOf, stepTimesOf } from "./training";
+import { allocationOf, progressOf, progressText, scalingOf, stepTimesOf } from "./training";
 
 type Task = JobDetail["tasks"][number];
 const at = (s: number) => new Date(s * 1000).toISOString();
@@ -67,4 +67,17 @@ test("progress counts the part of the present epoch", () => {
   expect(progressOf(profile({ progress }))).toBe(0.375);
   expect(progressOf(profile({ progress: { ...progress, epochs: null } }))).toBeNull();
   expect(progressOf(profile({ progress: null }))).toBeNull();
+});
+
+test("progress in the log stands in for reports, and says so", () => {
+  const logged_progress = { epoch: 2, epochs: 4, position: 0, epoch_steps: 0, fraction: 0.5 };
+  const found = profile({ progress: null, logged_progress });
+  expect(progressOf(found)).toBe(0.5);
+  expect(progressText(found, 0.5)).toBe("epoch 3 of 4, 50%, read from the log");
+  const steps = { epoch: 0, epochs: 1, position: 450, epoch_steps: 1000, fraction: 0.45 };
+  expect(progressText(profile({ progress: null, logged_progress: steps }), 0.45)).toBe(
+    "step 450 of 1000, 45%, read from the log",
+  );
+  const progress = { epoch: 1, epochs: 4, position: 50, epoch_samples: 100, steps: 7 };
+  expect(progressText(profile({ progress, logged_progress }), 0.375)).toBe("epoch 2 of 4, 37%");
 });

@@ -89,9 +89,23 @@ export function scalingOf(
   ];
 }
 
-/** Return the progress from 0 to 1, or null if not reported. */
-export function progressOf({ progress }: Profile): number | null {
-  if (!progress?.epochs) return null;
+/** Return the progress from 0 to 1, as reported or as read from the log; null if unknown. */
+export function progressOf({ progress, logged_progress: logged }: Profile): number | null {
+  if (!progress?.epochs) return logged?.fraction ?? null;
   const within = progress.epoch_samples > 0 ? progress.position / progress.epoch_samples : 0;
   return Math.min(1, (progress.epoch + within) / progress.epochs);
+}
+
+/** Return the progress as a sentence, with its source if that is the log. */
+export function progressText(profile: Profile, share: number): string {
+  const { progress, logged_progress: logged } = profile;
+  const percent = `${Math.floor(share * 100)}%`;
+  if (progress?.epochs)
+    return `epoch ${Math.min(progress.epoch + 1, progress.epochs)} of ${progress.epochs}, ${percent}`;
+  if (!logged) return percent;
+  const place =
+    logged.epochs > 1
+      ? `epoch ${Math.min(logged.epoch + 1, logged.epochs)} of ${logged.epochs}`
+      : `step ${logged.position} of ${logged.epoch_steps}`;
+  return `${place}, ${percent}, read from the log`;
 }

@@ -107,6 +107,7 @@ def test_a_change_while_the_list_is_read_first_is_shown(service: Service, page: 
 
 
 def test_policy_is_switched_and_faults_are_shown(service: Service, page: Page) -> None:
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
     watch = open_page(page, service, "/ui/policy")
     expect(page.get_by_test_id("algorithm")).to_have_text("fifo")
     page.get_by_label("jobs_per_gpu").fill("99")

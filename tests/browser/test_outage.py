@@ -200,7 +200,7 @@ def test_missing_code_reloads_the_page_once_and_is_then_told(service: Service, p
 
     page.unroute_all()
     told.get_by_role("button", name="Reload").click()
-    expect(page.get_by_test_id("algorithm")).to_have_text("fifo")
+    expect(page.get_by_test_id("algorithm")).to_have_text("goodput")
     assert len(loaded) == 3
 
 
@@ -216,7 +216,7 @@ def test_a_page_left_open_over_an_upgrade_fetches_the_new_one(service: Service, 
     page.route("**/assets/*Screen-*.js", answer)
     open_page(page, service)
     go(page, "Policy")
-    expect(page.get_by_test_id("algorithm")).to_have_text("fifo", timeout=30_000)
+    expect(page.get_by_test_id("algorithm")).to_have_text("goodput", timeout=30_000)
     assert len(loaded) == 2
 
 

@@ -37,6 +37,7 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     expect(page.get_by_label("GPUs in use over time", exact=True)).to_be_visible()
 
     utility = page.get_by_label("Utility over time", exact=True)
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
     expect(utility).to_contain_text("Under fifo there is no utility")
     service.call("PUT", "/api/v1/policy", {"algorithm": "goodput"})
     expect(utility).to_contain_text("one point is stored per minute")

@@ -40,6 +40,7 @@ def main_thing(page: Page, screen: str, role: str, ids: dict[str, str]) -> Locat
         "compare": main.get_by_role("region", name="Results").get_by_role("row"),
         "events": main.get_by_test_id("events").get_by_role("link", name="of ben"),
         "people": main.get_by_role("region", name="You"),
+        "login": main.get_by_label("Code"),
         "settings": main.get_by_role("region", name="Keys" if role == "viewer" else "Tokens"),
         "nothing": main.get_by_role("heading", level=1),
     }[screen].first

@@ -45,7 +45,7 @@ def test_events_are_searched_and_followed(service: Service, done: str) -> None:
         told: list[str] = []
         threading.Thread(target=lambda: told.append(following.stdout.readline()), daemon=True).start()
         # Again and again, since it is not known when it begins to listen.
-        wait_for(lambda: service.http.request("PUT", "/api/v1/policy", json={"algorithm": "fifo"}) and told)
+        wait_for(lambda: service.http.request("PUT", "/api/v1/policy", json={"algorithm": "goodput"}) and told)
         assert json.loads(told[0])["kind"] == "policy.changed"
 
 
@@ -76,9 +76,9 @@ def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:
 
 def test_policy_history_is_listed(service: Service) -> None:
     service.invoke("policy", "set", "las")
-    service.invoke("policy", "set", "fifo")
+    service.invoke("policy", "set", "goodput")
     lines = service.invoke("policy", "history").out.splitlines()
-    assert [line.split()[2] for line in lines[-2:]] == ["las", "fifo"]
+    assert [line.split()[2] for line in lines[-2:]] == ["las", "goodput"]
 
 
 def test_webhooks_by_the_command_line(service: Service, hook: int) -> None:

@@ -53,6 +53,7 @@ def _held_day(number: int, *, after: bool) -> FaultRun:
     known = run.invariants.acknowledged
 
     def submit() -> None:
+        run.service.cluster.service.set_policy("fifo")  # its jobs keep their sizes, and so run as long as they should
         specs = [
             spec("job-0", 2, elastic=True, max_gpus=4),
             spec("job-1", 1, hold=True),

@@ -42,10 +42,16 @@ def pause_job(conn: Connection, job: JobRow, now: float) -> None:
 
 
 def release_job(conn: Connection, job: JobRow, now: float) -> None:
-    """Let a held or paused job start. A job that is not held stays as it is. Raises ConflictError if it has ended."""
+    """Let a held or paused job start. A job that is not held stays as it is. Raises ConflictError if it has ended.
+
+    The time until now does not count as waiting: its weight, or a claim, would grow while it is held."""
     _check_not_ended(job)
     if job.held_at is not None:
         _change(conn, job, None, "")
+        if job.start_after is None or job.start_after <= now:
+            # A delay, which moves with the clock if that is set.
+            values = {"start_after": now, "start_delay": 0.0}
+            conn.execute(update(Job).where(col(Job.id) == job.id).values(values))
         repository.add_event(conn, now, "job.released", message="Released.", job_id=job.id)
 
 

@@ -115,6 +115,8 @@ class JobView:
     metric: Metric | None = None
     """Objective of this job, for policies that have several. None selects the policy's own."""
     deadline: float | None = None
+    start_after: float | None = None
+    """Time before which it was not to start, or was held: until then it did not wait for GPUs."""
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0
     restarts: int = 0
@@ -177,6 +179,10 @@ class JobView:
     def order(self) -> tuple[float, int, str]:
         """Sort key by submission time, then id. It does not depend on the order of the snapshot's jobs."""
         return (self.submitted_at, len(self.id), self.id)
+
+    def waited(self, now: float) -> float:
+        """Return the seconds for which the job could have run and did not."""
+        return max(0.0, now - max(self.submitted_at, self.start_after or 0.0) - self.run_seconds)
 
     @property
     def gpus(self) -> int:

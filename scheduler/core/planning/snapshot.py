@@ -286,6 +286,7 @@ class _Viewed:
             weight=job.weight,
             metric=job.metric,
             deadline=job.deadline,
+            start_after=job.start_after,
             attained_gpu_seconds=attained,
             run_seconds=job.run_seconds + held.ran,
             restarts=job.restarts + job.generation - job.attempt,  # with resizes in place

@@ -45,7 +45,7 @@ class Queues:
 
     def queue(self, job: JobView, now: float) -> int:
         """Return the job's queue: 0 is served first, then 1, ...; -1, before all, for a job that starves."""
-        waited = now - job.submitted_at - job.run_seconds
+        waited = job.waited(now)
         if waited >= self.promote * max(job.run_seconds, _MIN_RUN):
             return _PROMOTED
         return bisect_right(_numbers(self.thresholds), job.attained_gpu_seconds)

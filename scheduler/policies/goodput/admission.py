@@ -74,8 +74,7 @@ def held_back(objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[
 
 def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
     """Return whether a job has waited for a multiple of its expected run time."""
-    waited = now - job.submitted_at - job.run_seconds
-    return waited >= objective.tuning.due * max(_SOON_S, time_left(job))
+    return job.waited(now) >= objective.tuning.due * max(_SOON_S, time_left(job))
 
 
 def needed(job: JobView) -> int:
@@ -98,7 +97,7 @@ def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView
 
     def ratio(job: JobView) -> float:
         expected = max(_SOON_S, time_left(job))
-        return (max(0.0, now - job.submitted_at) + expected) / expected / needed(job)
+        return (job.waited(now) + expected) / expected / needed(job)
 
     oldest = queue.oldest
     first = False

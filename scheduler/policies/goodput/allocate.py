@@ -255,7 +255,7 @@ def _weights(objective: GoodputObjective, options: Options, now: float, later: F
         weights = weights / weights.mean() * (1 - tuning.equal_share) + tuning.equal_share
     if objective.equal_weights:
         weights = np.ones(len(jobs))
-    waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
+    waited = np.array([job.waited(now) for job in jobs])
     urgency = np.array([job.weight * tuning.priority_factor ** ((job.priority - 50) / 50) for job in jobs])
     first = 1 - 1e-9 * np.arange(len(jobs))  # of equal jobs, the earliest one
     weights = weights / weights.mean() * urgency * (1 + waited / tuning.ageing_s) * first

@@ -124,6 +124,14 @@ def test_a_rigid_job_that_is_due_takes_gpus_of_elastic_jobs_submitted_later(metr
     assert "old" not in decide(old, *just_started, metric=metric).allocations, "they keep their minimum run"
 
 
+def test_time_in_which_a_job_was_held_is_no_waiting() -> None:
+    """It collected a claim on all GPUs meanwhile."""
+    held = waits("held", 8, at=NOW - 9000, takes=400.0)
+    young = [elastic(f"e{i}", on=2, at=NOW - 10) for i in range(4)]
+    assert "held" in decide(held, *young).allocations
+    assert "held" not in decide(replace(held, start_after=NOW - 1), *young).allocations
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_rigid_job_starts_on_gpus_that_an_older_elastic_job_needs(metric: str) -> None:
     """A stream of small rigid jobs kept a large elastic one waiting."""

@@ -14,7 +14,8 @@ from services import Service
 
 expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
 
-LOCAL_WEBHOOKS = {"SCHEDULEARN_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
+HERE = '["127.0.0.0/8"]'
+LOCAL_RECEIVERS = {"SCHEDULEARN_WEBHOOK_NETWORKS": HERE, "SCHEDULEARN_NOTICE_NETWORKS": HERE}
 NOTHING: StorageState = {"cookies": [], "origins": []}
 
 
@@ -26,7 +27,7 @@ def network() -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    yield from _running(Service(tmp_path_factory.mktemp("shared"), env=LOCAL_WEBHOOKS))
+    yield from _running(Service(tmp_path_factory.mktemp("shared"), env=LOCAL_RECEIVERS))
 
 
 @pytest.fixture(scope="package")
@@ -36,7 +37,7 @@ def shared_guarded_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="package")
 def shared_service_of_eight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    yield from _running(Service(tmp_path_factory.mktemp("eight"), gpus=8, env=LOCAL_WEBHOOKS))
+    yield from _running(Service(tmp_path_factory.mktemp("eight"), gpus=8, env=LOCAL_RECEIVERS))
 
 
 @pytest.fixture

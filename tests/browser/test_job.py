@@ -16,7 +16,7 @@ def test_what_a_job_reports_is_drawn(service: Service, page: Page) -> None:
     job = service.submit(REPORTING, name=SCRIPT_IN_NAME, elastic=True)
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
     expect(page.get_by_label("GPUs held over time", exact=True)).to_be_visible()
-    expect(page.get_by_text("No reports: no loss, no speed")).to_be_visible()
+    expect(page.get_by_text("No loss: no reports, and nothing like")).to_be_visible()
 
     report(service, job, measured())
     expect(page.get_by_role("application", name="loss by step")).to_be_visible(timeout=15_000)

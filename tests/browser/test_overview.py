@@ -30,6 +30,7 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     assert len(set(filled.values())) > 1, filled
     assert all(0 < fill <= 100 for fill in filled.values()), filled
 
+    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
     service.submit(ENDLESS, name="waiter", gpus=2)
     queue = page.get_by_label("Queue")
     expect(queue).to_contain_text("waiter")
@@ -37,7 +38,6 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     expect(page.get_by_label("GPUs in use over time", exact=True)).to_be_visible()
 
     utility = page.get_by_label("Utility over time", exact=True)
-    service.call("PUT", "/api/v1/policy", {"algorithm": "fifo"})
     expect(utility).to_contain_text("Under fifo there is no utility")
     service.call("PUT", "/api/v1/policy", {"algorithm": "goodput"})
     expect(utility).to_contain_text("one point is stored per minute")

@@ -34,7 +34,7 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     service.submit(ENDLESS, name="waiter", gpus=2)
     queue = page.get_by_label("Queue")
     expect(queue).to_contain_text("waiter")
-    expect(queue).to_contain_text("It waits for 2 GPUs", timeout=15_000)
+    expect(queue).to_contain_text("needs 2 GPUs", timeout=15_000)
     expect(page.get_by_label("GPUs in use over time", exact=True)).to_be_visible()
 
     utility = page.get_by_label("Utility over time", exact=True)

@@ -1,5 +1,5 @@
 /** Job id in a sentence. It has ten characters, after a word that announces it. */
-const ID = /(\b(?:[Jj]ob|behind|than|up|when|for) )(\d[0-9a-hjkmnp-tv-z]{9})(?![\w-])/;
+const ID = /(\b(?:[Jj]ob|after|behind|for|of|than|to|up|when) )(\d[0-9a-hjkmnp-tv-z]{9})(?![\w-])/;
 
 /** Split a sentence of the service at job ids. Text and ids alternate, text first. */
 export function partsOf(text: string): string[] {

@@ -24,7 +24,10 @@ test("each sentence of a queue has names where they are known", () => {
     ],
     ["GPUs are reserved for it: it starts when 0txbq3m8ka ends.", "it starts when resnet ends."],
     ["It shrinks from 2 GPUs to 1 to make room for 0txbq3m8kb.", "make room for bert."],
-    ["They are reserved for it from the end of 0txbq3m8ka, which is expected in 2 s.", "the end of resnet, which"],
+    [
+      "They are reserved for it from the end of 0txbq3m8ka, which is expected in 2 s.",
+      "the end of resnet, which",
+    ],
     ["It gives up its 2 GPUs to 0txbq3m8kb, which has a higher priority.", "its 2 GPUs to bert, which"],
     ["It waits behind 0txbq3m8kc.", "It waits behind 0txbq3m8kc."],
   ] as const)

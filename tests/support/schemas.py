@@ -17,7 +17,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "null": (type(None),),
 }
-_BOUNDS = {f"{most}{what}" for most in ("min", "max") for what in ("Length", "Properties", "imum")}
+_BOUNDS = {f"{most}{what}" for most in ("min", "max") for what in ("Items", "Length", "Properties", "imum")}
 _BOUNDS |= {"exclusiveMinimum", "exclusiveMaximum", "pattern", "format"}
 """Of requests: a job that is shown as POST takes it was held to them when it was stored."""
 _SAYS_NOTHING = {"title", "description", "default", *_BOUNDS}

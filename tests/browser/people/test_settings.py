@@ -101,6 +101,7 @@ def test_an_address_for_notices_is_added_tried_and_removed(service: Service, pag
     expect(row).not_to_contain_text("hush")
     page.get_by_role("button", name="Send a trial to own").click()
     expect(row).to_contain_text("accepted just now")
+    expect(row).not_to_contain_text("not accepted")
     assert receiver.got[0]["event"] == "test"
     page.get_by_role("button", name="Remove own").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove the address").click()

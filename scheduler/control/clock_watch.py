@@ -137,8 +137,9 @@ def _follow(conn: Connection, known: _KnownClock, step: Step) -> None:
     _store(conn, known)
     unfinished = col(Job.finished_at).is_(None)
     these = select(col(Job.id)).where(unfinished)
+    of_jobs = "submitted_at", "started_at", "not_before", "forming_at", "resized_at", "held_at", "released_at"
     moved: tuple[tuple[type[SQLModel], tuple[str, ...], ColumnElement[bool]], ...] = (
-        (Job, ("submitted_at", "started_at", "not_before", "forming_at", "resized_at", "held_at"), unfinished),
+        (Job, of_jobs, unfinished),
         (Job, ("start_after",), and_(unfinished, col(Job.start_delay).is_not(None))),  # a time of day stays
         (Task, ("created_at", "started_at", "paused_at"), col(Task.state) != "ended"),
         (Notice, ("created_at", "next_at"), col(Notice.state) == WAITING),

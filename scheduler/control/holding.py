@@ -48,10 +48,7 @@ def release_job(conn: Connection, job: JobRow, now: float) -> None:
     _check_not_ended(job)
     if job.held_at is not None:
         _change(conn, job, None, "")
-        if job.start_after is None or job.start_after <= now:
-            # A delay, which moves with the clock if that is set.
-            values = {"start_after": now, "start_delay": 0.0}
-            conn.execute(update(Job).where(col(Job.id) == job.id).values(values))
+        conn.execute(update(Job).where(col(Job.id) == job.id).values(released_at=now))
         repository.add_event(conn, now, "job.released", message="Released.", job_id=job.id)
 
 

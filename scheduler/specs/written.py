@@ -31,8 +31,6 @@ def written(job: Mapping[str, object]) -> dict[str, object]:
     if isinstance(start_after := found.get("start_after"), float):
         delay = job.get("start_delay")
         found["start_after"] = delay_text(delay) if isinstance(delay, float) else shown(start_after)
-        if delay == 0:  # it is when the job was released
-            del found["start_after"]
     if "env" in found:
         found["env"] = masked(_texts(job["env"]))
     return found

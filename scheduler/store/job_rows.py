@@ -70,6 +70,7 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "start_after": start_after,
         "start_delay": delay,
         "held_at": now if spec.hold else None,
+        "released_at": None,
         "held_by": (ACTOR.get() or spec.user) if spec.hold else "",
         "sweep": None,
         "params": None,

@@ -93,7 +93,6 @@ def test_a_held_job_lets_others_pass_and_keeps_its_place(api: Api) -> None:
     last = api.submit(required_gpus=4)
     released = do(api, "release", held)
     assert (released["held_at"], released["held_by"]) == (None, "")
-    assert released["start_after"] > shown["held_at"], "until then it did not wait"
     api.runtime.finish(f"schedulearn-{behind}-1-0", 0)
     api.wait(held, "running")
     assert api.job(last)["state"] == "queued"

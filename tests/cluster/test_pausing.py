@@ -38,6 +38,23 @@ class Meanwhile:
         return Plan({job.id: {host.id: 1} for host in snapshot.hosts for job in snapshot.jobs})
 
 
+def test_the_time_in_which_a_job_was_held_is_no_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, float | None]] = []
+    monkeypatch.setitem(POLICIES, "meanwhile", Meanwhile)
+    with FakeCluster(tmp_path, gpus=1) as c:
+        [first] = c.submit()
+        c.wait(first, "running")
+        [held, other] = c.submit(spec(hold=True), spec())
+        c.cluster.service.release(held)
+        monkeypatch.setattr(Meanwhile, "allocate", lambda self, snapshot: (
+            seen.extend((job.id, job.start_after) for job in snapshot.jobs), Plan({}))[1])  # fmt: skip
+        c.cluster.service.set_policy("meanwhile")
+        wait_for(lambda: {held, other} <= {job for job, _ in seen})
+        found = dict(seen)
+        assert found[other] is None
+        assert found[held] >= c.job(held).submitted_at
+
+
 def test_a_decision_from_before_a_hold_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(POLICIES, "meanwhile", Meanwhile)
     with FakeCluster(tmp_path) as c:

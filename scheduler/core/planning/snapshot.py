@@ -286,7 +286,7 @@ class _Viewed:
             weight=job.weight,
             metric=job.metric,
             deadline=job.deadline,
-            start_after=job.start_after,
+            start_after=max((at for at in (job.start_after, job.released_at) if at is not None), default=None),
             attained_gpu_seconds=attained,
             run_seconds=job.run_seconds + held.ran,
             restarts=job.restarts + job.generation - job.attempt,  # with resizes in place

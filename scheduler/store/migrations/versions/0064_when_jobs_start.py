@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    for column in ("start_after", "start_delay", "held_at"):
+    for column in ("start_after", "start_delay", "held_at", "released_at"):
         op.add_column("job", sa.Column(column, sa.Float(), nullable=True))
     op.add_column("job", sa.Column("held_by", sa.String(), nullable=False, server_default=""))
     for table in ("quota", "user_group"):

@@ -153,8 +153,9 @@ class Job(SQLModel, table=True):
     start_delay: float | None = None
     """Seconds from the submission to `start_after`, if the user named a delay; None: the user named a time."""
     held_at: float | None = Field(default=None, sa_type=InstantColumn)
-    released_at: float | None = Field(default=None, sa_type=InstantColumn)
     """Time since which the job is held: it does not start, or is paused. None: it is not held."""
+    released_at: float | None = Field(default=None, sa_type=InstantColumn)
+    """Time of the last release. None: it was never held."""
     held_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Account that held the job."""
     sweep: str | None = None

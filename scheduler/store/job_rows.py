@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Dialect
 
-from schedulearn.scheduler.core.instants import late_deadline, shown
+from schedulearn.scheduler.core.instants import late_deadline
+from schedulearn.scheduler.core.planning.start_times import why_not_yet
 from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobFields, JobSpec, new_job_id
@@ -43,7 +44,9 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "id": new_job_id(),
         "state": JobState.QUEUED.value,
         "reason": Reason.SUBMITTED.value,
-        "message": " ".join(filter(None, ("Submitted.", late_deadline(deadline, now), _not_yet(start_after, now)))),
+        "message": " ".join(
+            filter(None, ("Submitted.", late_deadline(deadline, now), why_not_yet(None, "", start_after, now)))
+        ),
         "submitted_at": now,
         "version": 0,
         "attempt": 0,
@@ -87,10 +90,6 @@ def start_of(spec: JobSpec, now: float) -> tuple[float | None, float | None]:
         delay = spec.start_after.total_seconds()
         return delay, now + delay
     return None, spec.start_after.timestamp()
-
-
-def _not_yet(start_after: float | None, now: float) -> str:
-    return "" if start_after is None or start_after <= now else f"It may start from {shown(start_after)}."
 
 
 def prepare_jobs(dialect: Dialect, jobs: Sequence[tuple[JobValues, str]]) -> Callable[[Connection], None]:

@@ -34,13 +34,16 @@ class Context:
     ca: str | None = None
 
 
+def config_home() -> Path:
+    """Return the folder in which this account's programs keep their configuration."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
 def folder() -> Path:
     """Return the folder of the contexts, which may not exist."""
-    if sys.platform == "win32":
-        base = os.environ.get("APPDATA") or str(Path.home() / "AppData/Roaming")
-    else:
-        base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base, "schedulearn")
+    return config_home() / "schedulearn"
 
 
 def list_contexts() -> list[Context]:

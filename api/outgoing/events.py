@@ -13,6 +13,8 @@ from sqlmodel import col
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.store.models import Job
 
+BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
+"""Seconds to wait after each failed try to tell a receiver of an event. One last try follows."""
 EventRow = Row[Any]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from schedulearn.api.cli.common import Group, clean
-from schedulearn.api.client.contexts import folder
+from schedulearn.api.client.contexts import config_home, folder
 from schedulearn.api.client.errors import ClientError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -56,8 +56,7 @@ def install(context: click.Context, shell: str | None) -> None:
     home = Path.home()
     try:
         if shell == "fish":
-            base = os.environ.get("XDG_CONFIG_HOME") or str(home / ".config")
-            path = Path(base, "fish/completions/schedulearn.fish")
+            path = config_home() / "fish/completions/schedulearn.fish"
         else:
             path = folder() / f"completion.{shell}"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.api.outgoing.events import BACKOFF_S
 from schedulearn.api.settings import Settings
 from schedulearn.features.notices import outbox
 from schedulearn.features.notices.addresses import Address, AddressKind, parse_address
@@ -30,8 +31,6 @@ from schedulearn.scheduler.store.db import Database
 
 log = logging.getLogger(__name__)
 
-BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
-"""Seconds to wait after each failed try of a notice. One last try follows."""
 MAX_AGE_S = 86_400.0
 """Age at which a notice is given up, so that a dead recipient does not collect notices for ever."""
 AT_ONCE = 8

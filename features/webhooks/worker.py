@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic_core import to_json
 from sqlalchemy.engine import Connection
 
-from schedulearn.api.outgoing.events import ToldEvent, refusal, told_event
+from schedulearn.api.outgoing.events import BACKOFF_S, ToldEvent, refusal, told_event
 from schedulearn.api.outgoing.targets import WebhookTargets
 from schedulearn.features.webhooks import table as store
 from schedulearn.features.webhooks.table import WebhookRow
@@ -26,8 +26,6 @@ from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
-BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
-"""Seconds to wait after each failed try of an event. One last try follows."""
 _IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
 
 

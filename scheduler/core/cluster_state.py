@@ -86,8 +86,9 @@ class Job(NamedTuple):
     shm_bytes: int = GIB
     start_after: float | None = None
     held_at: float | None = None
-    released_at: float | None = None
     """Time since which the job may not run; None: it may."""
+    released_at: float | None = None
+    """Time of the last release; None: it was never held."""
     held_by: str = ""
     """Account that held it."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, Select, bindparam, select
 from sqlalchemy.engine import Connection
@@ -19,6 +19,8 @@ from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobState, Ta
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, ReadLog, Task
 from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
+
+_P = TypeVar("_P", records.JobProgress, records.ProgressInLog)
 
 
 def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
@@ -77,9 +79,9 @@ def load_cluster_state(conn: Connection) -> ClusterState:
         leases=found.leases,
         last_host=conn.execute(_LAST_HOST).scalar(),
         ports={row.task_id: row.port for row in conn.execute(_PORTS)},
-        progress=_load_progress(conn, begun),
+        progress=_load_progress(conn, _PROGRESS_OF, records.JobProgress, begun),
         ended=job_states(conn, awaited - jobs.keys()),
-        in_logs=_load_progress_in_logs(conn, begun),
+        in_logs=_load_progress(conn, _IN_LOGS_OF, records.ProgressInLog, begun),
     )
 
 
@@ -131,15 +133,10 @@ def _load_specs(conn: Connection, job_ids: set[str]) -> Mapping[str, Mapping[str
     return dict(rows)
 
 
-def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.JobProgress]:
+def _load_progress(
+    conn: Connection, query: Select[tuple[object, ...]], record: type[_P], job_ids: Sequence[str]
+) -> Mapping[str, _P]:
+    """Load the records of these jobs by job id."""
     if not job_ids:
         return {}
-    found = map(records.JobProgress._make, conn.execute(_PROGRESS_OF, {"these": job_ids}))
-    return {progress.job_id: progress for progress in found}
-
-
-def _load_progress_in_logs(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.ProgressInLog]:
-    if not job_ids:
-        return {}
-    found = map(records.ProgressInLog._make, conn.execute(_IN_LOGS_OF, {"these": job_ids}))
-    return {progress.job_id: progress for progress in found}
+    return {found.job_id: found for found in map(record._make, conn.execute(query, {"these": job_ids}))}

@@ -180,6 +180,16 @@ class JobView:
         """Sort key by submission time, then id. It does not depend on the order of the snapshot's jobs."""
         return (self.submitted_at, len(self.id), self.id)
 
+    @property
+    def by_priority(self) -> tuple[int, tuple[float, int, str]]:
+        """Sort key by priority, highest first, then by submission."""
+        return -self.priority, self.order
+
+    @property
+    def needed_gpus(self) -> int:
+        """Minimum number of GPUs with which the job can run."""
+        return self.min_gpus if self.elastic else self.required_gpus
+
     def waited(self, now: float) -> float:
         """Return the seconds for which the job could have run and did not."""
         return max(0.0, now - max(self.submitted_at, self.start_after or 0.0) - self.run_seconds)

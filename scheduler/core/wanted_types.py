@@ -36,7 +36,7 @@ def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
     mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
     if mig:
         ask = partial(_one_mig_device_each, ask, mig)
-    if not any((_is_choosy(job) or (mig and _least(job) > 1)) and not job.allocation for job in snapshot.jobs):
+    if not any((_is_choosy(job) or (mig and job.needed_gpus > 1)) and not job.allocation for job in snapshot.jobs):
         return ask(snapshot)
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
@@ -55,10 +55,10 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     if job.allocation or not (_is_choosy(job) or shunned):
         return None
     there = gpus_for(job, hosts)
-    if there >= (job.required_gpus if job.gpu_type else _least(job)):
+    if there >= (job.required_gpus if job.gpu_type else job.needed_gpus):
         return None
     if shunned:
-        sentence = f"It needs {gpu_count(_least(job))} other than MIG devices; {there} are available. {_MIG_RULE}"
+        sentence = f"It needs {gpu_count(job.needed_gpus)} other than MIG devices; {there} are available. {_MIG_RULE}"
         return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
     if not job.gpu_type:
         return Explanation(Reason.UNSATISFIABLE.value, f"It needs {gpu_count(job.required_gpus)}.{_why_unfit(job)}")
@@ -97,7 +97,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     misfits: dict[str, Explanation] = {}
     later: dict[str, Explanation] = {}
     for job in starts:
-        closed = {other.gpu_type for other in before if other.gpu_type and _turn(other) < _turn(job)}
+        closed = {other.gpu_type for other in before if other.gpu_type and other.by_priority < job.by_priority}
         able = {host.id for host in snapshot.hosts if _suits(host, job) and host.gpu_type not in closed}
         found = _room(job, plan.allocations[job.id], able, free, shared)
         if found is not None:
@@ -105,7 +105,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
             for host_id, gpus in found.items():
                 free[host_id] -= gpus
         elif not job.gpu_type and any(_shuns(job, host.gpu_type) for host in snapshot.hosts):
-            sentence = f"It waits for {gpu_count(_least(job))} other than MIG devices. {_MIG_RULE}"
+            sentence = f"It waits for {gpu_count(job.needed_gpus)} other than MIG devices. {_MIG_RULE}"
             misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
         elif job.gpu_type:
             sentence = f"It waits for {gpu_count(job.required_gpus)} of type {job.gpu_type}."
@@ -144,11 +144,7 @@ def is_mig(gpu_type: str) -> bool:
 
 
 def _shuns(job: JobView, gpu_type: str) -> bool:
-    return _least(job) > 1 and is_mig(gpu_type)
-
-
-def _least(job: JobView) -> int:
-    return job.min_gpus if job.elastic else job.required_gpus
+    return job.needed_gpus > 1 and is_mig(gpu_type)
 
 
 def _one_mig_device_each(ask: Ask, mig: Set[str], snapshot: Snapshot) -> Plan:
@@ -171,10 +167,6 @@ def is_of_type(gpu_type: str, wanted: str) -> bool:
     """
     words = iter(_WORD.findall(gpu_type.lower()))
     return gpu_type == wanted or all(word in words for word in _WORD.findall(wanted.lower()) or [wanted])
-
-
-def _turn(job: JobView) -> tuple[int, tuple[float, int, str]]:
-    return -job.priority, job.order
 
 
 def _room(

@@ -107,8 +107,7 @@ def _can_never_run(job: JobView, snapshot: Snapshot, quotas: Quotas) -> bool:
     """Return whether a waiting job needs more than all hosts have, or than its quota ever allows."""
     if job.allocation:
         return False
-    needed = job.min_gpus if job.elastic else job.required_gpus
-    return needed > gpus_for(job, snapshot.hosts) or exceeds_quota(job, quotas)
+    return job.needed_gpus > gpus_for(job, snapshot.hosts) or exceeds_quota(job, quotas)
 
 
 def _totals(found: Forecast, outcomes: Sequence[JobResult], until: float, changes: int) -> Totals:

@@ -145,7 +145,7 @@ NO_QUOTAS = Quotas()
 def exceeds_quota(job: JobView, quotas: Quotas) -> bool:
     """Return whether a job needs more GPUs than its user or group may hold."""
     bounds = (quotas.bounds_of(holder).gpus for holder in quotas.holders_of(job.user))
-    return any(most is not None and _need(job) > most for most in bounds)
+    return any(most is not None and job.needed_gpus > most for most in bounds)
 
 
 def used_up(user: str, quotas: Quotas) -> bool:
@@ -197,10 +197,6 @@ def _held(jobs: Iterable[JobView]) -> dict[str, int]:
     return held
 
 
-def _need(job: JobView) -> int:
-    return job.min_gpus if job.elastic else job.required_gpus
-
-
 def _refusal(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> Explanation | None:
     """Return why a waiting job may not start, even if GPUs are free."""
     if job.allocation or not job.required_gpus:
@@ -210,7 +206,7 @@ def _refusal(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> E
         if most is not None and used >= most:
             sentence = f"{_sentence(holder)} used {used:.1f} of {most:g} GPU-hours within seven days."
             return Explanation(Reason.OVER_QUOTA.value, sentence)
-    return _too_many(job, quotas, held) if _left(job, quotas, held) < _need(job) else None
+    return _too_many(job, quotas, held) if _left(job, quotas, held) < job.needed_gpus else None
 
 
 def _sentence(holder: QuotaHolder) -> str:
@@ -230,7 +226,9 @@ def _too_many(job: JobView, quotas: Quotas, held: Mapping[QuotaHolder, int]) -> 
         (most, holder) for holder in quotas.holders_of(job.user) if (most := quotas.bounds_of(holder).gpus) is not None
     ]
     most, holder = min(bounds, key=lambda bound: bound[0] - held.get(bound[1], 0))
-    sentence = f"It needs {gpu_count(_need(job))}; {holder} may hold {most} at once, and holds {held.get(holder, 0)}."
+    sentence = (
+        f"It needs {gpu_count(job.needed_gpus)}; {holder} may hold {most} at once, and holds {held.get(holder, 0)}."
+    )
     return Explanation(Reason.OVER_QUOTA.value, sentence)
 
 
@@ -273,9 +271,9 @@ def _shared_out(most: int, jobs: Sequence[JobView], given: Mapping[str, int]) ->
     """Return job id -> GPUs that it may get, where all together may get `most`."""
     sizes: dict[str, int] = {}
     left = most - sum(job.gpus for job in jobs)
-    for job in sorted(jobs, key=lambda job: (not job.allocation, -job.priority, job.order)):
+    for job in sorted(jobs, key=lambda job: (not job.allocation, job.by_priority)):
         more = max(0, min(given[job.id] - job.gpus, left))
-        if job.gpus + more < (_need(job) if job.elastic else given[job.id]):
+        if job.gpus + more < (job.needed_gpus if job.elastic else given[job.id]):
             more = 0
         sizes[job.id] = job.gpus + more
         left -= more
@@ -296,7 +294,7 @@ def _later_by_fairness(snapshot: Snapshot, quotas: Quotas, decayed: Mapping[str,
     """
     capacity = sum(host.gpus for host in snapshot.hosts if host.open)
     waiting: dict[str, list[JobView]] = {}
-    for job in sorted(snapshot.jobs, key=lambda job: (-job.priority, job.order)):
+    for job in sorted(snapshot.jobs, key=lambda job: job.by_priority):
         if not job.allocation:
             waiting.setdefault(job.user, []).append(job)
     held = _held(snapshot.jobs)
@@ -310,18 +308,18 @@ def _later_by_fairness(snapshot: Snapshot, quotas: Quotas, decayed: Mapping[str,
         share = held.get(user, 0) / capacity + used[user]
         return share / quotas.of(user).weight, asking[user][0].order
 
-    left = capacity - sum(min(job.gpus, _need(job)) for job in snapshot.jobs)
+    left = capacity - sum(min(job.gpus, job.needed_gpus) for job in snapshot.jobs)
     due: set[str] = set()
     asking = {user: deque(jobs) for user, jobs in waiting.items()}
     while asking and left >= 0:
         user = min(asking, key=place)
         job = asking[user].popleft()
-        if due and _need(job) > left:
+        if due and job.needed_gpus > left:
             del asking[user]
             continue
         due.add(job.id)
-        held[user] = held.get(user, 0) + _need(job)
-        left -= _need(job)
+        held[user] = held.get(user, 0) + job.needed_gpus
+        left -= job.needed_gpus
         if not asking[user]:
             del asking[user]
     later = [job for jobs in waiting.values() for job in jobs if job.id not in due]

@@ -10,7 +10,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.classic.queueing import BACKFILL, Backfill, Order
 from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
 
-_ORDER = Order(lambda job: (-job.priority, job.order), "by priority, highest first")
+_ORDER = Order(lambda job: job.by_priority, "by priority, highest first")
 
 
 @dataclass(frozen=True)

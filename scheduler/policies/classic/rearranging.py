@@ -41,20 +41,10 @@ class Rearrangement:
         self.allocations: dict[str, Allocation] = keep_running(snapshot)
         self._lost_to: dict[str, str] = {}  # job that gave up GPUs -> job that they were for
         open_hosts = {host.id for host in snapshot.hosts if host.open}
-        self.movable = [
-            job
-            for job in snapshot.jobs
-            if job.elastic and job.id in self.allocations and job.allocation.keys() <= open_hosts
-        ]
+        stays = [job for job in snapshot.jobs if job.id in self.allocations and job.allocation.keys() <= open_hosts]
+        self.movable = [job for job in stays if job.elastic]
         """Running elastic jobs on hosts that may be used: those that can be resized or stopped."""
-        self.preemptible = [
-            job
-            for job in snapshot.jobs
-            if job.preemptible
-            and not job.elastic
-            and job.id in self.allocations
-            and job.allocation.keys() <= open_hosts
-        ]
+        self.preemptible = [job for job in stays if job.preemptible and not job.elastic]
         """Running rigid jobs that can be stopped."""
 
     def held(self, job: JobView) -> int:

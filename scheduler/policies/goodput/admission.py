@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from schedulearn.scheduler.core.model import Basis, Explanation, HostView, JobView, Snapshot, gpu_count
+from schedulearn.scheduler.core.model import Allocation, Basis, Explanation, HostView, JobView, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.remaining_work import time_left
 from schedulearn.scheduler.core.wanted_types import suits_type
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
@@ -43,14 +43,19 @@ def held_back(objective: GoodputObjective, snapshot: Snapshot, passed_over: Set[
     `passed_over`: jobs that were admitted, and that the choice of sizes left without GPUs: elastic jobs weigh more, or
     no host has room. Others need not wait for them, but the share of later jobs holds.
     """
+    stoppable = [
+        job
+        for job in snapshot.jobs
+        if job.preemptible and not job.elastic and job.allocation and not objective.keeps(job)
+    ]
+    lowest = min((job.priority for job in stoppable), default=math.inf)
+    if not any(not job.allocation and (not job.elastic or job.priority > lowest) for job in snapshot.jobs):
+        return HeldBack({}, {})
     jobs = sorted(snapshot.jobs, key=lambda job: job.order)
     found: dict[str, Explanation] = {}
     stops: dict[str, str] = {}
     there = gpus_by_type(snapshot.hosts)
     due = {job.id for job in jobs if job.elastic and is_due(objective, snapshot.now, job)}
-    stoppable = [job for job in jobs if job.preemptible and not job.elastic and job.allocation]
-    stoppable = [job for job in stoppable if not objective.keeps(job)]
-    lowest = min((job.priority for job in stoppable), default=math.inf)
     waiting = [
         job
         for job in jobs
@@ -77,18 +82,9 @@ def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
     return job.waited(now) >= objective.tuning.due * max(_SOON_S, time_left(job))
 
 
-def needed(job: JobView) -> int:
-    """Return the number of GPUs that a job needs to start."""
-    return job.min_gpus if job.elastic else job.required_gpus
-
-
-def _comes_before(job: JobView, other: JobView) -> bool:
-    return (-job.priority, job.order) < (-other.priority, other.order)
-
-
 def _fits(job: JobView, there: Mapping[str, int]) -> bool:
     """Return whether a job fits on the GPUs of one type that suits it. Of larger jobs others say why they wait."""
-    return 0 < needed(job) <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
+    return 0 < job.needed_gpus <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
 
 
 def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView], queue: _Queue) -> Iterator[JobView]:
@@ -97,7 +93,7 @@ def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView
 
     def ratio(job: JobView) -> float:
         expected = max(_SOON_S, time_left(job))
-        return (job.waited(now) + expected) / expected / needed(job)
+        return (job.waited(now) + expected) / expected / job.needed_gpus
 
     oldest = queue.oldest
     first = False
@@ -116,12 +112,12 @@ def _urgent(objective: GoodputObjective, waiting: Iterable[JobView], now: float,
     left = objective.deadline_share * queue.total - queue.held_by_deadlines
     found = set()
     for job in waiting:
-        if job.deadline is None or needed(job) > left:
+        if job.deadline is None or job.needed_gpus > left:
             continue
         seconds = time_left(job)
         if seconds <= job.deadline - now < objective.tuning.deadline_waits * seconds:
             found.add(job.id)
-            left -= needed(job)
+            left -= job.needed_gpus
     return found
 
 
@@ -131,6 +127,20 @@ def gpus_by_type(hosts: Iterable[HostView]) -> dict[str, int]:
     for host in hosts:
         if host.open and host.gpus:
             found[host.gpu_type] = found.get(host.gpu_type, 0) + host.gpus
+    return found
+
+
+def open_types(hosts: Iterable[HostView]) -> dict[str, str]:
+    """Return the id of each open host with its GPU type."""
+    return {host.id: host.gpu_type for host in hosts if host.open}
+
+
+def held_by_type(allocation: Allocation, kind_of: Mapping[str, str]) -> dict[str, int]:
+    """Return the GPUs of an allocation by type. `kind_of`: id of a host -> its type. Other hosts are left out."""
+    found: dict[str, int] = {}
+    for host_id, gpus in allocation.items():
+        if (kind := kind_of.get(host_id)) is not None:
+            found[kind] = found.get(kind, 0) + gpus
     return found
 
 
@@ -157,14 +167,14 @@ class _Queue:
     ) -> None:
         """`waiting`: jobs that want to start, the oldest first. `due`: elastic jobs that keep their minimum.
         `stoppable`: rigid jobs that stop for one of higher priority."""
-        kind_of = {host.id: host.gpu_type for host in hosts if host.open}
+        kind_of = open_types(hosts)
         self._all = gpus_by_type(hosts)
         self._free = dict(self._all)
         self.total = sum(self._all.values())
         top = max(job.priority for job in waiting)
         self.oldest = next(job for job in waiting if job.priority == top)
         """The oldest of the waiting jobs of the highest priority."""
-        self._beside_oldest = self.total - needed(self.oldest)
+        self._beside_oldest = self.total - self.oldest.needed_gpus
         # A job that needs nearly all GPUs would find too few of them once the share is used up.
         self._most = min(overtaking * self.total, self._beside_oldest)
         self.passed = 0
@@ -186,15 +196,12 @@ class _Queue:
         for job in jobs:
             if not job.allocation:
                 continue
-            if job.elastic and not (job.id in due and _comes_before(job, self.oldest)):
+            if job.elastic and not (job.id in due and job.by_priority < self.oldest.by_priority):
                 self._elastic.append(job)
                 continue
-            held: dict[str, int] = {}
-            for host_id, gpus in _minimum(job):
-                self._held[host_id] += gpus
-                if (kind := kind_of.get(host_id)) is not None:
-                    held[kind] = held.get(kind, 0) + gpus
-            self._hold(job, time_left(job), held)
+            least = dict(_minimum(job))
+            self._held.update(least)
+            self._hold(job, time_left(job), held_by_type(least, kind_of))
 
     def _hold(self, job: JobView, seconds: float, held: Mapping[str, int]) -> None:
         for kind, gpus in held.items():
@@ -204,7 +211,7 @@ class _Queue:
 
     def admit(self, job: JobView) -> Explanation | None:
         """Admit a job, or return why it waits."""
-        gpus, seconds, kept = needed(job), time_left(job), self._reserved
+        gpus, seconds, kept = job.needed_gpus, time_left(job), self._reserved
         if kept is None:
             self._make_room(job)
         kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_type(job, kind)]
@@ -220,7 +227,7 @@ class _Queue:
             return _first(job, self._reserved)
         if not kinds:
             return self.behind(job, kept.job)
-        need = gpu_count(needed(kept.job))
+        need = gpu_count(kept.job.needed_gpus)
         return Explanation("behind_others", f"It could hold up {kept.job.id}, which needs {need} and comes first.")
 
     def _make_room(self, job: JobView) -> None:
@@ -232,7 +239,7 @@ class _Queue:
         victims = [other for other in victims if other.id not in self.stopped]
         if not victims:
             return
-        least, need = self._least_of_elastic(job.priority), needed(job)
+        least, need = self._least_of_elastic(job.priority), job.needed_gpus
         found = []
         for kind in (kind for kind in self._free if suits_type(job, kind)):
             hosts = [host for host in self._hosts if host.gpu_type == kind]
@@ -271,11 +278,11 @@ class _Queue:
 
     def is_full_for(self, job: JobView) -> bool:
         """Return whether later jobs than the oldest would hold more than their share."""
-        return self.passed + needed(job) > self._most
+        return self.passed + job.needed_gpus > self._most
 
     def behind(self, job: JobView, first: JobView) -> Explanation:
-        sentence = f"It waits for {gpu_count(needed(job))}, behind {first.id}, "
-        return Explanation("behind_others", f"{sentence}which needs {gpu_count(needed(first))}.")
+        sentence = f"It waits for {gpu_count(job.needed_gpus)}, behind {first.id}, "
+        return Explanation("behind_others", f"{sentence}which needs {gpu_count(first.needed_gpus)}.")
 
     def _holds_up(self, job: JobView, seconds: float, kept: _Reserved) -> bool:
         """Return whether a job is expected to run when the reserved GPUs are needed.
@@ -285,7 +292,7 @@ class _Queue:
         """
         if job.remaining is None and job.expected_left is None:
             return True  # it might run for ever
-        crowded = kept.job is self.oldest and self.passed + needed(job) > self._beside_oldest
+        crowded = kept.job is self.oldest and self.passed + job.needed_gpus > self._beside_oldest
         return seconds * ((job.basis or Basis.GUESS).spread if crowded else 1.0) > kept.seconds
 
     def _reserve(self, job: JobView) -> _Reserved:
@@ -295,8 +302,8 @@ class _Queue:
             for kind, gpus in held.items():
                 free[kind] += gpus
                 after.setdefault(kind, []).append(other)
-                if free[kind] >= needed(job) and suits_type(job, kind):
-                    self._spare = free[kind] - needed(job)
+                if free[kind] >= job.needed_gpus and suits_type(job, kind):
+                    self._spare = free[kind] - job.needed_gpus
                     return _Reserved(job, kind, max(0.0, seconds), after[kind])
         # Only GPUs that were lost can lead here.
         kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
@@ -338,7 +345,7 @@ def _loss(stops: Sequence[JobView], *, spans: bool) -> tuple[int, bool, int, flo
 
 
 def _first(job: JobView, kept: _Reserved) -> Explanation:
-    what = f"It waits for {gpu_count(needed(job))} and comes first."
+    what = f"It waits for {gpu_count(job.needed_gpus)} and comes first."
     if not kept.after:
         return Explanation("waiting_for_gpus", what)
     others = len(kept.after) - 1

@@ -286,7 +286,7 @@ def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[
         return len(open_hosts) + min(bisect_left(with_parked, gpus), len(parked))
 
     # A job that is larger than all hosts that are on wakes the hosts that it needs.
-    needs = [job.min_gpus if job.elastic else job.required_gpus for job in options.jobs if job.id not in allocations]
+    needs = [job.needed_gpus for job in options.jobs if job.id not in allocations]
     least = max([hosts_of(need) for need in needs if options.total < need <= with_parked[-1]], default=1)
     if objective.hosts_by_need:
         used = len({host for allocation in allocations.values() for host in allocation})
@@ -319,7 +319,7 @@ def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, op
     if not new and old and not job.elastic:
         return None  # its host is crowded or closing; it runs on there
     if not new:
-        need = job.min_gpus if job.elastic else job.required_gpus
+        need = job.needed_gpus
         if need > total:
             sentence = f"It needs {gpu_count(need)}; the usable hosts have {total} in total."
             return Explanation("unsatisfiable_now", sentence)

@@ -69,7 +69,7 @@ def build_options(
     GPU only count as twice as fast on two. `keeping`: elastic jobs that must not change, like rigid ones.
     """
     pools, tuning = _pools_of(hosts), objective.tuning if objective is not None else Tuning()
-    low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
+    low = np.array([job.needed_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     # Jobs that take left-over GPUs may get any number of them.
     fills = objective is not None and any(objective.takes_spare_gpus(job) for job in jobs)

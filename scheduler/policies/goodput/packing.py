@@ -81,7 +81,7 @@ def pack(
         packer.put(job.id, packer.tightest(wants[job.id]))
     for job in order.values():  # remaining GPUs go to jobs that found no better place
         if not packer.placed.get(job.id) and (job.elastic or not job.allocation):
-            least = job.min_gpus if job.elastic else job.required_gpus
+            least = job.needed_gpus
             want = wants.get(job.id, Want(least, ""))
             packer.put(job.id, packer.remains(want, least))
     return rebind({job_id: allocation for job_id, allocation in packer.placed.items() if allocation}, jobs, hosts)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 
 from schedulearn.scheduler.core.model import Allocation, JobView, Snapshot
 from schedulearn.scheduler.core.wanted_types import suits_type
-from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, is_due, needed
+from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, held_by_type, is_due, open_types
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 
@@ -27,11 +27,15 @@ def claimants(
 
     They fit if elastic jobs that come after them stop, and the others shrink to their minimum. Jobs that are
     `held_back` wait for rigid jobs, or stop."""
-    waiting = [job for job in snapshot.jobs if job.id not in allocations and job.id not in held_back]
-    waiting.sort(key=lambda job: (-job.priority, job.order))
-    room = _Room(objective, snapshot, allocations, held_back)
     rigid = any(not job.elastic and not job.allocation for job in snapshot.jobs)
-    return {job.id for job in waiting if room.claim(job, due=rigid and is_due(objective, snapshot.now, job))}
+    lowest = min(job.priority for job in snapshot.jobs)
+    waiting = [job for job in snapshot.jobs if job.id not in allocations and job.id not in held_back]
+    due = {job.id for job in waiting if rigid and is_due(objective, snapshot.now, job)}
+    waiting = [job for job in waiting if job.id in due or job.priority > lowest]
+    if not waiting:
+        return set()
+    room = _Room(objective, snapshot, allocations, held_back)
+    return {job.id for job in sorted(waiting, key=lambda job: job.by_priority) if room.claim(job, due=job.id in due)}
 
 
 def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
@@ -50,19 +54,17 @@ class _Room:
         allocations: Mapping[str, Allocation],
         stopped: Collection[str],
     ) -> None:
-        kind_of = {host.id: host.gpu_type for host in snapshot.hosts if host.open}
+        kind_of = open_types(snapshot.hosts)
         self._free = gpus_by_type(snapshot.hosts)
         """GPUs that running rigid jobs do not hold, and no job has claimed."""
         self._givers: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
         """Elastic jobs, and rigid ones that would only start now, with their GPUs of each type."""
+        self._known: dict[tuple[str, int, object], tuple[bool, int]] = {}
+        """(type, priority, order of a job that is due) -> answer of `_given`."""
         self._stops = min((job.priority for job in snapshot.jobs if job.allocation and job.id in stopped), default=100)
         """Minimum priority of the rigid jobs that stop."""
         for job in snapshot.jobs:
-            held: dict[str, int] = {}
-            for host_id, gpus in allocations.get(job.id, {}).items():
-                if (kind := kind_of.get(host_id)) is not None:
-                    held[kind] = held.get(kind, 0) + gpus
-            for kind, gpus in held.items():
+            for kind, gpus in held_by_type(allocations.get(job.id, {}), kind_of).items():
                 if not job.allocation or (job.elastic and not objective.keeps(job)):
                     self._givers[kind].append((job, gpus))
                 else:
@@ -70,12 +72,23 @@ class _Room:
 
     def claim(self, job: JobView, *, due: bool) -> bool:
         """Claim the minimum of a job, if it finds room where elastic jobs after it stop."""
-        need = needed(job)
-        for kind, givers in self._givers.items():
-            before = [(other, gpus) for other, gpus in givers if not _comes_after(other, job, due=due)]
-            kept = sum(min(gpus, needed(other)) for other, gpus in before)
-            takes = len(before) < len(givers) or job.priority > self._stops
+        need = job.needed_gpus
+        for kind in self._givers:
+            gives, kept = self._given(kind, job, due=due)
+            takes = gives or job.priority > self._stops
             if takes and need <= self._free[kind] - kept and suits_type(job, kind):
                 self._free[kind] -= need
                 return True
         return False
+
+    def _given(self, kind: str, job: JobView, *, due: bool) -> tuple[bool, int]:
+        """Return whether any giver comes after a job, and the GPUs that the others keep.
+
+        For jobs that are not due, it depends on their priority alone."""
+        key = kind, job.priority, job.order if due else None
+        if key not in self._known:
+            givers = self._givers[kind]
+            before = [(other, gpus) for other, gpus in givers if not _comes_after(other, job, due=due)]
+            kept = sum(min(gpus, other.needed_gpus) for other, gpus in before)
+            self._known[key] = len(before) < len(givers), kept
+        return self._known[key]

@@ -59,7 +59,7 @@ class Notice(SQLModel, table=True):
     id: int | None = Field(default=None, primary_key=True)
     event_id: int
     event: str
-    """A name in `specs.notify.MEANINGS`."""
+    """A name in `core.notices.MEANINGS`."""
     job_id: str
     owner: str
     """User of the job."""

@@ -1,7 +1,6 @@
-import { Button, Group, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { removeNoticeAddress, testNoticeAddress } from "../../api/commands";
 import { keys } from "../../api/keys";
 import { notifyQuery } from "../../api/queries";
@@ -9,10 +8,10 @@ import type { NoticeAddress } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import { Ago } from "../../format/Elapsed";
 import { count } from "../../format/number";
-import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { AddNoticeAddress } from "./AddNoticeAddress";
+import { ReceiverRow } from "./ReceiverRow";
 import classes from "./SettingsScreen.module.css";
 import { useSettingsChange } from "./useSettingsChange";
 
@@ -50,11 +49,6 @@ export function Notices() {
 }
 
 function Row({ item }: { item: NoticeAddress }) {
-  const [removing, setRemoving] = useState(false);
-  const remove = useMutation({
-    mutationFn: removeNoticeAddress,
-    ...useSettingsChange(keys.notify, () => setRemoving(false)),
-  });
   const test = useMutation({
     mutationFn: testNoticeAddress,
     ...useSettingsChange(keys.notify),
@@ -65,52 +59,28 @@ function Row({ item }: { item: NoticeAddress }) {
           : { color: "red", message: `Not accepted: ${answer.error}.` },
       ),
   });
-  const facts = [
-    item.address,
-    item.events.join(", "),
-    item.every_job && "every job",
-    `${count(item.delivered)} delivered`,
-    item.given_up > 0 && `${count(item.given_up)} given up`,
-    item.waiting > 0 && `${count(item.waiting)} waiting`,
-  ].filter(Boolean);
   return (
-    <li className={classes.hook} data-testid={`address-${item.name}`}>
-      <div className={classes.about}>
-        <div className={classes.url}>{item.name}</div>
-        <div className={classes.facts}>{facts.join(" · ")}</div>
-        <LastTry item={item} />
-      </div>
-      <Group gap={8} wrap="nowrap">
-        <Button
-          size="xs"
-          variant="default"
-          loading={test.isPending}
-          aria-label={`Send a trial to ${item.name}`}
-          onClick={() => test.mutate(item.name)}
-        >
-          Test
-        </Button>
-        <Button
-          size="xs"
-          variant="default"
-          aria-label={`Remove ${item.name}`}
-          onClick={() => setRemoving(true)}
-        >
-          Remove
-        </Button>
-      </Group>
-      {removing && (
-        <Confirm
-          title="Remove this address?"
-          action="Remove the address"
-          pending={remove.isPending}
-          onConfirm={() => remove.mutate(item.name)}
-          onClose={() => setRemoving(false)}
-        >
-          {item.name} gets no more notices, also not those that wait.
-        </Confirm>
-      )}
-    </li>
+    <ReceiverRow
+      testId={`address-${item.name}`}
+      name={item.name}
+      facts={[
+        item.address,
+        item.events.join(", "),
+        item.every_job && "every job",
+        `${count(item.delivered)} delivered`,
+        item.given_up > 0 && `${count(item.given_up)} given up`,
+        item.waiting > 0 && `${count(item.waiting)} waiting`,
+      ]}
+      standing={<LastTry item={item} />}
+      queryKey={keys.notify}
+      test={{ label: "Send a trial to", pending: test.isPending, run: () => test.mutate(item.name) }}
+      remove={{
+        title: "Remove this address?",
+        action: "Remove the address",
+        warning: "gets no more notices, also not those that wait.",
+        run: () => removeNoticeAddress(item.name),
+      }}
+    />
   );
 }
 

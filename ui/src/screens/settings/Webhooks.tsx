@@ -1,7 +1,6 @@
-import { Button, Group, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { removeWebhook, setWebhook, testWebhook } from "../../api/commands";
 import { keys } from "../../api/keys";
 import { webhooksQuery } from "../../api/queries";
@@ -9,10 +8,10 @@ import type { Webhook } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import { Ago } from "../../format/Elapsed";
 import { count, plural } from "../../format/number";
-import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { AddWebhook } from "./AddWebhook";
+import { ReceiverRow } from "./ReceiverRow";
 import classes from "./SettingsScreen.module.css";
 import { useSettingsChange } from "./useSettingsChange";
 
@@ -45,11 +44,6 @@ export function Webhooks() {
 }
 
 function Row({ hook }: { hook: Webhook }) {
-  const [removing, setRemoving] = useState(false);
-  const remove = useMutation({
-    mutationFn: removeWebhook,
-    ...useSettingsChange(keys.webhooks, () => setRemoving(false)),
-  });
   const change = useMutation({ mutationFn: setWebhook, ...useSettingsChange(keys.webhooks) });
   const test = useMutation({
     mutationFn: testWebhook,
@@ -61,59 +55,36 @@ function Row({ hook }: { hook: Webhook }) {
           : { color: "red", message: `Not delivered: ${answer.error}.` },
       ),
   });
-  const facts = [
-    hook.events.join(", "),
-    hook.signed ? "signed" : "not signed",
-    `${count(hook.delivered)} delivered`,
-    hook.given_up > 0 && `${count(hook.given_up)} given up`,
-  ].filter(Boolean);
   return (
-    <li className={classes.hook} data-testid={`webhook-${hook.id}`}>
-      <div className={classes.about}>
-        <div className={classes.url}>{hook.url}</div>
-        <div className={classes.facts}>{facts.join(" · ")}</div>
-        <Standing hook={hook} />
-      </div>
-      <Group gap={8} wrap="nowrap">
-        <Button
-          size="xs"
-          variant="default"
-          loading={test.isPending}
-          aria-label={`Send a test to ${hook.url}`}
-          onClick={() => test.mutate(hook.id)}
-        >
-          Test
-        </Button>
-        <Button
-          size="xs"
-          variant="default"
-          loading={change.isPending}
-          aria-label={`${hook.active ? "Pause" : "Resume"} ${hook.url}`}
-          onClick={() => change.mutate({ id: hook.id, active: !hook.active })}
-        >
-          {hook.active ? "Pause" : "Resume"}
-        </Button>
-        <Button
-          size="xs"
-          variant="default"
-          aria-label={`Remove ${hook.url}`}
-          onClick={() => setRemoving(true)}
-        >
-          Remove
-        </Button>
-      </Group>
-      {removing && (
-        <Confirm
-          title="Remove this webhook?"
-          action="Remove the webhook"
-          pending={remove.isPending}
-          onConfirm={() => remove.mutate(hook.id)}
-          onClose={() => setRemoving(false)}
-        >
-          {hook.url} receives no more events. Its secret is deleted.
-        </Confirm>
-      )}
-    </li>
+    <ReceiverRow
+      testId={`webhook-${hook.id}`}
+      name={hook.url}
+      facts={[
+        hook.events.join(", "),
+        hook.signed ? "signed" : "not signed",
+        `${count(hook.delivered)} delivered`,
+        hook.given_up > 0 && `${count(hook.given_up)} given up`,
+      ]}
+      standing={<Standing hook={hook} />}
+      queryKey={keys.webhooks}
+      test={{ label: "Send a test to", pending: test.isPending, run: () => test.mutate(hook.id) }}
+      remove={{
+        title: "Remove this webhook?",
+        action: "Remove the webhook",
+        warning: "receives no more events. Its secret is deleted.",
+        run: () => removeWebhook(hook.id),
+      }}
+    >
+      <Button
+        size="xs"
+        variant="default"
+        loading={change.isPending}
+        aria-label={`${hook.active ? "Pause" : "Resume"} ${hook.url}`}
+        onClick={() => change.mutate({ id: hook.id, active: !hook.active })}
+      >
+        {hook.active ? "Pause" : "Resume"}
+      </Button>
+    </ReceiverRow>
   );
 }
 

@@ -186,6 +186,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("state", state_cell(job)),
         ("why", f"{Job(job).told} ({job['reason']})"),
         ("its log says", (job["failure"] or {}).get("line", "")),
+        ("next step", (job["failure"] or {}).get("step", "")),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("description", job["description"] or ""),
         ("image", job["container_image"]),

@@ -1,4 +1,5 @@
 import time
+from datetime import datetime
 
 import httpx
 import pytest
@@ -313,3 +314,14 @@ def test_workers_under_horovod_wait_long_for_each_other_unless_the_job_says_othe
         api.wait(job, "running")
     found = {spec.job_id: spec.env.get(name) for spec in api.runtime.tasks()}
     assert found == {ours: "300", own: "7", original: "300", other: None}
+
+
+def test_a_job_says_how_often_it_was_interrupted(api: Api) -> None:
+    job = api.submit(required_gpus=1, max_restarts=1)
+    assert api.wait(job, "running")["interruptions"] == 0
+    api.runtime.finish(f"schedulearn-{job}-1-0", code=3)
+    again = wait_for(lambda: found if (found := api.job(job))["attempt"] == 2 else None)
+    assert again["interruptions"] == 1
+    [first] = [task for task in again["tasks"] if task["attempt"] == 1]
+    spent = datetime.fromisoformat(first["finished_at"]) - datetime.fromisoformat(first["started_at"])
+    assert again["repeated_seconds"] == pytest.approx(spent.total_seconds(), abs=0.01)

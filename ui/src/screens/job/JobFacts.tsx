@@ -78,6 +78,12 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="Restarts">
             {job.retries} of {job.max_restarts}
           </Fact>
+          {job.interruptions > 0 && (
+            <Fact name="Interrupted">
+              {job.interruptions === 1 ? "once" : `${job.interruptions} times`}
+              {job.repeated_seconds > 0 && `, ${duration(job.repeated_seconds)} of run time repeated`}
+            </Fact>
+          )}
           <Fact name="Shared memory">{size(job.shm_size)}</Fact>
           {job.cpus !== null && <Fact name="Processors">{job.cpus} at most</Fact>}
           {job.memory !== null && <Fact name="Memory">{size(job.memory)} at most</Fact>}

@@ -338,6 +338,9 @@ class JobDetail(JobOut):
         description="cost of its GPUs so far, by the setting gpu_prices; null: a price is missing"
     )
     currency: str = Field(description="currency of `cost`: the setting currency")
+    run_pages: list[str] = Field(
+        description="pages of its run in W&B, MLflow, Comet, Neptune or ClearML, from the addresses in its log"
+    )
     interruptions: int = Field(description="number of ended attempts after which the job was started again")
     repeated_seconds: float = Field(
         description="run time of these attempts, which a rigid job repeats unless its script continues; 0 if elastic"

@@ -210,6 +210,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("holds", gpus),
         ("priority", str(job["priority"])),
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
+        ("run page", " ".join(job["run_pages"])),
         ("interrupted", _interrupted(job)),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
         ("earliest start", show_time(job["start_after"]) if job["start_after"] else ""),

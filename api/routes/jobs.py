@@ -60,7 +60,7 @@ from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.job_list import JobFilter, Sort
+from schedulearn.scheduler.store.job_list import JobFilter, Sort, run_pages_of
 from schedulearn.scheduler.store.job_rows import with_keys
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
@@ -484,6 +484,7 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
         energy_kwh=used.energy,
         cost=None if cost is None else round(cost, 4),
         currency=cluster.settings.currency,
+        run_pages=run_pages_of(db, job_id),
         interruptions=interruptions.times,
         repeated_seconds=interruptions.repeated_s,
     )

@@ -56,6 +56,7 @@ from schedulearn.scheduler.store.cluster_state import has_tasks_elsewhere, tasks
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people.notices import check_recipients
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
+from schedulearn.scheduler.store.people.registry_logins import RegistryLogins
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
@@ -115,10 +116,12 @@ class Cluster:
             self._had_several_hosts = has_tasks_elsewhere(conn, HOST_ID)
             before = Before(hosts.runtime_of(conn, HOST_ID), gpus.has_real(conn, HOST_ID))
         self.host = make_host(data_dir, self.cluster_id, settings, before)
+        self.secrets = Secrets(self.db, data_dir)
+        self.registry_logins = RegistryLogins(self.db, self.secrets)
+        self.after_commit.append(self.registry_logins.committed)
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url, report_certificate)
         self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)
-        self.secrets = Secrets(self.db, data_dir)
         self.service = Service(
             self.db,
             self._wake.set,
@@ -211,6 +214,7 @@ class Cluster:
             monitor=self.monitor,
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self._bring,
+            logins=self.registry_logins,
             tell_untracked_files=self.outputs.tell_untracked_files,
             data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
             timing=self.timing,

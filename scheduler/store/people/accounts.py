@@ -20,7 +20,13 @@ from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people.notices import Notice, NoticeChannel, forget_addresses
-from schedulearn.scheduler.store.people.tables import AccountTable, GroupMember, QuotaTable, SecretTable
+from schedulearn.scheduler.store.people.tables import (
+    AccountTable,
+    GroupMember,
+    QuotaTable,
+    RegistryLoginTable,
+    SecretTable,
+)
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
 from schedulearn.scheduler.store.predictions.lengths import LengthPrediction
 from schedulearn.scheduler.store.predictions.metric_predictions import PredictedMetric
@@ -54,6 +60,7 @@ _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     (Event, "actor", True),
     (Notice, "owner", True),
     (SecretTable, "owner", False),
+    (RegistryLoginTable, "user", False),
     (QuotaTable, "user", False),
     (GroupMember, "user", False),
 )
@@ -133,9 +140,10 @@ def remove_account(db: Connection, name: str, now: float) -> str:
 def _take_from_namesake(db: Connection, name: str) -> None:
     """Move late rows of a removed account of this name to its retired name.
 
-    A request that was under way during the removal may have added such rows. Secrets of this name are deleted, because
-    secrets need an account, and so are addresses for notices."""
+    A request that was under way during the removal may have added such rows. Secrets and registry logins of this name
+    are deleted, because they need an account, and so are addresses for notices."""
     db.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
+    db.execute(delete(RegistryLoginTable).where(col(RegistryLoginTable.user) == name))
     db.execute(delete(NoticeChannel).where(col(NoticeChannel.owner) == name))
     before = select(col(AccountTable.name)).where(
         col(AccountTable.removed_at).is_not(None),

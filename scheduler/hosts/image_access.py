@@ -8,19 +8,18 @@ that no other name of an image leads around this. Kubernetes does the same (Kube
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.core.registries import NO_LOGIN, repository_of
+from schedulearn.scheduler.core.registries import DOCKER_HUB, NO_LOGIN, registry_of, repository_of
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes.contract import FetchProgress, Images, RegistryLogin
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people.registry_logins import RegistryLogins
 from schedulearn.scheduler.store.resources import private_images as rows
-from schedulearn.scheduler.store.resources.private_images import Private, Pull
+from schedulearn.scheduler.store.resources.private_images import NOBODY, Private, Pull
 
 _LEFT_S = 86_400.0
 """Age at which an interrupted pull is forgotten if it brought no image."""
@@ -79,23 +78,20 @@ class ImageAccess:
         ids = self._images.identify(image)
         if not ids:
             return None
-        owners = private.owners()
-        for pull in private.pulls:
-            if brought := self._brought(pull):
-                owners.setdefault(brought, set()).add(pull.login_id)
+        owners = self._owners(private)
         return ids[0] if all(not owners.get(each) or owners[each] & {login, NO_LOGIN} for each in ids) else None
 
     def fetch(self, image: str, login: int, steps: Callable[[], Iterator[FetchProgress]]) -> Iterator[FetchProgress]:
         """Bring an image here by `steps`, and record whose it is."""
         if login == NO_LOGIN:
             yield from steps()
-            self._note_free(image)
+            self._record(image, NO_LOGIN, None, ())
             return
-        there = self._images.listed()
-        pull = self._begin(image, login)
+        before = tuple(self._images.listed())
+        pull = self._begin(image, login, before)
         try:
             yield from steps()
-            self._record(image, login, pull, there)
+            self._record(image, login, pull, before)
         except ImageUnavailable:  # the registry refused, so nothing came
             self._db.write(lambda db: rows.end_pulls(db, [pull]))
             raise
@@ -103,22 +99,21 @@ class ImageAccess:
             with self._lock:
                 self._under_way.discard(pull)
 
-    def _begin(self, image: str, login: int) -> int:
+    def _begin(self, image: str, login: int, before: Sequence[str]) -> int:
         """Write down that a pull begins, and settle those that were interrupted."""
         engine, now = self._engine(), self._clock()
         private = self._load()
         listed = self._images.listed()
         with self._lock:
             left = [pull for pull in private.pulls if pull.id not in self._under_way]
-        brought = {pull: found for pull in left if (found := self._brought(pull))}
-        over = [pull.id for pull in left if pull in brought or now - pull.began_at > _LEFT_S]
+        brought = [(pull, found) for pull in left if (found := self._brought(pull))]
+        over = [pull.id for pull, _ in brought] + [pull.id for pull in left if now - pull.began_at > _LEFT_S]
         alive = {*listed, *(each.base for each in listed.values())}
         gone = [right for right in private.rights if right.image_id not in alive]
-        before = next(iter(self._images.identify(image)), "")
 
         def change(db: Connection) -> int:
-            for pull, image_id in brought.items():
-                rows.allow(db, engine, image_id, pull.login_id)
+            for pull, image_id in brought:
+                rows.allow(db, engine, image_id, NOBODY, registry_of(pull.image))
             rows.end_pulls(db, over)
             rows.forget(db, gone)
             made = rows.begin_pull(db, engine, image, login, before, now)
@@ -128,37 +123,65 @@ class ImageAccess:
 
         return self._db.write(change)
 
-    def _record(self, image: str, login: int, pull: int, before: Mapping[str, object]) -> None:
-        """Record the images that a pull brought. `before`: the images that the engine had."""
-        engine, repository = self._engine(), repository_of(image)
-        new = {
-            image_id for image_id, each in self._images.listed().items()
-            if image_id not in before and repository in map(repository_of, each.names)
-        }  # fmt: skip
-        current = set(self._images.identify(image)[:1])
+    def _record(self, image: str, login: int, pull: int | None, before: Collection[str]) -> None:
+        """Record the images that a pull brought, for its login.
+
+        An image that is private already is allowed only if its registry confirms it: engines find what they have by
+        its digest, and don't ask. Raises ImageUnavailable if the registry refuses."""
+        private = self._load()
+        if login == NO_LOGIN and not private.rights and not private.pulls:
+            return
+        others = Private(private.rights, [each for each in private.pulls if each.id != pull])
+        owners = self._owners(others)
+        found = set(self._images.identify(image)[:1])
+        if login != NO_LOGIN:
+            found |= self._new_in(repository_of(image), before)
+        granted = [each for each in found if not owners.get(each) and each not in before and login != NO_LOGIN]
+        asked = [each for each in found if owners.get(each) and not owners[each] & {login, NO_LOGIN}]
+        if asked and self._confirms(image, login, private, asked):
+            granted += asked
+        engine, registry = self._engine(), registry_of(image)
 
         def change(db: Connection) -> None:
-            private = rows.load(db, engine)
-            owners, alone = private.owners(), all(each.id == pull for each in private.pulls)
-            # An image that was here, free for all, stays so. Another pull under way may have brought it just now.
-            free = {each for each in current if each in before and not owners.get(each) and alone}
-            for image_id in (new | current) - free:
-                rows.allow(db, engine, image_id, login)
-            rows.end_pulls(db, [pull])
+            for image_id in granted:
+                rows.allow(db, engine, image_id, login, registry)
+            rows.end_pulls(db, [] if pull is None else [pull])
 
         self._db.write(change)
 
-    def _note_free(self, image: str) -> None:
-        """Record that an image was brought without a login, if it may be private otherwise."""
-        private = self._load()
-        if private.rights or private.pulls:
-            for image_id in self._images.identify(image)[:1]:
-                self._db.write(partial(rows.allow, engine_id=self._engine(), image_id=image_id, login=NO_LOGIN))
+    def _confirms(self, image: str, login: int, private: Private, ids: Collection[str]) -> bool:
+        """Ask the registry of an image whether this login may read it there.
+
+        Only a registry that is trusted with these images is asked: another one could say anything."""
+        registry = registry_of(image)
+        trusted = {DOCKER_HUB, *self._logins.named_by_admins()}
+        trusted |= {right.host for right in private.rights if right.image_id in ids}
+        if registry not in trusted:
+            return False
+        self._images.confirm(image, self._logins.credentials(image, login))
+        return True
+
+    def _new_in(self, repository: str, before: Collection[str]) -> set[str]:
+        return {
+            image_id
+            for image_id, each in self._images.listed().items()
+            if image_id not in before and repository in map(repository_of, each.names)
+        }
+
+    def _owners(self, private: Private) -> dict[str, set[int]]:
+        """Return the logins that may use each private image.
+
+        What a pull has brought is private before its result is recorded. That gives nobody a right."""
+        owners = private.owners()
+        for pull in private.pulls:
+            if brought := self._brought(pull):
+                owners.setdefault(brought, set()).add(NOBODY)
+        return owners
 
     def _brought(self, pull: Pull) -> str:
         """Return the id of the image that a pull has brought, as far as its name tells."""
         now = next(iter(self._images.identify(pull.image)), "")
-        return now if now != pull.before else ""
+        return now if now not in pull.before else ""
 
     def _load(self) -> Private:
         engine = self._engine()

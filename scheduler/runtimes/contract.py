@@ -125,6 +125,12 @@ class Images(Protocol):
         image can't be pulled or built."""
         ...
 
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        """Ask the registry of an image whether it may be read, also if it is here; `login` as for `fetch`.
+
+        Raises ImageUnavailable if the registry refuses, RuntimeFault if it can't be asked."""
+        ...
+
     def check_login(self, login: RegistryLogin) -> str:
         """Ask the registry whether it accepts a login, and return its refusal; empty: it accepts.
 

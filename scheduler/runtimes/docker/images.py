@@ -22,7 +22,7 @@ from schedulearn.scheduler.runtimes.contract import FetchProgress, ListedImage, 
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.layers import LABEL_BASE, add_layer, is_current
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
-from schedulearn.scheduler.runtimes.docker.registry_login import check_login, header_of, own_header, without
+from schedulearn.scheduler.runtimes.docker.registry_login import check_login, confirm, header_of, own_header, without
 from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
@@ -81,6 +81,9 @@ class DockerImages:
             )
             for row in rows
         }
+
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        confirm(self._engine, image, login)
 
     def check_login(self, login: RegistryLogin) -> str:
         return check_login(self._engine, login)

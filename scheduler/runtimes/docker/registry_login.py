@@ -7,15 +7,22 @@ import re
 
 import docker.errors
 from docker import auth
+from docker.utils import parse_repository_tag
 
 from schedulearn.scheduler.core.registries import DOCKER_HUB
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import RegistryLogin
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, status_of
 
 _HUB_URL = "https://index.docker.io/v1/"
-_REFUSED = re.compile(r"\b40[13]\b|unauthorized|incorrect username or password|denied|forbidden", re.I)
+_REFUSED = re.compile(
+    r"\b40[13]\b|unauthorized|authentication required|no basic auth credentials|incorrect username or password|denied"
+    r"|forbidden|manifest unknown",
+    re.I,
+)
 """Messages of engines that report a refusal of the registry as a failure of their own."""
+_ASK_S = 20
+"""Time limit of a check of a login."""
 _SHORTEST = 4
 """Length below which a password is not replaced in messages: they would become unreadable."""
 
@@ -56,7 +63,7 @@ def check_login(engine: Engine, login: RegistryLogin) -> str:
     api = engine.api
     with engine.errors("ask a registry"):
         try:
-            answer = api._post_json(f"{api.base_url}/v{api.api_version}/auth", data=_credentials(login))
+            answer = api._post_json(f"{api.base_url}/v{api.api_version}/auth", data=_credentials(login), timeout=_ASK_S)
             api._raise_for_status(answer)
         except docker.errors.APIError as error:
             why = without(login, explain(error))
@@ -64,6 +71,23 @@ def check_login(engine: Engine, login: RegistryLogin) -> str:
                 return why
             raise RuntimeFault(f"{login.registry} can't be asked: {why}") from None
     return ""
+
+
+def confirm(engine: Engine, image: str, login: RegistryLogin | None) -> None:
+    """Implement `Images.confirm`."""
+    api = engine.api
+    header, trouble = header_of(login) if login else own_header(engine, parse_repository_tag(image)[0])
+    with engine.errors("ask a registry"):
+        try:
+            api._raise_for_status(api._get(api._url("/distribution/{0}/json", image), headers=header))
+        except docker.errors.APIError as error:
+            why = without(login, explain(error)) + trouble
+            if status_of(error) in (400, 401, 403, 404) or _REFUSED.search(why):
+                raise ImageUnavailable(
+                    f"image {image!r} is here, but its registry does not let this job have it: {why}. Log in with "
+                    "`schedulearn registry login`."
+                ) from None
+            raise RuntimeFault(f"the registry of {image!r} can't be asked: {why}") from None
 
 
 def _credentials(login: RegistryLogin) -> dict[str, str]:

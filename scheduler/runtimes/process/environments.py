@@ -71,6 +71,9 @@ class Environments:
     def listed(self) -> Mapping[str, ListedImage]:
         return {}
 
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        pass
+
     def check_login(self, login: RegistryLogin) -> str:
         raise RuntimeFault("local processes pull no images, so they ask no registry")
 

@@ -141,6 +141,10 @@ class RegistryLogins:
         group = known.group_of.get(user)
         return known.ids.get((registry, "", group), NO_LOGIN) if group else NO_LOGIN
 
+    def named_by_admins(self) -> set[str]:
+        """Return the registries with a login of a group or of everybody."""
+        return {registry for registry, user, _ in self._load().ids if not user}
+
     def credentials(self, image: str, login: int) -> RegistryLogin | None:
         """Return what to pull an image with. `NO_LOGIN`: everybody's login, if there is one.
 

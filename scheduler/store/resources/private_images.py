@@ -13,7 +13,9 @@ from sqlalchemy import UniqueConstraint, delete, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.store.columns import InstantColumn
+from schedulearn.scheduler.store.columns import InstantColumn, json_column
+
+NOBODY = -1
 
 
 class PrivateImage(SQLModel, table=True):
@@ -28,7 +30,9 @@ class PrivateImage(SQLModel, table=True):
     """Engine, not host: an engine keeps its images if its host is added under another name."""
     image_id: str
     login_id: int
-    """No foreign key: an image stays private to a login that was removed."""
+    """No foreign key: an image stays private to a login that was removed. `NOBODY`: of an interrupted pull."""
+    host: str
+    """Registry that it was pulled from."""
 
 
 class PrivatePull(SQLModel, table=True):
@@ -42,8 +46,8 @@ class PrivatePull(SQLModel, table=True):
     image: str
     """Its name."""
     login_id: int
-    before: str
-    """Id of the image that had this name before; empty: none."""
+    before: list[str] = Field(sa_column=json_column())
+    """Ids of the images that were there before."""
     began_at: float = Field(sa_type=InstantColumn)
 
 
@@ -51,13 +55,14 @@ class Right(NamedTuple):
     id: int
     image_id: str
     login_id: int
+    host: str
 
 
 class Pull(NamedTuple):
     id: int
     image: str
     login_id: int
-    before: str
+    before: Sequence[str]
     began_at: float
 
 
@@ -68,7 +73,7 @@ class Private(NamedTuple):
     pulls: Sequence[Pull]
 
     def owners(self) -> dict[str, set[int]]:
-        """Return the logins that may use each image."""
+        """Return the logins that may use each image with rows."""
         found: dict[str, set[int]] = {}
         for right in self.rights:
             found.setdefault(right.image_id, set()).add(right.login_id)
@@ -84,8 +89,8 @@ def load(db: Connection, engine_id: str) -> Private:
     )
 
 
-def begin_pull(db: Connection, engine_id: str, image: str, login: int, before: str, now: float) -> int:
-    values = {"image": image, "login_id": login, "before": before, "began_at": now}
+def begin_pull(db: Connection, engine_id: str, image: str, login: int, before: Collection[str], now: float) -> int:
+    values = {"image": image, "login_id": login, "before": list(before), "began_at": now}
     made = insert(PrivatePull).values(engine_id=engine_id, **values).returning(col(PrivatePull.id))
     return db.execute(made).scalar_one() or 0
 
@@ -94,10 +99,10 @@ def end_pulls(db: Connection, ids: Collection[int]) -> None:
     db.execute(delete(PrivatePull).where(col(PrivatePull.id).in_(ids)))
 
 
-def allow(db: Connection, engine_id: str, image_id: str, login: int) -> None:
+def allow(db: Connection, engine_id: str, image_id: str, login: int, registry: str) -> None:
     values = {"engine_id": engine_id, "image_id": image_id, "login_id": login}
     db.execute(delete(PrivateImage).where(*(col(getattr(PrivateImage, name)) == each for name, each in values.items())))
-    db.execute(insert(PrivateImage).values(values))
+    db.execute(insert(PrivateImage).values(host=registry, **values))
 
 
 def forget(db: Connection, rights: Collection[Right]) -> None:

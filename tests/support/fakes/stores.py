@@ -289,6 +289,10 @@ class FakeImages:
     def listed(self) -> Mapping[str, ListedImage]:
         return {image: ListedImage((image,)) for image in self.present or ()}
 
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        with self._runtime.called("images.confirm", image):
+            pass
+
     def check_login(self, login: RegistryLogin) -> str:
         with self._runtime.called("images.check_login", login.registry):
             return ""

@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("engine_id", sa.String(), nullable=False),
         sa.Column("image_id", sa.String(), nullable=False),
         sa.Column("login_id", sa.Integer(), nullable=False),
+        sa.Column("host", sa.String(), nullable=False),
         sa.UniqueConstraint("engine_id", "image_id", "login_id"),
         sqlite_autoincrement=True,
     )
@@ -38,7 +39,7 @@ def upgrade() -> None:
         sa.Column("engine_id", sa.String(), nullable=False),
         sa.Column("image", sa.String(), nullable=False),
         sa.Column("login_id", sa.Integer(), nullable=False),
-        sa.Column("before", sa.String(), nullable=False),
+        sa.Column("before", sa.JSON(), nullable=False),
         sa.Column("began_at", sa.Float(), nullable=False),
         sqlite_autoincrement=True,
     )

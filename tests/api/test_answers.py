@@ -164,6 +164,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("DELETE", "/api/v1/groups/{name}"): [Ask()],
     ("PUT", "/api/v1/secrets/{name}"): [Ask({"value": "hush hush"})],
     ("GET", "/api/v1/secrets"): [Ask()],
+    ("GET", "/api/v1/registries"): [Ask()],
     ("DELETE", "/api/v1/secrets/{name}"): [Ask()],
     ("GET", "/api/v1/data-limits"): [Ask()],
     ("POST", "/api/v1/data/{name}/versions"): [

@@ -304,6 +304,12 @@ export const notifyQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
 });
 
+/** Registry logins that one's own jobs may use. */
+export const registriesQuery = queryOptions({
+  queryKey: [keys.registries],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/registries", { signal })),
+});
+
 /** Notices about a job, newest first. No event announces the results of deliveries. */
 export function jobNoticesQuery(id: string) {
   return queryOptions({

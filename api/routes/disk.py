@@ -132,7 +132,9 @@ def _fetches(agent: HostAgent) -> list[FetchOut]:
         FetchOut(image=name, percent=None, message=state)
         if isinstance(state, str)
         else FetchOut(image=name, percent=state.percent, message=state.message)
-        for name, state in sorted((_fetch_name(need), state) for need, state in agent.fetches().items())
+        for name, state in sorted(
+            ((_fetch_name(need), state) for need, state in agent.fetches().items()), key=lambda fetch: fetch[0]
+        )  # one image may be pulled with several logins
     ]
 
 

@@ -51,7 +51,7 @@ from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, ObjectFault, RuntimeFault, StartRefused
 from schedulearn.scheduler.hosts.host_checkpoints import HostCheckpoints
 from schedulearn.scheduler.hosts.host_needs import Fetch, HostNeeds, NotWanted
-from schedulearn.scheduler.hosts.image_access import Access, Unrestricted
+from schedulearn.scheduler.hosts.image_access import ImageRights, Unrestricted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
 from schedulearn.scheduler.hosts.retries import Retries, Trouble
 from schedulearn.scheduler.hosts.starts import Starts
@@ -120,7 +120,7 @@ class HostAgent:
         *,
         on_contact: Callable[[HostFacts], None] = lambda facts: None,
         image_source: ImageSource | None = None,
-        access: Access | None = None,
+        access: ImageRights | None = None,
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
         on_untracked_files: OnUntrackedFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,

@@ -25,7 +25,7 @@ _LEFT_S = 86_400.0
 """Age at which an interrupted pull is forgotten if it brought no image."""
 
 
-class Access(Protocol):
+class ImageRights(Protocol):
     def login_of(self, user: str, image: str) -> int:
         """Return the id of the login with which a user's job pulls an image; `NO_LOGIN`: none of theirs."""
 
@@ -36,7 +36,7 @@ class Access(Protocol):
 
 
 class Unrestricted:
-    """Access without logins."""
+    """ImageRights without logins."""
 
     def login_of(self, user: str, image: str) -> int:
         return NO_LOGIN
@@ -46,7 +46,7 @@ class Unrestricted:
 
 
 class ImageAccess:
-    """`Access` of one host. `engine` returns the id of its engine, or raises RuntimeFault."""
+    """`ImageRights` of one host. `engine` returns the id of its engine, or raises RuntimeFault."""
 
     def __init__(
         self,

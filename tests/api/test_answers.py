@@ -164,7 +164,12 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("DELETE", "/api/v1/groups/{name}"): [Ask()],
     ("PUT", "/api/v1/secrets/{name}"): [Ask({"value": "hush hush"})],
     ("GET", "/api/v1/secrets"): [Ask()],
+    ("PUT", "/api/v1/registries/{name}"): [
+        Ask({"username": "ada", "password": "hush hush"}, path="/api/v1/registries/reg.lab:5000"),
+        Ask({"username": "ada", "password": "hush hush"}, path="/api/v1/registries/reg.lab", query={"shared": "true"}),
+    ],
     ("GET", "/api/v1/registries"): [Ask()],
+    ("DELETE", "/api/v1/registries/{name}"): [Ask(path="/api/v1/registries/reg.lab:5000")],
     ("DELETE", "/api/v1/secrets/{name}"): [Ask()],
     ("GET", "/api/v1/data-limits"): [Ask()],
     ("POST", "/api/v1/data/{name}/versions"): [

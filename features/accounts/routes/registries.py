@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 RegistryName = Annotated[
     str,
     Path(
-        min_length=1, max_length=255, pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$",
+        min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]*$",
         description="host of the registry as in names of images, with its port if it has one; `docker.io`: Docker Hub",
     ),
 ]  # fmt: skip
@@ -38,6 +39,7 @@ OfGroup = Annotated[
     Query(min_length=1, max_length=100, pattern=GROUP_NAME, description="login of this group; only for admins"),
 ]
 Shared = Annotated[bool, Query(description="login for the jobs of all users; only for admins")]
+_FORM = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
 _asking: set[str] = set()
 _lock = threading.Lock()
 
@@ -45,7 +47,7 @@ _lock = threading.Lock()
 class RegistryLoginIn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    username: str = Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f:]+$")
+    username: str = Field(min_length=1, max_length=255, pattern=r"^[^\x00]*$")
     password: str = Field(
         min_length=4, max_length=16_384, pattern=r"^[^\x00]*$",
         description="password or access token, which is never shown again",
@@ -84,17 +86,19 @@ def list_registry_logins(request: Request) -> RegistryLoginList:
     return RegistryLoginList(items=[RegistryLoginOut.model_validate(login) for login in found])
 
 
-@router.put("/registries/{registry}", response_model=RegistryLoginSet, responses=problems(403, 404, 409, 422))
+@router.put("/registries/{name}", response_model=RegistryLoginSet, responses=problems(403, 404, 409, 422))
 @needs(Access.USER)
 def set_registry_login(
-    request: Request, registry: RegistryName, body: RegistryLoginIn, group: OfGroup = None, shared: Shared = False
+    request: Request, name: RegistryName, body: RegistryLoginIn, group: OfGroup = None, shared: Shared = False
 ) -> Response:
     """Create or change a login to a registry, with which hosts pull the images of jobs.
 
     A host asks the registry first: if it refuses the login, nothing is stored."""
     cluster, actor = cluster_of(request), actor_of(request)
     holder = _holder(actor, group, shared)
-    login = RegistryLogin(_named(registry), body.username, body.password)
+    if ":" in body.username or not body.username.isprintable():
+        raise InvalidError("a username has no colon and no control characters: check it", field="username")
+    login = RegistryLogin(_named(name), body.username, body.password)
     with _one_at_a_time(actor.name):
         check = check_login(cluster.agents, login)
     answer = Answer(
@@ -106,14 +110,14 @@ def set_registry_login(
     return answer
 
 
-@router.delete("/registries/{registry}", status_code=204, responses=problems(403, 404))
+@router.delete("/registries/{name}", status_code=204, responses=problems(403, 404))
 @needs(Access.USER)
 def remove_registry_login(
-    request: Request, registry: RegistryName, group: OfGroup = None, shared: Shared = False
+    request: Request, name: RegistryName, group: OfGroup = None, shared: Shared = False
 ) -> Response:
     """Remove a login to a registry. Images that were pulled with it need another login from now on."""
     holder = _holder(actor_of(request), group, shared)
-    cluster_of(request).registry_logins.remove(holder, registry_named(registry), time.time())
+    cluster_of(request).registry_logins.remove(holder, registry_named(name), time.time())
     return Response(status_code=204)
 
 
@@ -126,14 +130,14 @@ def _holder(actor: Actor, group: str | None, shared: bool) -> Holder:
     return Holder(group=group) if group is not None else Holder() if shared else Holder(user=actor.name)
 
 
-def _named(registry: str) -> str:
-    name = registry_named(registry)
-    if registry_of(f"{name}/image") != name:
+def _named(name: str) -> str:
+    registry = registry_named(name)
+    if not _FORM.fullmatch(registry) or registry_of(f"{registry}/image") != registry:
         raise InvalidError(
-            f"no image can be of the registry {name!r}: write it as in names of images, e.g. registry.lab:5000",
-            field="registry",
+            f"no image can be of the registry {registry!r}: write it as in names of images, e.g. registry.lab:5000",
+            field="name",
         )
-    return name
+    return registry
 
 
 @contextmanager

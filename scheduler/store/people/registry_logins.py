@@ -54,7 +54,7 @@ _SHOWN = [col(getattr(RegistryLoginTable, name)) for name in LoginShown._fields]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LoginIds:
     ids: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     """(registry, user, group) -> id."""
     group_of: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class RegistryLogins:
         self._db = db
         self._secrets = secrets
         self._lock = threading.Lock()
-        self._known = _Known()
+        self._known = _LoginIds()
         self._is_current = False
         self._version = 0
 
@@ -160,7 +160,7 @@ class RegistryLogins:
             raise RuntimeFault(f"the login to {registry} for the pull of {image!r} was removed or changed meanwhile.")
         return None
 
-    def _load(self) -> _Known:
+    def _load(self) -> _LoginIds:
         with self._lock:
             if self._is_current:
                 return self._known
@@ -170,7 +170,7 @@ class RegistryLogins:
                 ids = {(row.host, row.user, row.group): row.id for row in rows}
                 members = select(col(GroupMember.user), col(GroupMember.group))
                 group_of = {row.user: row.group for row in conn.execute(members)} if ids else {}
-            self._known = _Known(ids, group_of)
+            self._known = _LoginIds(ids, group_of)
             self._is_current = version == self._version
             return self._known
 

@@ -30,7 +30,7 @@ FOR_USERS = {
     ("POST", "/api/v1/post"),
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
-    *((method, "/api/v1/registries/registry") for method in ("PUT", "DELETE")),
+    *((method, "/api/v1/registries/name") for method in ("PUT", "DELETE")),
     ("GET", "/api/v1/registries"),
     *((method, "/api/v1/notify/name") for method in ("PUT", "DELETE")),
     *(("GET", "/api/v1/notify"), ("POST", "/api/v1/notify/name/test"), ("GET", "/api/v1/jobs/job_id/notices")),

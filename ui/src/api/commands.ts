@@ -226,14 +226,14 @@ export function setRegistryLogin({
   shared,
   ...body
 }: RegistryLoginSpec & LoginHolder & { registry: string }): Promise<RegistryLoginSet> {
-  const params = { path: { registry }, query: { group, shared } };
-  return unwrap(client.PUT("/api/v1/registries/{registry}", { params, body }));
+  const params = { path: { name: registry }, query: { group, shared } };
+  return unwrap(client.PUT("/api/v1/registries/{name}", { params, body }));
 }
 
 export async function removeRegistryLogin(login: RegistryLogin): Promise<void> {
   const query = login.group !== "" ? { group: login.group } : { shared: login.user === "" };
-  const params = { path: { registry: login.registry }, query };
-  await unwrap(client.DELETE("/api/v1/registries/{registry}", { params }));
+  const params = { path: { name: login.registry }, query };
+  await unwrap(client.DELETE("/api/v1/registries/{name}", { params }));
 }
 
 /** Send a trial notice now. */

@@ -66,14 +66,14 @@ export function AddRegistryLogin({ me }: { me: WhoAmI }) {
         }
         error={add.error}
         refused="Not logged in"
-        fields={["registry", "username", "password", "group"]}
+        fields={["name", "username", "password", "group"]}
       >
         <TextInput
           label="Registry"
           description="As in names of images, e.g. registry.lab:5000"
           data-autofocus
           value={registry}
-          error={faults.registry}
+          error={faults.name}
           onChange={(event) => setRegistry(event.currentTarget.value)}
         />
         <TextInput

@@ -245,7 +245,13 @@ def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
 
 def suits(host: HostView, job: JobView) -> bool:
     """Return whether the job may run on a host, whether or not GPUs are free there."""
-    return host.id not in job.unfit and host.machine not in job.unfit and suits_type(job, host.gpu_type)
+    return not is_barred(host, job) and not _shuns(job, host.gpu_type)
+
+
+def is_barred(host: HostView, job: JobView) -> bool:
+    """Return whether the constraints of a job rule a host out."""
+    other_type = job.gpu_type is not None and not is_of_type(host.gpu_type, job.gpu_type)
+    return other_type or host.id in job.unfit or host.machine in job.unfit
 
 
 def suits_type(job: JobView, gpu_type: str) -> bool:

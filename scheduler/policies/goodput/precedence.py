@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from schedulearn.scheduler.core.model import Allocation, JobView, Snapshot
-from schedulearn.scheduler.core.wanted_types import suits_type
 from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, held_by_type, is_due, open_types
+from schedulearn.scheduler.policies.goodput.host_kinds import suits_kind
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 
@@ -73,7 +73,7 @@ class _Room:
                 self._kept[kind] = _Kept(givers)
             gives, kept = self._kept[kind].beside(job, due=due)
             takes = gives or job.priority > self._stops
-            if takes and need <= self._free[kind] - kept and suits_type(job, kind):
+            if takes and need <= self._free[kind] - kept and suits_kind(job, kind):
                 self._free[kind] -= need
                 return True
         return False

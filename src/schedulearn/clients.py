@@ -10,6 +10,7 @@ from schedulearn.features.accounts.client import AsyncAccountCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
 from schedulearn.features.laptop.client import AsyncLaptopCalls
 from schedulearn.features.notices.client import AsyncNoticeCalls
+from schedulearn.features.recurring.client import AsyncScheduleCalls
 from schedulearn.features.sweeps.client import AsyncExperimentCalls, AsyncSweepCalls
 from schedulearn.features.usage.client import AsyncUsageCalls
 from schedulearn.features.webhooks.client import AsyncWebhookCalls
@@ -22,6 +23,7 @@ class AsyncClient(
     AsyncInteractiveCalls,
     AsyncLaptopCalls,
     AsyncNoticeCalls,
+    AsyncScheduleCalls,
     AsyncSweepCalls,
     AsyncUsageCalls,
     AsyncWebhookCalls,

@@ -6,11 +6,17 @@ from contextlib import suppress
 
 import pytest
 from clusters import spec
+from sqlalchemy import select
+from sqlmodel import col
 from virtual.jobs import Plan
 from virtual.runs import FaultRun
 
+from schedulearn.features.recurring.spec import Overlap, ScheduleSpec
+from schedulearn.features.recurring.table import list_schedules
+from schedulearn.features.recurring.worker import Recurring
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Job
 
 Day = Callable[..., FaultRun]
 MAX = 60  # side effects: more than the day has
@@ -84,7 +90,51 @@ def _held_day(number: int, *, after: bool) -> FaultRun:
     return run
 
 
-DAYS = {"plain": _day, "held": _held_day}
+def _recurring_day(number: int, *, after: bool) -> FaultRun:
+    """Two schedules have a time each minute, and their jobs run for more than that or less."""
+    run = FaultRun(0, trouble=0.0, hosts=1)
+    if number:
+        run.effects.kill_at(number, after=after)
+
+    def create() -> None:
+        schedules = run.service.cluster.worker(Recurring).use_cases
+        for overlap, seconds in (("skip", 5), ("queue", 100)):
+            job = spec(overlap, 1, max_duration=seconds).model_dump(include={*JOB_KEYS}, mode="json")
+            body = ScheduleSpec(every="* * * * *", overlap=Overlap(overlap), job=job)
+            schedules.create(body, "ada", f"key of {overlap}", lambda _, row: row.id)
+
+    def due() -> None:
+        run.service.run_schedules()
+
+    def minute() -> None:
+        run.be_quick()
+        run.pass_time(60.0)
+
+    run.step(create)
+    run.step(create)  # as a client does that got no answer
+    for what in [minute, due] * 4:
+        run.step(what)
+    run.step(due)  # once more after a kill
+    return run
+
+
+JOB_KEYS = ("name", "type", "container_image", "command", "required_gpus", "launcher", "max_duration")
+
+
+def _check_schedules(run: FaultRun) -> None:
+    """Each time that has come had one job, or is counted and told as missed."""
+    with run.service.cluster.db.read() as conn:
+        rows, _ = list_schedules(conn, None, None, 10)
+        events = [event.data["schedule"] for event in repository.list_events(conn) if event.kind == "schedule.missed"]
+        jobs = {row.id: conn.execute(select(Job).where(col(Job.schedule) == row.id)).all() for row in rows}
+    assert len(rows) == 2
+    for row in rows:
+        assert len(jobs[row.id]) == row.runs > 0
+        assert (row.missed > 0) == (row.id in events)
+        assert row.runs + row.missed == row.next_at // 60 - row.created_at // 60 - 1
+
+
+DAYS = {"plain": _day, "held": _held_day, "recurring": _recurring_day}
 
 
 def _effects(day: Day = _day) -> int:
@@ -117,4 +167,6 @@ def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(day: Day, after: b
         run = day(number, after=after)
         run.settle()
         assert run.kills == 1, f"nothing was killed at side effect {number}"
+        if day is _recurring_day:
+            _check_schedules(run)
         run.close()

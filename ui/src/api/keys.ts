@@ -9,6 +9,7 @@ export const keys = {
   policy: "policy",
   policyHistory: "policy-history",
   sweeps: "sweeps",
+  schedules: "schedules",
   timeline: "timeline",
   usage: "usage",
   events: "events",

@@ -15,6 +15,7 @@ export type ServiceEvent = Schemas["EventOut"];
 export type Sweep = Schemas["SweepOut"];
 export type SweepDetail = Schemas["SweepDetail"];
 export type SweepState = Schemas["SweepState"];
+export type Schedule = Schemas["ScheduleOut"];
 export type Run = Schemas["RunOut"];
 export type Experiment = Schemas["ExperimentDetail"];
 export type Trial = Schemas["TrialOut"];

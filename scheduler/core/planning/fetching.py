@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.feasible_hosts import suits
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.states import WAITS, JobState, Reason
@@ -183,7 +184,7 @@ def _host_with_image(
     fitting = [
         part for part, room in free.items()
         if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job.id, views[part].machine)
-        and views[part].machine not in job.unfit
+        and suits(views[part], job) and not job.exclusive
     ]  # fmt: skip
     return min(fitting, key=lambda part: free[part], default=None)
 

@@ -14,6 +14,7 @@ import numpy as np
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.admission import held_back
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
+from schedulearn.scheduler.policies.goodput.host_kinds import by_kind
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
@@ -35,6 +36,7 @@ _CLAIMS = 4
 
 def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     """Return the plan for `objective`, of at least one job and one host."""
+    snapshot = by_kind(snapshot)
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
     held = held_back(objective, snapshot)
     plan, first = _claimed(objective, snapshot, jobs, held.reasons)
@@ -139,7 +141,7 @@ def _placed(
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     ids, rows = [job.id for job in jobs], np.arange(len(jobs))
     able = [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping]
-    takers = Takers(jobs, choosing.weights, options.types, options.speedups.one_host, choosing.restarts)
+    takers = Takers(jobs, choosing.weights, options.types, options.one_host, choosing.restarts)
     growing = {job.id for job in jobs if job.in_place and job.elastic and objective.takes_spare_gpus(job)}
 
     def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:

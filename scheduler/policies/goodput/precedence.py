@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from schedulearn.scheduler.core.model import Allocation, JobView, Snapshot
-from schedulearn.scheduler.core.wanted_types import suits_type
 from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, held_by_type, is_due, open_types
+from schedulearn.scheduler.policies.goodput.host_kinds import suits_kind
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 
@@ -76,7 +76,7 @@ class _Room:
         for kind in self._givers:
             gives, kept = self._given(kind, job, due=due)
             takes = gives or job.priority > self._stops
-            if takes and need <= self._free[kind] - kept and suits_type(job, kind):
+            if takes and need <= self._free[kind] - kept and suits_kind(job, kind):
                 self._free[kind] -= need
                 return True
         return False

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0068"
-down_revision = "0065"
+down_revision = "0067"
 branch_labels = None
 depends_on = None
 

@@ -153,6 +153,8 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     if there >= job.needed_gpus:
         return None
     need = gpu_count(job.needed_gpus)
+    if job.postponed and gpus_for(_afterwards(job), hosts) >= job.needed_gpus:
+        return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
     if job.gpu_type and not job.wanted_hosts:
         known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
         sentence = f"It requires {need} of type {job.gpu_type}; {there} are available. Types: {known}."
@@ -163,6 +165,11 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     else:
         sentence = f"It needs {need}."
     return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
+
+
+def _afterwards(job: JobView) -> JobView:
+    """Return the job as it is after the maintenance windows that are in its way."""
+    return replace(job, unfit={host: why for host, why in job.unfit.items() if host not in job.postponed})
 
 
 def _requirement(job: JobView) -> str:
@@ -223,6 +230,8 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
 def _why_not_now(job: JobView, hosts: Iterable[HostView]) -> Explanation | None:
     """Return why a job waits for its hosts. None: it could use any."""
     need = gpu_count(job.needed_gpus)
+    if job.postponed:
+        return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
     if job.wanted_hosts or job.gpu_type:
         sentence = f"It waits for {need}{_requirement(job)}."
         if job.exclusive:

@@ -148,6 +148,8 @@ class JobView:
     unfit: Mapping[str, str] = field(default_factory=dict)
     """Host or machine -> why the job can't run there, a sentence without its full stop. Policies can ignore it, like
     `gpu_type`."""
+    postponed: Mapping[str, float] = field(default_factory=dict)
+    """Those of `unfit` where a maintenance window is in the way -> its end. The job may run there afterwards."""
     wanted_hosts: str = ""
     """Required hosts in words that follow "2 GPUs", such as "on hosts with room=b2"; empty if any will do."""
     exclusive: bool = False

@@ -262,6 +262,8 @@ class Host(SQLModel, table=True):
         default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
     )
     """Consecutive early failures of GPU jobs (core.outcomes.early_failures)."""
+    window_id: int | None = None
+    """Maintenance window that drained it; None: none did."""
 
 
 class Gpu(SQLModel, table=True):

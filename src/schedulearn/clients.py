@@ -9,6 +9,7 @@ from schedulearn.api.client import async_client
 from schedulearn.features.accounts.client import AsyncAccountCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
 from schedulearn.features.laptop.client import AsyncLaptopCalls
+from schedulearn.features.maintenance.client import AsyncMaintenanceCalls
 from schedulearn.features.notices.client import AsyncNoticeCalls
 from schedulearn.features.recurring.client import AsyncScheduleCalls
 from schedulearn.features.sweeps.client import AsyncExperimentCalls, AsyncSweepCalls
@@ -22,6 +23,7 @@ class AsyncClient(
     AsyncExperimentCalls,
     AsyncInteractiveCalls,
     AsyncLaptopCalls,
+    AsyncMaintenanceCalls,
     AsyncNoticeCalls,
     AsyncScheduleCalls,
     AsyncSweepCalls,

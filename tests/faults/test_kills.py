@@ -16,7 +16,8 @@ from schedulearn.features.recurring.table import list_schedules
 from schedulearn.features.recurring.worker import Recurring
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.models import Host, Job
+from schedulearn.scheduler.store.windows import add_window, load_windows
 
 Day = Callable[..., FaultRun]
 MAX = 60  # side effects: more than the day has
@@ -134,7 +135,70 @@ def _check_schedules(run: FaultRun) -> None:
         assert row.runs + row.missed == row.next_at // 60 - row.created_at // 60 - 1
 
 
-DAYS = {"plain": _day, "held": _held_day, "recurring": _recurring_day}
+def _maintenance_day(number: int, *, after: bool) -> FaultRun:
+    """Two jobs run when the maintenance of their only host begins, and one may not start before it."""
+    run = FaultRun(0, trouble=0.0, hosts=1)
+    if number:
+        run.effects.kill_at(number, after=after)
+    known = run.invariants.acknowledged
+
+    def submit() -> None:
+        run.service.cluster.service.set_policy("fifo")
+        job_ids = run.service.submit([spec("elastic", 1, elastic=True, max_gpus=1), spec("rigid", 1)])
+        known.update(job_ids)
+        run.workload.plans.update(zip(job_ids, [Plan(45.0, 0, 0)] * 2, strict=False))
+
+    def plan() -> None:
+        now = run.time.clock()
+        values = {
+            "hosts": [], "starts_at": now + 30, "ends_at": now + 90, "reason": "", "cron": "", "time_zone": "UTC",
+            "deadline": 0.0,
+        }  # fmt: skip
+        db = run.service.cluster.db
+        with db.read() as conn:
+            is_planned = bool(load_windows(conn))
+        if not is_planned:  # a client that got no answer asks again
+            db.write(lambda conn: add_window(conn, values, now))
+
+    def late() -> None:
+        if len(known) < 3:
+            known.update(run.service.submit([spec("late", 1, max_duration=100)]))
+
+    def quick() -> None:
+        run.be_quick()
+        run.pass_time(5.0)
+
+    for what in (submit, quick, plan, late):
+        run.step(what)
+        if what is submit and not known:
+            run.step(submit)
+        elif what is not quick and what is not submit:
+            run.step(what)
+    for what in [quick] * 24:
+        run.step(what)
+    return run
+
+
+def _check_maintenance(run: FaultRun) -> None:
+    """The host is in service again, each job ended well, and each was told at most once."""
+    with run.service.cluster.db.read() as conn:
+        events = repository.list_events(conn, limit=1000)
+        host_state, window = conn.execute(select(col(Host.state), col(Host.window_id))).one()
+        states = [repository.get_job(conn, job_id).state for job_id in run.invariants.acknowledged]
+        left = load_windows(conn)
+    kinds = [event.kind for event in events]
+    assert (host_state, window, left) == ("active", None, [])
+    assert states == ["succeeded"] * 3
+    assert kinds.count("host.maintenance") == 1
+    told = [event.job_id for event in events if event.kind == "job.maintenance"]
+    assert len(told) == len(set(told))
+    begin, end = (next(e.at for e in events if e.kind == kind) for kind in ("host.maintenance", "host.active"))
+    running = [event.at for event in events if event.kind == "job.running"]
+    assert not [at for at in running if begin < at < end], "a job started during the maintenance"
+
+
+DAYS = {"plain": _day, "held": _held_day, "recurring": _recurring_day, "maintenance": _maintenance_day}
+CHECKS = {_recurring_day: _check_schedules, _maintenance_day: _check_maintenance}
 
 
 def _effects(day: Day = _day) -> int:
@@ -159,6 +223,22 @@ def test_on_the_day_of_holds_each_job_runs_when_it_may() -> None:
     assert paused.count("pause_requested") == paused.count("paused") == 1
 
 
+def test_on_the_day_of_maintenance_jobs_are_told_and_none_starts_that_would_run_into_it() -> None:
+    run = _maintenance_day(0, after=False)
+    run.settle()
+    _check_maintenance(run)
+    with run.service.cluster.db.read() as conn:
+        jobs = [repository.get_job(conn, job_id) for job_id in sorted(run.invariants.acknowledged)]
+        events = repository.list_events(conn, limit=1000)
+    run.close()
+    assert [(job.name, job.attempt) for job in jobs] == [("elastic", 2), ("rigid", 2), ("late", 1)]
+    assert [event.job_id for event in events if event.kind == "job.maintenance"] == [jobs[0].id, jobs[1].id]
+    returned = next(event.at for event in events if event.kind == "host.active")
+    assert [event.at for event in events if event.kind == "job.running" and event.job_id == jobs[2].id][0] >= returned
+    codes = [event.code for event in events if event.job_id == jobs[2].id]
+    assert "maintenance" in codes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("day", DAYS.values(), ids=DAYS)
@@ -167,6 +247,5 @@ def test_a_kill_at_each_side_effect_loses_and_doubles_nothing(day: Day, after: b
         run = day(number, after=after)
         run.settle()
         assert run.kills == 1, f"nothing was killed at side effect {number}"
-        if day is _recurring_day:
-            _check_schedules(run)
+        CHECKS.get(day, lambda run: None)(run)
         run.close()

@@ -26,7 +26,7 @@ from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, us
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot, parts, with_limits, with_windows
 from schedulearn.scheduler.core.planning.start_times import start_times
-from schedulearn.scheduler.core.planning.windows import after_windows, in_the_way
+from schedulearn.scheduler.core.planning.windows import after_windows, in_the_way, with_hosts_returned
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
 from schedulearn.scheduler.core.states import Reason
@@ -266,8 +266,9 @@ class Forecaster:
             else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0, limit),
         )
         view = with_limits(view, spec.host_constraints, Misfits(state.hosts, state.gpus, parts(state.gpus)))
-        if state.windows and not spec.elastic:
+        if state.windows:
             longest = limit if limit is not None or predicted is None else predicted.high / spec.required_gpus
+            longest = 0.0 if spec.elastic else longest
             view = with_windows(view, in_the_way(longest, state.windows, state.hosts, now))
         view, after = after_windows(view, snapshot.hosts)
         image_in = self._image_in(spec, ())
@@ -339,7 +340,7 @@ class Forecaster:
 
     def _state(self) -> ClusterState:
         with self._db.read() as conn:
-            return load_cluster_state(conn)
+            return with_hosts_returned(load_cluster_state(conn))
 
     def _look(
         self, policy: Policy, state: ClusterState, at: float | None = None

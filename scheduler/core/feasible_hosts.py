@@ -153,7 +153,7 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     if there >= job.needed_gpus:
         return None
     need = gpu_count(job.needed_gpus)
-    if job.postponed and gpus_for(_afterwards(job), hosts) >= job.needed_gpus:
+    if job.postponed and _gpus_afterwards(job, hosts) >= job.needed_gpus:
         return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
     if job.gpu_type and not job.wanted_hosts:
         known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
@@ -167,9 +167,10 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
 
 
-def _afterwards(job: JobView) -> JobView:
-    """Return the job as it is after the maintenance windows that are in its way."""
-    return replace(job, unfit={host: why for host, why in job.unfit.items() if host not in job.postponed})
+def _gpus_afterwards(job: JobView, hosts: Sequence[HostView]) -> int:
+    """Return the number of GPUs that the job may use after the maintenance windows that are in its way."""
+    then = replace(job, unfit={host: why for host, why in job.unfit.items() if host not in job.postponed})
+    return gpus_for(then, hosts) + sum(host.returning_gpus for host in hosts if suits(host, then))
 
 
 def _requirement(job: JobView) -> str:

@@ -85,6 +85,8 @@ class HostView:
     or if the policy does not share GPUs."""
     cpu_jobs: int = 0
     """Number of tasks on the machine that use none of the `gpus`. Jobs without GPUs have such tasks."""
+    returning_gpus: int = 0
+    """Number of GPUs of a host in maintenance, which return to service at its end."""
     part_of: str = ""
     """Id of the machine, if it has GPUs of several types and this view holds one type only. If empty, this view is the
     whole machine."""

@@ -146,7 +146,7 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
         run.service.cluster.service.set_policy("fifo")
         job_ids = run.service.submit([spec("elastic", 1, elastic=True, max_gpus=1), spec("rigid", 1)])
         known.update(job_ids)
-        run.workload.plans.update(zip(job_ids, [Plan(45.0, 0, 0)] * 2, strict=False))
+        run.workload.plans.update(zip(job_ids, [Plan(80.0, 0, 0)] * 2, strict=False))
 
     def plan() -> None:
         now = run.time.clock()
@@ -168,12 +168,11 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
         run.be_quick()
         run.pass_time(5.0)
 
-    for what in (submit, quick, plan, late):
+    run.step(submit)
+    if not known:
+        run.step(submit)
+    for what in (quick, quick, plan, plan, late, late):
         run.step(what)
-        if what is submit and not known:
-            run.step(submit)
-        elif what is not quick and what is not submit:
-            run.step(what)
     for what in [quick] * 24:
         run.step(what)
     return run
@@ -234,9 +233,11 @@ def test_on_the_day_of_maintenance_jobs_are_told_and_none_starts_that_would_run_
     assert [(job.name, job.attempt) for job in jobs] == [("elastic", 2), ("rigid", 2), ("late", 1)]
     assert [event.job_id for event in events if event.kind == "job.maintenance"] == [jobs[0].id, jobs[1].id]
     returned = next(event.at for event in events if event.kind == "host.active")
-    assert [event.at for event in events if event.kind == "job.running" and event.job_id == jobs[2].id][0] >= returned
-    codes = [event.code for event in events if event.job_id == jobs[2].id]
-    assert "maintenance" in codes
+    began = next(event.at for event in events if event.kind == "job.starting" and event.job_id == jobs[2].id)
+    assert began >= returned
+    for job in jobs:
+        codes = [event.code for event in events if event.kind == "job.waiting" and event.job_id == job.id]
+        assert codes == ["maintenance"], f"why {job.name} waited"
 
 
 @pytest.mark.slow

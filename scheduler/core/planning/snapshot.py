@@ -85,7 +85,7 @@ def build_snapshot(
         work = predicted.value if predicted is not None else None
         seen = view.as_job_view(state.progress.get(job.id), state.in_logs.get(job.id), work, run_times)
         seen = with_limits(seen, job.host_constraints, misfits, unfit(job) if job.required_gpus else {})
-        if state.windows and job.state in WAITS and not job.elastic and not seen.allocation:
+        if state.windows and job.state in WAITS and not seen.allocation:
             longest = longest_run(job, predicted.high if predicted is not None else None)
             seen = with_windows(seen, in_the_way(longest, state.windows, state.hosts, now))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
@@ -205,6 +205,7 @@ class _Part:
             open=self.open,
             cpu_jobs=self.cpu_jobs,
             parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
+            returning_gpus=0 if self.host.window_id is None else sum(1 for gpu in self.gpus if not gpu.fault),
             gpu_jobs=tuple(self.jobs),
             gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
             gpu_memory_left=tuple(self.memory_left),

@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.cluster_state import ClusterState, Host, Job, Ta
 from schedulearn.scheduler.core.feasible_hosts import gpus_for
 from schedulearn.scheduler.core.instants import bounded
 from schedulearn.scheduler.core.model import HostView, JobView
-from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.states import HostState, JobState
 
 UNKNOWN_S = 4 * 3600.0
 """Seconds before a window in which no job of unknown run time starts."""
@@ -38,28 +38,36 @@ _NOTHING = InTheWay()
 
 
 def longest_run(job: Job, predicted_gpu_seconds: float | None) -> float | None:
-    """Return the longest run time of a waiting job, in seconds; None: unknown.
+    """Return the longest run time of a waiting job, in seconds; None: unknown. An elastic one may stop at any time.
 
     `predicted_gpu_seconds`: upper bound of the prediction."""
+    if job.elastic:
+        return 0.0
     if job.max_duration is not None:
         return max(0.0, job.max_duration - job.run_seconds)
     return None if predicted_gpu_seconds is None else predicted_gpu_seconds / max(1, job.required_gpus)
 
 
 def in_the_way(longest: float | None, windows: Sequence[Window], hosts: Iterable[Host], now: float) -> InTheWay:
-    """Return the hosts on which a rigid job can't start now. `longest`: its longest run time; None: unknown."""
+    """Return the hosts on which a job can't start now. `longest`: its longest run time; None: unknown."""
     end = now + (UNKNOWN_S if longest is None else longest)
-    near = sorted((each for each in windows if each.starts_at < end and each.ends_at > now), key=_start)
+    near = sorted((each for each in windows if _is_near(each, end, now)), key=_start)
     if not near:
         return _NOTHING
     why, until = {}, {}
     for host in hosts:
         for window in near:
             if window.covers(host.id):
-                why[host.id] = f"{_sentence(window, host.id, now)}; {_could_run(longest, window, now)}"
+                begun = window.starts_at <= now
+                end_of_job = "" if begun else f"; {_could_run(longest, window, now)}"
+                why[host.id] = f"{_sentence(window, host.id, now)}{end_of_job}"
                 until[host.id] = window.ends_at
                 break
     return InTheWay(why, until)
+
+
+def _is_near(window: Window, end: float, now: float) -> bool:
+    return window.ends_at > now and (window.starts_at < end or window.starts_at <= now)
 
 
 def _start(window: Window) -> float:
@@ -102,6 +110,17 @@ def after_windows(job: JobView, hosts: Sequence[HostView]) -> tuple[JobView, flo
         if gpus_for(then, hosts) >= job.needed_gpus:
             return then, end
     return job, None
+
+
+def with_hosts_returned(state: ClusterState) -> ClusterState:
+    """Return the state as if maintained hosts were in service, for forecasts: jobs wait for the end of the window."""
+    if all(host.window_id is None for host in state.hosts):
+        return state
+    hosts = [
+        host if host.window_id is None else host._replace(state=HostState.ACTIVE, drain_until=None, window_id=None)
+        for host in state.hosts
+    ]
+    return replace(state, hosts=hosts)
 
 
 @dataclass(frozen=True)

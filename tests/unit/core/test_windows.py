@@ -55,7 +55,7 @@ def test_the_longest_run_time_is_the_limit_else_the_upper_bound_of_the_predictio
         (86_400.0, NOW, "this job could run until 2026-06-02 11:00"),
         (None, NOON - UNKNOWN_S, None),
         (None, NOON - UNKNOWN_S + 1, "the run time of this job is unknown, so state `max_duration`"),
-        (1.0, NOON + 60, "this job could run until 12:01"),
+        (0.0, NOON - 1, None),
         (1.0, NOON + 3600, None),
     ],
 )
@@ -68,6 +68,18 @@ def test_a_job_does_not_start_where_it_could_run_into_a_window(
     else:
         assert found.why == {"h1": f"host h1 is in maintenance from 12:00 to 13:00 (UTC); {why}"}
         assert found.until == {"h1": NOON + 3600}
+
+
+def test_during_a_window_no_job_starts_there_not_even_an_elastic_one() -> None:
+    assert longest_run(job_record(elastic=True, max_duration=9.0), 5.0) == 0
+    found = in_the_way(0.0, [window()], HOSTS, NOON)
+    assert found.why == {"h1": "host h1 is in maintenance from 12:00 to 13:00 (UTC)"}
+    assert found.until == {"h1": NOON + 3600}
+    blocked = job("a", gpus=2, elastic=True, unfit=found.why, postponed=found.until)
+    drained = host("h1", 0, open=False, returning_gpus=4)
+    told = plan_feasible(make_policy("fifo").allocate, snapshot([blocked], [drained], now=NOON)).reasons["a"]
+    assert getattr(told, "code", "") == Reason.MAINTENANCE
+    assert told == "It waits for 1 GPU. Host h1 is in maintenance from 12:00 to 13:00 (UTC)."
 
 
 def test_a_window_without_hosts_is_for_all_and_times_are_in_its_zone() -> None:

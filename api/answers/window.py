@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from schedulearn.api.answers.model import AnswerModel, At
-from schedulearn.scheduler.core.cluster_state import Window
+from schedulearn.scheduler.core.cluster_state import MaintenanceWindow
 
 
 class WindowOut(AnswerModel):
@@ -23,7 +23,7 @@ class WindowOut(AnswerModel):
     deadline: float = Field(description="seconds after the begin at which rigid jobs are stopped too")
 
     @classmethod
-    def of(cls, window: Window) -> Self:
+    def of(cls, window: MaintenanceWindow) -> Self:
         return cls.model_validate(
             {
                 **window._asdict(),

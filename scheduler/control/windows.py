@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Window
+from schedulearn.scheduler.core.cluster_state import ClusterState, MaintenanceWindow
 from schedulearn.scheduler.core.planning.windows import WindowSteps, maintenance, window_steps
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.specs.cron import Repetition
@@ -28,7 +28,7 @@ def follow_windows(db: Database, state: ClusterState, now: float) -> bool:
     return True
 
 
-def next_start(window: Window, now: float) -> float | None:
+def next_start(window: MaintenanceWindow, now: float) -> float | None:
     """Return the start of the next occurrence that is not over; None: there is none."""
     if not window.cron:
         return None
@@ -43,7 +43,7 @@ def _take(conn: Connection, steps: WindowSteps, next_starts: dict[int, float | N
     for window, host_id in steps.begun:
         if windows.is_current(conn, window):
             windows.begin(conn, window, host_id, maintenance(window, host_id, now), now)
-    told: dict[Window, list[str]] = {}
+    told: dict[int, list[str]] = {}
     for window, job, sentence in steps.told:
         if windows.is_current(conn, window):
             running = (col(Job.id) == job.id, col(Job.state) == JobState.RUNNING.value)
@@ -52,6 +52,6 @@ def _take(conn: Connection, steps: WindowSteps, next_starts: dict[int, float | N
                 repository.add_event(
                     conn, now, "job.maintenance", code="maintenance", message=sentence, job_id=job.id, data=data
                 )
-            told.setdefault(window._replace(hosts=tuple(window.hosts), told=tuple(window.told)), []).append(job.id)
-    for window, job_ids in told.items():
-        windows.set_told(conn, window, job_ids)
+            told.setdefault(window.id, list(window.told)).append(job.id)
+    for window_id, job_ids in told.items():
+        windows.set_told(conn, window_id, job_ids)

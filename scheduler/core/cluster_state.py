@@ -184,7 +184,7 @@ class Host(NamedTuple):
         return self.state is HostState.ACTIVE
 
 
-class Window(NamedTuple):
+class MaintenanceWindow(NamedTuple):
     """Maintenance window: its next or present occurrence. Times are seconds since the epoch."""
 
     id: int
@@ -286,7 +286,7 @@ class ClusterState:
     """Job id -> final state, for jobs that other jobs waited for."""
     in_logs: Mapping[str, ProgressInLog] = field(default_factory=dict)
     """Job id -> progress, for jobs whose log shows it."""
-    windows: Sequence[Window] = ()
+    windows: Sequence[MaintenanceWindow] = ()
     """Maintenance windows that are not over."""
 
 

@@ -40,25 +40,25 @@ class HostWindow(SQLModel, table=True):
     """Running jobs that know of this occurrence."""
 
 
-_ALL = select(*(col(getattr(HostWindow, name)) for name in records.Window._fields)).order_by(
+_ALL = select(*(col(getattr(HostWindow, name)) for name in records.MaintenanceWindow._fields)).order_by(
     col(HostWindow.starts_at), col(HostWindow.id)
 )
 
 
-def load_windows(db: Connection) -> list[records.Window]:
+def load_windows(db: Connection) -> list[records.MaintenanceWindow]:
     """Return all windows, the next one first."""
-    return [records.Window._make(row) for row in db.execute(_ALL)]
+    return [records.MaintenanceWindow._make(row) for row in db.execute(_ALL)]
 
 
-def get_window(db: Connection, window_id: int) -> records.Window:
+def get_window(db: Connection, window_id: int) -> records.MaintenanceWindow:
     """Return a window. Raises NotFoundError."""
     row = db.execute(_ALL.where(col(HostWindow.id) == window_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no maintenance window {window_id}: `schedulearn maintenance ls` lists them")
-    return records.Window._make(row)
+    return records.MaintenanceWindow._make(row)
 
 
-def add_window(db: Connection, values: Mapping[str, Any], now: float) -> records.Window:
+def add_window(db: Connection, values: Mapping[str, Any], now: float) -> records.MaintenanceWindow:
     """Add a window. Raises ConflictError if there are too many, and NotFoundError for an unknown host."""
     if (db.execute(select(func.count()).select_from(HostWindow)).scalar() or 0) >= MAX:
         raise ConflictError(f"there are {MAX} maintenance windows, the maximum: delete one first")
@@ -79,7 +79,7 @@ def delete_window(db: Connection, window_id: int, now: float) -> None:
     _note(db, window, "deleted", "", now)
 
 
-def move_on(db: Connection, window: records.Window, starts_at: float | None, now: float) -> None:
+def move_on(db: Connection, window: records.MaintenanceWindow, starts_at: float | None, now: float) -> None:
     """Return the hosts of an occurrence that is over, and set the next one; None: there is none."""
     return_hosts(db, window.id, now)
     which = col(HostWindow.id) == window.id
@@ -90,7 +90,7 @@ def move_on(db: Connection, window: records.Window, starts_at: float | None, now
         db.execute(update(HostWindow).where(which).values(starts_at=starts_at, ends_at=ends_at, told=[]))
 
 
-def begin(db: Connection, window: records.Window, host_id: str, message: str, now: float) -> None:
+def begin(db: Connection, window: records.MaintenanceWindow, host_id: str, message: str, now: float) -> None:
     """Drain a host for a window, unless an operator has closed it meanwhile."""
     which = (col(Host.id) == host_id, col(Host.state) == "active")
     values = {"state": "cordoned", "drain_until": window.starts_at + window.deadline, "window_id": window.id}
@@ -98,13 +98,12 @@ def begin(db: Connection, window: records.Window, host_id: str, message: str, no
         repository.add_event(db, now, "host.maintenance", host_id=host_id, message=message, data={"window": window.id})
 
 
-def set_told(db: Connection, window: records.Window, job_ids: Sequence[str]) -> None:
-    """Record which jobs know of an occurrence."""
-    told = [*window.told, *job_ids]
-    db.execute(update(HostWindow).where(col(HostWindow.id) == window.id).values(told=told))
+def set_told(db: Connection, window_id: int, job_ids: Sequence[str]) -> None:
+    """Record which jobs know of the present occurrence."""
+    db.execute(update(HostWindow).where(col(HostWindow.id) == window_id).values(told=list(job_ids)))
 
 
-def is_current(db: Connection, window: records.Window) -> bool:
+def is_current(db: Connection, window: records.MaintenanceWindow) -> bool:
     """Return whether a window is as it was when it was read."""
     found = db.execute(select(col(HostWindow.starts_at)).where(col(HostWindow.id) == window.id)).scalar()
     return found == window.starts_at
@@ -120,7 +119,7 @@ def return_hosts(db: Connection, window_id: int, now: float) -> None:
         repository.add_event(db, now, "host.active", host_id=host_id, message=message)
 
 
-def _note(db: Connection, window: records.Window, what: str, when: str, now: float) -> None:
+def _note(db: Connection, window: records.MaintenanceWindow, what: str, when: str, now: float) -> None:
     where = (
         ", ".join(window.hosts[:5]) + (" and more" if len(window.hosts) > 5 else "") if window.hosts else "all hosts"
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Host, Job, Task, Window, run_seconds
+from schedulearn.scheduler.core.cluster_state import ClusterState, Host, Job, MaintenanceWindow, Task, run_seconds
 from schedulearn.scheduler.core.feasible_hosts import gpus_for
 from schedulearn.scheduler.core.instants import bounded
 from schedulearn.scheduler.core.model import HostView, JobView
@@ -48,7 +48,9 @@ def longest_run(job: Job, predicted_gpu_seconds: float | None) -> float | None:
     return None if predicted_gpu_seconds is None else predicted_gpu_seconds / max(1, job.required_gpus)
 
 
-def in_the_way(longest: float | None, windows: Sequence[Window], hosts: Iterable[Host], now: float) -> InTheWay:
+def in_the_way(
+    longest: float | None, windows: Sequence[MaintenanceWindow], hosts: Iterable[Host], now: float
+) -> InTheWay:
     """Return the hosts on which a job can't start now. `longest`: its longest run time; None: unknown."""
     end = now + (UNKNOWN_S if longest is None else longest)
     near = sorted((each for each in windows if _is_near(each, end, now)), key=_start)
@@ -66,33 +68,33 @@ def in_the_way(longest: float | None, windows: Sequence[Window], hosts: Iterable
     return InTheWay(why, until)
 
 
-def _is_near(window: Window, end: float, now: float) -> bool:
+def _is_near(window: MaintenanceWindow, end: float, now: float) -> bool:
     return window.ends_at > now and (window.starts_at < end or window.starts_at <= now)
 
 
-def _start(window: Window) -> float:
+def _start(window: MaintenanceWindow) -> float:
     return window.starts_at
 
 
-def _could_run(longest: float | None, window: Window, now: float) -> str:
+def _could_run(longest: float | None, window: MaintenanceWindow, now: float) -> str:
     if longest is None:
         return "the run time of this job is unknown, so state `max_duration`"
     return f"this job could run until {shown_time(now + longest, window, now)}"
 
 
-def shown_time(at: float, window: Window, now: float) -> str:
+def shown_time(at: float, window: MaintenanceWindow, now: float) -> str:
     """Return a time in the zone of a window, with its date unless it is today."""
     zone = ZoneInfo(window.time_zone)
     then, today = datetime.fromtimestamp(bounded(at), zone), datetime.fromtimestamp(bounded(now), zone).date()
     return f"{then:%H:%M}" if then.date() == today else f"{then:%Y-%m-%d %H:%M}"
 
 
-def _sentence(window: Window, host_id: str, now: float) -> str:
+def _sentence(window: MaintenanceWindow, host_id: str, now: float) -> str:
     begin, end = (shown_time(at, window, now) for at in (window.starts_at, window.ends_at))
     return f"host {host_id} is in maintenance from {begin} to {end} ({window.time_zone})"
 
 
-def maintenance(window: Window, host_id: str, now: float) -> str:
+def maintenance(window: MaintenanceWindow, host_id: str, now: float) -> str:
     """Return a sentence that says when a host is in maintenance, and why."""
     told = _sentence(window, host_id, now)
     return f"{told[0].upper()}{told[1:]}{': ' if window.reason else ''}{window.reason.rstrip('.')}."
@@ -127,11 +129,11 @@ def with_hosts_returned(state: ClusterState) -> ClusterState:
 class WindowSteps:
     """Steps that are due."""
 
-    ended: Sequence[Window]
+    ended: Sequence[MaintenanceWindow]
     """Occurrences that are over: their hosts return."""
-    begun: Sequence[tuple[Window, str]]
+    begun: Sequence[tuple[MaintenanceWindow, str]]
     """Hosts to drain. Those that an operator closed stay as they are."""
-    told: Sequence[tuple[Window, Job, str]]
+    told: Sequence[tuple[MaintenanceWindow, Job, str]]
     """Running jobs to tell, with the sentence."""
 
     def __bool__(self) -> bool:
@@ -153,7 +155,9 @@ def window_steps(state: ClusterState, now: float) -> WindowSteps:
     return WindowSteps(ended, begun, told)
 
 
-def _to_tell(window: Window, state: ClusterState, now: float) -> Iterable[tuple[Window, Job, str]]:
+def _to_tell(
+    window: MaintenanceWindow, state: ClusterState, now: float
+) -> Iterable[tuple[MaintenanceWindow, Job, str]]:
     known = set(window.told)
     for task in state.tasks:
         job = state.jobs.get(task.job_id)
@@ -164,7 +168,7 @@ def _to_tell(window: Window, state: ClusterState, now: float) -> Iterable[tuple[
             yield window, job, f"{maintenance(window, task.host_id, now)} {_fate(window, job, now)}"
 
 
-def _fate(window: Window, job: Job, now: float) -> str:
+def _fate(window: MaintenanceWindow, job: Job, now: float) -> str:
     if job.elastic:
         return "The job then saves a checkpoint, and continues elsewhere or afterwards."
     end = shown_time(window.starts_at + window.deadline, window, now)
@@ -177,7 +181,7 @@ def _may_run_until(job: Job, task: Task, now: float) -> float:
     return now + job.max_duration - job.run_seconds - run_seconds(task, now)
 
 
-def next_window_times(windows: Sequence[Window], now: float) -> list[float]:
+def next_window_times(windows: Sequence[MaintenanceWindow], now: float) -> list[float]:
     """Return the seconds until windows have steps that are due."""
     times = [at for each in windows for at in (each.starts_at - TOLD_S, each.starts_at, each.ends_at)]
     return [max(0.05, at - now) for at in times if at > now]

@@ -15,7 +15,7 @@ from services import invoke
 
 from schedulearn.features.maintenance.spec import WindowSpec, values_of
 from schedulearn.scheduler.control.windows import next_start
-from schedulearn.scheduler.core.cluster_state import Window
+from schedulearn.scheduler.core.cluster_state import MaintenanceWindow
 from schedulearn.scheduler.errors import InvalidError
 
 PATH = "/api/v1/maintenance"
@@ -149,7 +149,7 @@ def test_an_unknown_host_is_refused_and_nothing_is_stored(api: Api) -> None:
 
 def test_a_repeated_window_moves_to_its_next_occurrence_that_is_not_over() -> None:
     values = values_of(WindowSpec(every="0 4 * * SUN", duration=7200), "Europe/Berlin", NOON)
-    window = Window(id=1, told=[], **values)
+    window = MaintenanceWindow(id=1, told=[], **values)
     week = 7 * 86_400.0
     assert (window.starts_at, window.ends_at) == (NOON + 5 * 86_400 + 14 * 3600, window.starts_at + 7200)
     assert next_start(window, window.ends_at) == window.starts_at + week

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import cluster_state, host, host_record, job, job_record, snapshot, task_record
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Window
+from schedulearn.scheduler.core.cluster_state import ClusterState, MaintenanceWindow
 from schedulearn.scheduler.core.feasible_hosts import plan_feasible
 from schedulearn.scheduler.core.planning.evictions import evictions, next_deadlines
 from schedulearn.scheduler.core.planning.windows import (
@@ -32,12 +32,12 @@ def state(*, jobs: Any = (), **fields: Any) -> ClusterState:
     return cluster_state(jobs={each.id: each for each in jobs}, **fields)
 
 
-def window(**fields: Any) -> Window:
+def window(**fields: Any) -> MaintenanceWindow:
     defaults: dict[str, Any] = {
         "id": 1, "hosts": ["h1"], "starts_at": NOON, "ends_at": NOON + 3600, "reason": "new disks", "cron": "",
         "time_zone": "UTC", "deadline": 0.0, "told": [],
     }  # fmt: skip
-    return Window(**{**defaults, **fields})
+    return MaintenanceWindow(**{**defaults, **fields})
 
 
 def test_the_longest_run_time_is_the_limit_else_the_upper_bound_of_the_prediction() -> None:

@@ -5,6 +5,7 @@ export const keys = {
   jobEvents: "job-events",
   jobFiles: "job-files",
   hosts: "hosts",
+  maintenance: "maintenance",
   cluster: "cluster",
   policy: "policy",
   policyHistory: "policy-history",

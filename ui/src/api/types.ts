@@ -38,6 +38,7 @@ export type Preview = Schemas["PreviewOut"];
 export type Change = Schemas["ChangeOut"];
 export type ComparedPolicy = Schemas["ComparedPolicy"];
 export type Totals = Schemas["TotalsOut"];
+export type MaintenanceWindow = Schemas["WindowOut"];
 export type Timeline = Schemas["TimelineOut"];
 export type Span = Schemas["SpanOut"];
 export type Expected = Schemas["ExpectedOut"];

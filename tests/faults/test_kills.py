@@ -151,7 +151,7 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
     def plan() -> None:
         now = run.time.clock()
         values = {
-            "hosts": [], "starts_at": now + 30, "ends_at": now + 90, "reason": "", "cron": "", "time_zone": "UTC",
+            "hosts": [], "starts_at": now + 30, "ends_at": now + 150, "reason": "", "cron": "", "time_zone": "UTC",
             "deadline": 0.0,
         }  # fmt: skip
         db = run.service.cluster.db

@@ -228,6 +228,19 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     return _Placed(replace(plan, allocations=kept, suspended=suspended, reasons={**plan.reasons, **later}), misfits)
 
 
+def kept_for_exclusive(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Return the machines that exclusive jobs get by the plan, or will need once they are empty."""
+    jobs = [job for job in snapshot.jobs if job.exclusive]
+    if not jobs:
+        return set()
+    machines = snapshot.machines()
+    room = _Room(snapshot, plan.allocations, plan.jobs_per_gpu)
+    waiting = [job for job in jobs if not plan.allocations.get(job.id) and gpus_for(job, snapshot.hosts)]
+    parts = {part for job in jobs for part in plan.allocations.get(job.id, {})}
+    parts |= {part for job in waiting for part in room.reserve(job)}
+    return {machines.get(part, part) for part in parts}
+
+
 def _why_not_now(job: JobView, hosts: Iterable[HostView]) -> Explanation | None:
     """Return why a job waits for its hosts. None: it could use any."""
     need = gpu_count(job.needed_gpus)
@@ -255,7 +268,13 @@ def gpus_for(job: JobView, hosts: Sequence[HostView]) -> int:
 
 def suits(host: HostView, job: JobView) -> bool:
     """Return whether the job may run on a host, whether or not GPUs are free there."""
-    return host.id not in job.unfit and host.machine not in job.unfit and suits_type(job, host.gpu_type)
+    return not is_barred(host, job) and not _shuns(job, host.gpu_type)
+
+
+def is_barred(host: HostView, job: JobView) -> bool:
+    """Return whether the constraints of a job rule a host out."""
+    other_type = job.gpu_type is not None and not is_of_type(host.gpu_type, job.gpu_type)
+    return other_type or host.id in job.unfit or host.machine in job.unfit
 
 
 def suits_type(job: JobView, gpu_type: str) -> bool:
@@ -334,7 +353,7 @@ class _Room:
         able.sort(
             key=lambda host: (
                 host.gpus < job.needed_gpus,
-                host.gpus - self._free[host.id] if job.exclusive else -self._free[host.id],
+                host.gpus - self._free[host.id] + host.cpu_jobs if job.exclusive else -self._free[host.id],
                 host.id,
             )
         )

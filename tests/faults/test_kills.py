@@ -173,7 +173,7 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
         run.step(submit)
     for what in (quick, quick, plan, plan, late, late):
         run.step(what)
-    for what in [quick] * 24:
+    for what in [quick] * 34:
         run.step(what)
     return run
 

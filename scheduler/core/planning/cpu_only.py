@@ -15,6 +15,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, HostConstraints, Job
+from schedulearn.scheduler.core.feasible_hosts import kept_for_exclusive
 from schedulearn.scheduler.core.host_constraints import place, unfit_hosts
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
@@ -102,8 +103,8 @@ class CpuOnly:
     ) -> Places:
         """Return the places of waiting jobs without GPUs.
 
-        `among`: only of these jobs. `new`: as if this job were submitted now. `closed`: hosts that exclusive jobs
-        get."""
+        `among`: only of these jobs. `new`: as if this job were submitted now. `closed`: hosts that are kept
+        for exclusive jobs."""
         waiting: list[NewJob | Job] = [
             job for job in self.state.jobs.values()
             if not job.required_gpus and job.state in WAITS and job.id not in self.resting
@@ -213,18 +214,10 @@ def with_cpu_only(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, cpu_only:
     mine = {job.id for job in snapshot.jobs if not job.required_gpus}
     if not mine:
         return plan
-    places = cpu_only.places(mine, closed=_given_alone(snapshot, plan))
+    places = cpu_only.places(mine, closed=kept_for_exclusive(snapshot, plan))
     starts = {job: {to: 0} for job, to in places.items() if not isinstance(to, Explanation)}
     waits = {job: why for job, why in places.items() if isinstance(why, Explanation)}
     return replace(plan, allocations={**plan.allocations, **starts}, reasons={**plan.reasons, **waits})
-
-
-def _given_alone(snapshot: Snapshot, plan: Plan) -> set[str]:
-    """Return the machines that exclusive jobs get by the plan."""
-    machines = snapshot.machines()
-    return {
-        machines.get(part, part) for job in snapshot.jobs if job.exclusive for part in plan.allocations.get(job.id, {})
-    }
 
 
 def exclusive_hosts(state: ClusterState) -> set[str]:

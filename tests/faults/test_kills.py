@@ -146,12 +146,12 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
         run.service.cluster.service.set_policy("fifo")
         job_ids = run.service.submit([spec("elastic", 1, elastic=True, max_gpus=1), spec("rigid", 1)])
         known.update(job_ids)
-        run.workload.plans.update(zip(job_ids, [Plan(80.0, 0, 0)] * 2, strict=False))
+        run.workload.plans.update(zip(job_ids, [Plan(60.0, 0, 0)] * 2, strict=False))
 
     def plan() -> None:
         now = run.time.clock()
         values = {
-            "hosts": [], "starts_at": now + 30, "ends_at": now + 150, "reason": "", "cron": "", "time_zone": "UTC",
+            "hosts": [], "starts_at": now + 20, "ends_at": now + 100, "reason": "", "cron": "", "time_zone": "UTC",
             "deadline": 0.0,
         }  # fmt: skip
         db = run.service.cluster.db
@@ -166,14 +166,14 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
 
     def quick() -> None:
         run.be_quick()
-        run.pass_time(5.0)
+        run.pass_time(10.0)
 
     run.step(submit)
     if not known:
         run.step(submit)
     for what in (quick, quick, plan, plan, late, late):
         run.step(what)
-    for what in [quick] * 34:
+    for what in [quick] * 12:
         run.step(what)
     return run
 

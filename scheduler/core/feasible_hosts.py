@@ -189,7 +189,7 @@ def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
             continue
         if isinstance(why, Explanation) and why.code != Reason.WAITING_FOR_GPUS.value:
             continue
-        found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It may only run {job.wanted_hosts}.")
+        found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It needs GPUs {job.wanted_hosts}.")
     return found
 
 

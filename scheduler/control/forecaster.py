@@ -24,8 +24,9 @@ from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, NewJob, withou
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
-from schedulearn.scheduler.core.planning.snapshot import build_snapshot, parts, with_limits
+from schedulearn.scheduler.core.planning.snapshot import build_snapshot, parts, with_limits, with_windows
 from schedulearn.scheduler.core.planning.start_times import start_times
+from schedulearn.scheduler.core.planning.windows import after_windows, in_the_way, with_hosts_returned
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
 from schedulearn.scheduler.core.states import Reason
@@ -265,6 +266,11 @@ class Forecaster:
             else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0, limit),
         )
         view = with_limits(view, spec.host_constraints, Misfits(state.hosts, state.gpus, parts(state.gpus)))
+        if state.windows:
+            longest = limit if limit is not None or predicted is None else predicted.high / spec.required_gpus
+            longest = 0.0 if spec.elastic else longest
+            view = with_windows(view, in_the_way(longest, state.windows, state.hosts, now))
+        view, after = after_windows(view, snapshot.hosts)
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
         about = Facts(
@@ -273,7 +279,7 @@ class Forecaster:
             max_duration=limit,
             image_in=image_in,
             length_spread=spread,
-            start_after=start_of(spec, snapshot.now)[1] or 0.0,
+            start_after=max(start_of(spec, snapshot.now)[1] or 0.0, after or 0.0),
         )
         try:
             found = forecast(
@@ -334,7 +340,7 @@ class Forecaster:
 
     def _state(self) -> ClusterState:
         with self._db.read() as conn:
-            return load_cluster_state(conn)
+            return with_hosts_returned(load_cluster_state(conn))
 
     def _look(
         self, policy: Policy, state: ClusterState, at: float | None = None
@@ -345,7 +351,13 @@ class Forecaster:
         from schedulearn.scheduler.sim.forecast import Facts
 
         snapshot = without_cpu_only(self._snapshot(policy, state, self._clock() if at is None else at))
-        facts, times = {}, start_times(state.jobs, snapshot.now)
+        facts, times, views = {}, start_times(state.jobs, snapshot.now), []
+        for seen in snapshot.jobs:
+            view, after = after_windows(seen, snapshot.hosts)
+            views.append(view)
+            if after is not None:
+                times[view.id] = max(times.get(view.id, 0.0), after)
+        snapshot = replace(snapshot, jobs=tuple(views))
         for view in snapshot.jobs:
             job, profile = state.jobs[view.id], self._profiles.get(view.id)
             facts[view.id] = Facts(

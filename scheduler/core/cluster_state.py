@@ -175,11 +175,34 @@ class Host(NamedTuple):
     """Why the host takes no more GPU jobs; empty if it does."""
     gpu_failures: Sequence[EarlyFailure] = ()
     """Consecutive early failures, oldest first."""
+    window_id: int | None = None
+    """Maintenance window that drained it; None: none did. An operator's own drain has none."""
 
     @property
     def active(self) -> bool:
         """Whether the host takes jobs, thus is not cordoned."""
         return self.state is HostState.ACTIVE
+
+
+class MaintenanceWindow(NamedTuple):
+    """Maintenance window: its next or present occurrence. Times are seconds since the epoch."""
+
+    id: int
+    hosts: Sequence[str]
+    """Empty: all hosts."""
+    starts_at: float
+    ends_at: float
+    reason: str
+    cron: str
+    """Cron expression of its starts; empty: it takes place once."""
+    time_zone: str
+    deadline: float
+    """Seconds after its start at which rigid jobs are stopped too."""
+    told: Sequence[str]
+    """Running jobs that know of this occurrence."""
+
+    def covers(self, host_id: str) -> bool:
+        return not self.hosts or host_id in self.hosts
 
 
 class Gpu(NamedTuple):
@@ -263,6 +286,8 @@ class ClusterState:
     """Job id -> final state, for jobs that other jobs waited for."""
     in_logs: Mapping[str, ProgressInLog] = field(default_factory=dict)
     """Job id -> progress, for jobs whose log shows it."""
+    windows: Sequence[MaintenanceWindow] = ()
+    """Maintenance windows that are not over."""
 
 
 class Timed(Protocol):

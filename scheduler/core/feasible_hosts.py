@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 _WORD = re.compile(r"[a-z0-9]+")
 ROUNDS = 8
 """Maximum policy calls per decision. Each call leaves out the jobs that do not fit on their hosts."""
+_ROUNDS_OF_MANY = 4
+_MANY = 200  # jobs; with more, a call takes long
 _MOST_WHYS = 5  # hosts that a reason names
 
 
@@ -46,7 +48,7 @@ def plan_feasible(ask: Ask, snapshot: Snapshot) -> Plan:
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
     pinned: set[str] = set()
-    for turn in range(ROUNDS):
+    for turn in range(ROUNDS if len(snapshot.jobs) <= _MANY else _ROUNDS_OF_MANY):
         jobs = (job for job in snapshot.jobs if job.id not in never | waiting)
         rest = replace(snapshot, jobs=tuple(_rigid(job) if job.id in pinned else job for job in jobs))
         plan, strays = _trimmed(rest, ask(rest))
@@ -153,6 +155,8 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     if there >= job.needed_gpus:
         return None
     need = gpu_count(job.needed_gpus)
+    if job.postponed and _gpus_afterwards(job, hosts) >= job.needed_gpus:
+        return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
     if job.gpu_type and not job.wanted_hosts:
         known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
         sentence = f"It requires {need} of type {job.gpu_type}; {there} are available. Types: {known}."
@@ -163,6 +167,12 @@ def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
     else:
         sentence = f"It needs {need}."
     return Explanation(Reason.UNSATISFIABLE.value, sentence + _why_unfit(job))
+
+
+def _gpus_afterwards(job: JobView, hosts: Sequence[HostView]) -> int:
+    """Return the number of GPUs that the job may use after the maintenance windows that are in its way."""
+    then = replace(job, unfit={host: why for host, why in job.unfit.items() if host not in job.postponed})
+    return gpus_for(then, hosts) + sum(host.returning_gpus for host in hosts if suits(host, then))
 
 
 def _requirement(job: JobView) -> str:
@@ -187,7 +197,7 @@ def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
             continue
         if isinstance(why, Explanation) and why.code != Reason.WAITING_FOR_GPUS.value:
             continue
-        found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It may only run {job.wanted_hosts}.")
+        found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It needs GPUs {job.wanted_hosts}.")
     return found
 
 
@@ -201,7 +211,7 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     starts.sort(key=lambda job: (-job.priority, not is_limited(job), job.order))
     going = {job.id for job in starts}
     kept = {job_id: allocation for job_id, allocation in plan.allocations.items() if job_id not in going}
-    room = _Room(snapshot, kept, plan.jobs_per_gpu)
+    room = _FreeGpus(snapshot, kept, plan.jobs_per_gpu)
     reserved = [(job.by_priority, room.reserve(job)) for job in before if is_limited(job)]
     misfits: dict[str, Explanation] = {}
     later: dict[str, Explanation] = {}
@@ -226,7 +236,7 @@ def kept_for_exclusive(snapshot: Snapshot, plan: Plan) -> set[str]:
     if not jobs:
         return set()
     machines = snapshot.machines()
-    room = _Room(snapshot, plan.allocations, plan.jobs_per_gpu)
+    room = _FreeGpus(snapshot, plan.allocations, plan.jobs_per_gpu)
     waiting = [job for job in jobs if not plan.allocations.get(job.id) and gpus_for(job, snapshot.hosts)]
     parts = {part for job in jobs for part in plan.allocations.get(job.id, {})}
     parts |= {part for job in waiting for part in room.reserve(job)}
@@ -236,6 +246,8 @@ def kept_for_exclusive(snapshot: Snapshot, plan: Plan) -> set[str]:
 def _why_not_now(job: JobView, hosts: Iterable[HostView]) -> Explanation | None:
     """Return why a job waits for its hosts. None: it could use any."""
     need = gpu_count(job.needed_gpus)
+    if job.postponed:
+        return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
     if job.wanted_hosts or job.gpu_type:
         sentence = f"It waits for {need}{_requirement(job)}."
         if job.exclusive:
@@ -311,7 +323,7 @@ def _has_words(gpu_type: str, wanted: str) -> bool:
     return gpu_type == wanted or all(word in words for word in _WORD.findall(wanted.lower()) or [wanted])
 
 
-class _Room:
+class _FreeGpus:
     """Free GPUs of each host while starting jobs are placed."""
 
     def __init__(self, snapshot: Snapshot, kept: Mapping[str, Allocation], jobs_per_gpu: int) -> None:

@@ -85,6 +85,8 @@ class HostView:
     or if the policy does not share GPUs."""
     cpu_jobs: int = 0
     """Number of tasks on the machine that use none of the `gpus`. Jobs without GPUs have such tasks."""
+    returning_gpus: int = 0
+    """Number of GPUs of a host in maintenance, which return to service at its end."""
     part_of: str = ""
     """Id of the machine, if it has GPUs of several types and this view holds one type only. If empty, this view is the
     whole machine."""
@@ -148,6 +150,8 @@ class JobView:
     unfit: Mapping[str, str] = field(default_factory=dict)
     """Host or machine -> why the job can't run there, a sentence without its full stop. Policies can ignore it, like
     `gpu_type`."""
+    postponed: Mapping[str, float] = field(default_factory=dict)
+    """Those of `unfit` where a maintenance window is in the way -> its end. The job may run there afterwards."""
     wanted_hosts: str = ""
     """Required hosts in words that follow "2 GPUs", such as "on hosts with room=b2"; empty if any will do."""
     exclusive: bool = False

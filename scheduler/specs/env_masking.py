@@ -55,6 +55,14 @@ def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
     return hidden
 
 
+def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
+    """Return the keys of a job that is still to come, with masked values of variables.
+
+    Other users than the owner also don't see secrets in commands."""
+    job = job if to_owner else without_secrets(job)
+    return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}
+
+
 def check_no_mask(spec: JobSpec) -> None:
     """Raise InvalidError if a value is a mask, which was copied from a response of the API."""
     lines = spec.requirements if isinstance(spec.requirements, list) else []

@@ -153,8 +153,7 @@ class JobFields(BaseModel):
 
     gpu_type: GpuTypes | None = Field(
         default=None,
-        description="types that its GPUs may have, in full or by words of them: a100, or a list such as [a100, h100]; "
-        "default: any",
+        description="types that its GPUs may have, in full or by words of them: a100, or a list such as [a100, h100]",
     )
     gpu_memory_min: Annotated[int | None, BeforeValidator(parse_size)] = Field(
         default=None,
@@ -166,7 +165,7 @@ class JobFields(BaseModel):
     hosts: HostTerms = Field(
         default_factory=list,
         description="hosts where it may run: names, and labels such as {room: b2} or room=b2. A host must have one of "
-        "the names, and one value of each label; default: any",
+        "the names, and one value of each label",
     )
     exclude_hosts: HostTerms = Field(
         default_factory=list, description="hosts where it does not run, by names and labels as in `hosts`"

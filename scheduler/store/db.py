@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
 from schedulearn.scheduler.errors import DatabaseLostError, StoreError, UnwritableError
-from schedulearn.scheduler.store import history, models, moved_outputs
+from schedulearn.scheduler.store import history, models, moved_outputs, windows
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
@@ -42,17 +42,17 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0067"
+HEAD = "0069"
 """Newest migration. It is compared at the start, so that Alembic is imported only if a migration is needed."""
 BASELINE = "0057"
 """Migration of version 0.1.0, the oldest that can be upgraded."""
 
 TABLES = (
     models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
-    gpu_memory, metric_predictions, xids, notices,
+    gpu_memory, metric_predictions, xids, notices, windows,
 )  # fmt: skip
 """Modules of the core with tables, which are registered when a module is imported. Features have more."""
-TABLE_COUNT = 39
+TABLE_COUNT = 41
 """Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2

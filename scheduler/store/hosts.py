@@ -96,10 +96,15 @@ def set_state(db: Connection, host_id: str, state: str, now: float, drain_until:
     """Set the state of a host.
 
     `cordoned`: its jobs keep running, no others start there; with `drain_until` they leave by then. `active`: back in
-    service, also for jobs with GPUs."""
+    service, also for jobs with GPUs. Either stays after a maintenance window. Raises ConflictError for `active` during
+    one."""
     host = get_host(db, host_id)
-    changes = {"state": state, "drain_until": drain_until, "parking": ""}
-    if (host.state, host.drain_until, host.parking) != (state, drain_until, ""):
+    if state == "active" and host.window_id is not None:
+        raise ConflictError(
+            f"{host_id} is in maintenance: delete the window first, `schedulearn maintenance rm {host.window_id}`"
+        )
+    changes = {"state": state, "drain_until": drain_until, "parking": "", "window_id": None}
+    if (host.state, host.drain_until, host.parking, host.window_id) != (state, drain_until, "", None):
         db.execute(update(Host).where(col(Host.id) == host_id).values(changes))
         word = "draining" if drain_until is not None else state
         repository.add_event(

@@ -77,6 +77,7 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "released_at": None,
         "held_by": (ACTOR.get() or spec.user) if spec.hold else "",
         "sweep": None,
+        "schedule": None,
         "params": None,
         "idempotency_key": None,
         "request_hash": None,

@@ -21,6 +21,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
 from schedulearn.scheduler.core.planning.limits import Asked, usual_memory
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, QuotaHolder, Quotas
+from schedulearn.scheduler.core.planning.windows import InTheWay, in_the_way, longest_run
 from schedulearn.scheduler.core.states import WAITS, Reason
 from schedulearn.scheduler.core.task import GIB
 
@@ -141,6 +142,12 @@ class CpuOnly:
         wanted = job.host_constraints
         return unfit_hosts(wanted, self.state.hosts) if wanted is not None else {}
 
+    def _windows_for(self, job: NewJob | Job) -> InTheWay:
+        """Return the hosts where a maintenance window is in the way."""
+        if not self.state.windows or isinstance(job, NewJob):
+            return InTheWay()
+        return in_the_way(longest_run(job, None), self.state.windows, self.state.hosts, self.now)
+
     def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]) -> str | Explanation:
         if not rooms.could_fit(need):
             return _unsatisfiable(need, rooms.whole.keys(), self.most)
@@ -148,7 +155,14 @@ class CpuOnly:
             return _no_such_host(job, unfit)
         if (why := self._over_quota(job, need, rooms) or self._too_large_a_share(job, need, rooms)) is not None:
             return why
-        fitting = [host for host in rooms.fitting(need) if host not in unfit]
+        windows = self._windows_for(job)
+        able = {host for host, whole in rooms.whole.items() if host not in unfit and need.within(whole)}
+        if able and able <= windows.why.keys():
+            whys = ". ".join(
+                f"{why[:1].upper()}{why[1:]}" for why in [windows.why[each] for each in sorted(able)][:_MOST_WHYS]
+            )
+            return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {whys}.")
+        fitting = [host for host in rooms.fitting(need) if host not in unfit and host not in windows.why]
         if not fitting:
             if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
                 rooms.keep(need, unfit)

@@ -26,6 +26,7 @@ from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_log, by_progress
+from schedulearn.scheduler.core.planning.windows import InTheWay, in_the_way, longest_run
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.predictions.run_times import RunTimes
 from schedulearn.scheduler.core.profile import JobProfile
@@ -84,6 +85,9 @@ def build_snapshot(
         work = predicted.value if predicted is not None else None
         seen = view.as_job_view(state.progress.get(job.id), state.in_logs.get(job.id), work, run_times)
         seen = with_limits(seen, job.host_constraints, misfits, unfit(job) if job.required_gpus else {})
+        if state.windows and job.state in WAITS and not seen.allocation:
+            longest = longest_run(job, predicted.high if predicted is not None else None)
+            seen = with_windows(seen, in_the_way(longest, state.windows, state.hosts, now))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
     return Snapshot(
         now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
@@ -102,6 +106,14 @@ def with_limits(
         wanted_hosts=requirement(wanted),
         exclusive=bool(wanted.get("exclusive")),
     )
+
+
+def with_windows(seen: JobView, found: InTheWay) -> JobView:
+    """Return the view without the hosts where a maintenance window is in the way."""
+    if not found.why:
+        return seen
+    until = {host: at for host, at in found.until.items() if host not in seen.unfit}
+    return replace(seen, unfit={**found.why, **seen.unfit}, postponed=until)
 
 
 def _ending_tasks(state: ClusterState) -> set[str]:
@@ -193,6 +205,7 @@ class _Part:
             open=self.open,
             cpu_jobs=self.cpu_jobs,
             parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
+            returning_gpus=0 if self.host.window_id is None else sum(1 for gpu in self.gpus if not gpu.fault),
             gpu_jobs=tuple(self.jobs),
             gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
             gpu_memory_left=tuple(self.memory_left),

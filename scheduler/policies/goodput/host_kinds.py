@@ -14,8 +14,10 @@ from itertools import islice
 from schedulearn.scheduler.core.feasible_hosts import suits, suits_type
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 
-MAX_LIMITS = 16
+_MAX_LIMITS = 16
 """Maximum sets of hosts by which types are split. `core.feasible_hosts` sees to the jobs of further sets."""
+_MAX_CHOICES = 1000
+"""Maximum number of jobs times kinds: each kind adds choices to each job, and a decision must stay fast."""
 _MARK = "\0"
 
 
@@ -31,8 +33,10 @@ def by_kind(snapshot: Snapshot) -> Snapshot:
     kind_of = {host.id: host.gpu_type for host in snapshot.hosts}
     demand = _Demand(snapshot, usable)
     by_order = sorted(limited, key=lambda job: job.by_priority)
-    for hosts in islice(dict.fromkeys(usable[job.id] for job in by_order), MAX_LIMITS):
+    for hosts in islice(dict.fromkeys(usable[job.id] for job in by_order), _MAX_LIMITS):
         finer = _split(kind_of, hosts)
+        if len(snapshot.jobs) * len(set(finer.values())) > _MAX_CHOICES:
+            break
         if finer != kind_of and demand.is_met(kind_of, finer):
             kind_of = finer
     members: dict[str, set[str]] = {}

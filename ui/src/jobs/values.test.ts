@@ -113,9 +113,13 @@ test.each([
   [["room=b2", "gpu-01"], "room=b2, gpu-01"],
   [{ room: ["b1", "b2"], disk: "nvme" }, "room=b1, room=b2, disk=nvme"],
 ])("hosts are a text, a list or labels: %j", (hosts, text) => {
-  const values = fromJson(JSON.stringify({ ...toBody(FIVE), hosts, gpu_type: ["a100", "h100"], exclusive: true }));
+  const values = fromJson(
+    JSON.stringify({ ...toBody(FIVE), hosts, gpu_type: ["a100", "h100"], exclusive: true }),
+  );
   expect(values).toMatchObject({ hosts: text, gpu_type: "a100,h100", exclusive: true });
-  const again = toBody(fromBody(specOf({ ...toBody(values), hosts: text.split(", "), env: {}, labels: {} } as Job)));
+  const again = toBody(
+    fromBody(specOf({ ...toBody(values), hosts: text.split(", "), env: {}, labels: {} } as Job)),
+  );
   expect(again).toMatchObject({ hosts: text, gpu_type: "a100,h100", exclusive: true });
 });
 

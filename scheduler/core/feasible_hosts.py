@@ -248,7 +248,7 @@ def _why_not_now(job: JobView, hosts: Iterable[HostView]) -> Explanation | None:
     need = gpu_count(job.needed_gpus)
     if job.postponed:
         return Explanation(Reason.MAINTENANCE.value, f"It waits for {need}{_requirement(job)}.{_why_unfit(job)}")
-    if job.wanted_hosts or job.gpu_type:
+    if job.wanted_hosts or job.gpu_type or job.exclusive:
         sentence = f"It waits for {need}{_requirement(job)}."
         if job.exclusive:
             sentence += " None of these hosts is empty."
@@ -333,7 +333,8 @@ class _FreeGpus:
         self._shared = {host.id: host.gpus * (jobs_per_gpu - 1) for host in snapshot.hosts}
         """GPUs that each host can give in addition to its own number, if jobs share GPUs."""
         self._used = {host.machine for host in snapshot.hosts if host.cpu_jobs or host.leaving}
-        """Machines that are not empty."""
+        """Machines that are not empty. A job that is to leave one is still there."""
+        self._used |= {self._machine.get(part, part) for job in snapshot.jobs for part in job.allocation}
         self._closed: set[str] = set()
         """Machines of exclusive jobs."""
         for allocation in kept.values():

@@ -19,6 +19,7 @@ from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, Guard
 from schedulearn.api.access.permissions import Access, Rules, needs
+from schedulearn.api.access.sign_in import ProxyUsers
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.edge.bodies import ONE, Bodies
@@ -149,6 +150,7 @@ def create_app(
         hides=settings.hide_jobs,
         pages=settings.page_origins,
         containers_reach_us=lambda: cast(Cluster, app.state.cluster).containers_reach_us,
+        proxy_users=ProxyUsers(settings.sign_in_proxy) if settings.sign_in_proxy is not None else None,
     )
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all requests come from the proxy's address
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))

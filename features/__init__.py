@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from schedulearn.features import accounts, admin, interactive, laptop, notices, simulate, slurm, sweeps, usage, webhooks
+from schedulearn.features import (
+    accounts,
+    admin,
+    interactive,
+    laptop,
+    notices,
+    sign_in,
+    simulate,
+    slurm,
+    sweeps,
+    usage,
+    webhooks,
+)
 
 FEATURES = (
     accounts.FEATURE,
@@ -10,6 +22,7 @@ FEATURES = (
     interactive.FEATURE,
     laptop.FEATURE,
     notices.FEATURE,
+    sign_in.FEATURE,
     simulate.FEATURE,
     slurm.FEATURE,
     sweeps.FEATURE,

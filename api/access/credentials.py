@@ -34,6 +34,8 @@ class Grant:
 
     actor: Actor
     digest: str
+    proxy_user: str = ""
+    """User whom the proxy must name in each request; empty: no proxy vouches for the session."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class _Known:
     """Contents of the database, as of the last change."""
 
     roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by name of those accounts that are not disabled."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Names by ID of the same accounts."""
     tokens: Mapping[str, Token] = field(default_factory=dict)
     """Tokens by hash."""
     sessions: Mapping[str, Session] = field(default_factory=dict)
@@ -71,8 +76,10 @@ class Credentials:
 
     def _load(self, db: Database) -> None:
         with db.read() as conn:
+            enabled = [account for account in accounts.list_accounts(conn) if account.disabled_by is None]
             self._known = _Known(
-                roles={account.name: account.role for account in accounts.list_accounts(conn)},
+                roles={account.name: account.role for account in enabled},
+                names={account.id: account.name for account in enabled},
                 tokens={token.hash: token for token in tokens.list_tokens(conn)},
                 sessions={session.hash: session for session in tokens.list_sessions(conn)},
             )
@@ -107,12 +114,22 @@ class Credentials:
         session = self._known.sessions.get(digest)
         if session is None or session.expires_at <= self._clock():
             return None
+        if session.account_id is not None:
+            return self._signed_in(session)
         if session.token_id is None:
             good = self._own_digest is not None and hmac.compare_digest(session.began_by, self._own_digest)
             return Grant(Actor(self.own, Role.ADMIN, None, session.expires_at), digest) if good else None
         token = self._known.by_id(session.token_id)
         actor = self._actor(token) if token is not None else None
         return Grant(actor, digest) if actor is not None else None
+
+    def _signed_in(self, session: Session) -> Grant | None:
+        """Return the identity of a session that a provider or proxy vouches for."""
+        name = self._known.names.get(session.account_id) if session.account_id is not None else None
+        if name is None:
+            return None
+        actor = Actor(name, self._known.roles[name], None, session.expires_at, signed_in=True)
+        return Grant(actor, session.hash, session.proxy_user)
 
     def _actor(self, token: Token) -> Actor | None:
         if token.expires_at is not None and token.expires_at <= self._clock():
@@ -186,6 +203,15 @@ class Credentials:
         session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)
         self.change(db, lambda conn: tokens.add_session(conn, session))
         return cookie, ends - now
+
+    def sign_in(self, db: Database, account_id: int, seconds: float, proxy_user: str = "") -> tuple[str, float]:
+        """Open a session for an account that a provider or proxy vouches for.
+
+        Returns its cookie, and for how many seconds it is valid."""
+        now, cookie = self._clock(), secrets.token_urlsafe(32)
+        session = Session(digest_of(cookie), None, "", now, now + seconds, account_id, proxy_user)
+        self.change(db, lambda conn: tokens.add_session(conn, session))
+        return cookie, seconds
 
     def _use_link(self, digest: str) -> Grant | None:
         link = self._link

@@ -1,4 +1,4 @@
-"""Attacks on sign-in: tokens for others, replays, other browsers' codes, open redirects, and a provider that is down."""
+"""Attacks on sign-in: tokens for others, replays, codes of other browsers, open redirects, a provider that is down."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def is_in(browser: httpx.Client) -> bool:
 def test_the_forger_lets_people_in_when_it_is_honest(browser: httpx.Client, forger: Forger) -> None:
     assert come_back(browser, forger).status_code == 303
     assert is_in(browser)
-    path, form, headers = next(each for each in forger.asked if each[0] == "/token_endpoint")
+    _, form, headers = next(each for each in forger.asked if each[0] == "/token_endpoint")
     assert len(form["code_verifier"]) >= 43
     assert "client_secret" not in form
     assert headers["authorization"] == httpx.BasicAuth(CLIENT, SECRET)._auth_header
@@ -116,7 +116,7 @@ def _other_key(forger: Forger) -> str:
 
 
 def _unsigned(forger: Forger) -> str:
-    header, body, _ = forger.id_token().split(".")
+    _, body, _ = forger.id_token().split(".")
     return f"eyJhbGciOiJub25lIn0.{body}."
 
 
@@ -136,9 +136,7 @@ SIGNED: dict[str, Callable[[Forger], str]] = {
 
 
 @pytest.mark.parametrize("kind", SIGNED)
-def test_a_signature_that_is_not_the_providers_is_refused(
-    browser: httpx.Client, forger: Forger, kind: str
-) -> None:
+def test_a_signature_that_is_not_the_providers_is_refused(browser: httpx.Client, forger: Forger, kind: str) -> None:
     sent = query_of(begin(browser))
     forger.nonce = sent["nonce"]
     forger.raw_token = SIGNED[kind](forger)
@@ -234,8 +232,9 @@ def test_what_the_provider_refuses_is_told_without_a_strangers_words(browser: ht
 
 
 ELSEWHERE = (
-    "https://evil.test/", "//evil.test", "/\\evil.test", "/ui//evil.test", "/ui/\r\nset-cookie: a=b", "javascript:alert(1)",
-    "/ui/\tx", "ui/", "", "/api/v1/session", "/uix", "/ui/..//evil.test", "http:/ui/", "/ui/#x", "/ui/" + "x" * 2000,
+    "https://evil.test/", "//evil.test", "/\\evil.test", "/ui//evil.test", "/ui/\r\nset-cookie: a=b", "/ui/\tx",
+    "javascript:alert(1)", "ui/", "", "/api/v1/session", "/uix", "/ui/..//evil.test", "http:/ui/", "/ui/#x",
+    "/ui/" + "x" * 2000,
 )  # fmt: skip
 
 

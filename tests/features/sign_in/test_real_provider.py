@@ -111,7 +111,7 @@ def test_roles_groups_and_quotas_follow_the_provider_at_every_sign_in(
     assert (found["name"], found["role"], found["group"]["name"]) == ("ada", "user", "vision")
     with known_by(api, made["token"]) as ci:
         assert ci.get("/api/v1/whoami").json()["role"] == "user", "a token never has more than its owner"
-    know(issuer, "1", preferred_username="ada", groups=["guests"])
+    know(issuer, "1", preferred_username="ada", groups=["guests"], uid=1001, gid=200, gids=["27"])
     sign_in(browser, "1")
     found = me(browser)
     assert (found["role"], found["group"], found["quota"]) == ("viewer", None, None)
@@ -178,9 +178,7 @@ def test_a_subject_can_not_smuggle_a_command_into_what_an_admin_copies(
     assert "--subject &#x27;x; touch pwned &lt;b&gt;&#x27;" in refused.text
 
 
-def test_an_admin_links_a_person_to_an_account_and_others_can_not(
-    api: Api, browser: httpx.Client, issuer: str
-) -> None:
+def test_an_admin_links_a_person_to_an_account_and_others_can_not(api: Api, browser: httpx.Client, issuer: str) -> None:
     with known_by(api, token_for(api, "ada", "user")) as ada, known_by(api, token_for(api, "wall", "viewer")) as wall:
         body = {"issuer": issuer, "subject": "9"}
         for somebody in (ada, wall):
@@ -255,9 +253,27 @@ def test_a_command_line_gets_a_token_that_outlasts_the_session_of_its_approver(
         assert laptop.get("/api/v1/whoami").json()["name"] == "ada"
 
 
-def test_ids_of_root_or_of_the_service_are_refused_and_taken_ones_stay_away(
-    api: Api, browser: httpx.Client, issuer: str
-) -> None:
+def test_ids_with_which_a_job_runs_stay_and_nobody_is_locked_out(tmp_path: Path, issuer: str) -> None:
+    folders = {"data_sets": {"home": "/home/ada"}, "writable_data_sets": {"home": ["ada"]}}
+    settings = settings_for(issuer, sign_in_claims={"uid": "uid", "gid": "gid"}, **folders)
+    with serve_api(tmp_path, token=TOKEN, **settings) as api, browser_of(api) as browser:
+        know(issuer, "1", preferred_username="ada", groups=["guests", "gpu-admins"], uid=1001, gid=1001)
+        sign_in(browser, "1")
+        job = browser.post("/api/v1/jobs", json={**FIVE_KEYS, "mounts": ["home"]}).json()["id"]
+        api.wait(job, "running")
+        know(issuer, "1", preferred_username="ada", groups=["gpu-admins"], uid=1002, gid=1002)
+        sign_in(browser, "1")
+        assert user(api, "ada")["uid"] == 1001
+        [told] = [each for each in api.http.get("/api/v1/events").json()["items"] if each["code"] == "ids_stay"]
+        assert job in told["message"]
+        assert browser.post(f"/api/v1/jobs/{job}/cancel").status_code == 200
+        api.runtime.finish(f"schedulearn-{job}-1-0")
+        api.wait(job, "cancelled")
+        sign_in(browser, "1")
+        assert user(api, "ada")["uid"] == 1002
+
+
+def test_ids_that_can_not_be_are_refused(api: Api, browser: httpx.Client, issuer: str) -> None:
     for number, bad in enumerate((0, -1, "0", True, "1e3", 1.5, [5], 2**40)):
         know(issuer, f"bad-{number}", preferred_username=f"bad-{number}", groups=["vision"], uid=bad, gid=5)
         assert sign_in(browser, f"bad-{number}").status_code == 403, bad

@@ -268,5 +268,5 @@ def _answer(conn: Connection, account: Account, status: int = 200) -> Response:
     return Answer(_shown(account, found), status)
 
 
-def _shown(account: Account, found: Sequence[identities.Identity]) -> UserOut:
+def _shown(account: Account, found: Sequence[identities.LinkedPerson]) -> UserOut:
     return UserOut.model_validate({**account._asdict(), "identities": found})

@@ -21,7 +21,7 @@ from schedulearn.scheduler.store.people.tables import AccountIdentity, AccountTa
 MAX_OF_ACCOUNT = 10
 
 
-class Identity(NamedTuple):
+class LinkedPerson(NamedTuple):
     """Person at a provider or proxy."""
 
     issuer: str
@@ -44,12 +44,12 @@ def namesake_of(db: Connection, name: str) -> str | None:
     return db.execute(select(col(AccountTable.name)).where(same, col(AccountTable.removed_at).is_(None))).scalar()
 
 
-def identities_by_account(db: Connection) -> Mapping[int, Sequence[Identity]]:
+def identities_by_account(db: Connection) -> Mapping[int, Sequence[LinkedPerson]]:
     """Return account ID -> identities, for each account that has some."""
-    columns = (AccountIdentity.account_id, *(getattr(AccountIdentity, name) for name in Identity._fields))
-    found: defaultdict[int, list[Identity]] = defaultdict(list)
+    columns = (AccountIdentity.account_id, *(getattr(AccountIdentity, name) for name in LinkedPerson._fields))
+    found: defaultdict[int, list[LinkedPerson]] = defaultdict(list)
     for account_id, *values in db.execute(select(*map(col, columns)).order_by(col(AccountIdentity.created_at))):
-        found[account_id].append(Identity._make(values))
+        found[account_id].append(LinkedPerson._make(values))
     return found
 
 

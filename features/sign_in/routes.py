@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Request
@@ -24,12 +24,14 @@ from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, is_secure
 from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.access.sign_in import MAX_SUBJECT, PROXY, ProxyUsers
 from schedulearn.api.answers.model import AnswerModel
-from schedulearn.api.outgoing.openid import Provider
 from schedulearn.api.settings import Settings
 from schedulearn.api.state import cluster_of, credentials_of, quotas_of, settings_of
 from schedulearn.features.sign_in.admission import Admission, Person, person_of
 from schedulearn.features.sign_in.attempts import HOME, LIFE_S, Attempts, page_path
 from schedulearn.scheduler.errors import ForbiddenError, NotFoundError, SchedulearnError
+
+if TYPE_CHECKING:
+    from schedulearn.api.outgoing.openid import Provider
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,8 @@ class SignIns:
         self.users = ProxyUsers(settings.sign_in_proxy) if settings.sign_in_proxy is not None else None
         self.provider: Provider | None = None
         if settings.oidc_issuer is not None and settings.public_url is not None:
+            from schedulearn.api.outgoing.openid import Provider  # slow to import
+
             parts = urlsplit(settings.public_url)
             self.provider = Provider(settings, f"{parts.scheme}://{parts.netloc}{CALLBACK}")
         self._places = threading.BoundedSemaphore(_AT_ONCE)

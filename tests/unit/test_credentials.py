@@ -73,6 +73,32 @@ def test_a_session_ends_by_itself_by_logging_out_and_with_another_token_of_the_s
     assert found.find_session(cookies[1]) is None
 
 
+def test_a_signed_in_session_outlives_the_service_and_ends_by_itself_or_with_its_account(db: Database) -> None:
+    clock = Clock()
+    found = opened(db, clock)
+    account = found.change(db, lambda conn: accounts.add_account(conn, "ada", Role.USER, NOW))
+    cookie, seconds = found.sign_in(db, account.id, 600.0)
+    again = opened(db, clock, "another-horse-battery")
+    grant = again.find_session(cookie)
+    assert grant is not None
+    assert (grant.actor.name, grant.actor.role, grant.actor.tokens_end_at) == ("ada", Role.USER, None)
+    assert again.find(cookie) is None, "it is no token"
+    again.change(db, lambda conn: accounts.set_role(conn, "ada", Role.VIEWER, NOW))
+    assert not again.holds(grant)
+    clock.now += seconds
+    assert again.find_session(cookie) is None
+    cookie, _ = again.sign_in(db, account.id, 600.0)
+    again.change(db, lambda conn: accounts.set_disabled(conn, "ada", "admin", NOW))
+    assert again.find_session(cookie) is None
+    again.change(db, lambda conn: accounts.set_disabled(conn, "ada", None, NOW))
+    assert again.find_session(cookie) is None, "a session that was ended stays so"
+    cookie, _ = again.sign_in(db, account.id, 600.0)
+    again.change(db, lambda conn: accounts.remove_account(conn, "ada", NOW))
+    assert again.find_session(cookie) is None
+    again.change(db, lambda conn: accounts.add_account(conn, "ada", Role.ADMIN, NOW))
+    assert again.find_session(cookie) is None, "nor is it a session of the next user of this name"
+
+
 def test_the_login_link_is_good_once_and_for_an_hour(db: Database) -> None:
     clock = Clock()
     found = opened(db, clock)

@@ -115,6 +115,8 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # unused, and each request would check
     )
     app.state.turns, app.state.comparisons = Turns(), None
+    if settings.sign_in_max_age:
+        known.max_age = settings.sign_in_max_age * 86_400
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings = settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.access.logins import LoginRequests
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.people import accounts, tokens
+from schedulearn.scheduler.store.people import accounts, identities, tokens
 from schedulearn.scheduler.store.people.run_as import own_account
 from schedulearn.scheduler.store.people.tokens import Session, Token
 
@@ -49,6 +50,8 @@ class _Known:
     tokens: Mapping[str, Token] = field(default_factory=dict)
     """Tokens by hash."""
     sessions: Mapping[str, Session] = field(default_factory=dict)
+    signed_in_at: Mapping[str, float] = field(default_factory=dict)
+    """Time of the last sign-in by name, for accounts that a provider or proxy vouches for."""
 
     def by_id(self, token_id: int | None) -> Token | None:
         return next((token for token in self.tokens.values() if token.id == token_id), None)
@@ -69,6 +72,8 @@ class Credentials:
         self._used: dict[int, float] = {}
         self._link: tuple[str, float] | None = None
         self.logins = LoginRequests()
+        self.max_age = math.inf
+        """Seconds after the last sign-in after which a person's tokens no longer work."""
 
     def open(self, db: Database) -> None:
         self._db = db
@@ -82,6 +87,7 @@ class Credentials:
                 names={account.id: account.name for account in enabled},
                 tokens={token.hash: token for token in tokens.list_tokens(conn)},
                 sessions={session.hash: session for session in tokens.list_sessions(conn)},
+                signed_in_at=identities.last_sign_ins(conn),
             )
 
     def find(self, given: str) -> Grant | None:
@@ -136,6 +142,8 @@ class Credentials:
             return None
         if token.owner == "":
             return Actor(self.own, token.role, token.id, token.expires_at)
+        if self._known.signed_in_at.get(token.owner, math.inf) + self.max_age <= self._clock():
+            return None
         role = self._known.roles.get(token.owner)
         return Actor(token.owner, least(token.role, role), token.id, token.expires_at) if role is not None else None
 

@@ -154,6 +154,12 @@ class SignInSettings(BaseModel):
     sign_in_session: float = Field(
         default=43_200.0, ge=300, le=604_800, description="seconds until a person must sign in again"
     )
+    sign_in_max_age: float = Field(
+        default=0.0,
+        ge=0,
+        le=3660,
+        description="days after the last sign-in after which a person's tokens don't work until the next; 0: never",
+    )
     sign_in_proxy: SignInProxy | None = Field(
         default=None, description="networks of a proxy that names the user of each request, and its headers"
     )

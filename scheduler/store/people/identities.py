@@ -91,5 +91,14 @@ def note_sign_in(db: Connection, issuer: str, subject: str, now: float) -> None:
     db.execute(update(AccountIdentity).where(*_is(issuer, subject)).values(signed_in_at=now))
 
 
+def last_sign_ins(db: Connection) -> dict[str, float]:
+    """Return account name -> time of the last sign-in, or of the link. Accounts without an identity are left out."""
+    at = func.max(func.coalesce(col(AccountIdentity.signed_in_at), col(AccountIdentity.created_at)))
+    query = select(col(AccountTable.name), at.label("at")).join(
+        AccountIdentity, col(AccountIdentity.account_id) == col(AccountTable.id)
+    )
+    return {name: float(found) for name, found in db.execute(query.group_by(col(AccountTable.name)))}
+
+
 def _is(issuer: str, subject: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return col(AccountIdentity.issuer) == issuer, col(AccountIdentity.subject) == subject

@@ -71,7 +71,7 @@ class SignIns:
             parts = urlsplit(settings.public_url)
             self.provider = Provider(settings, f"{parts.scheme}://{parts.netloc}{CALLBACK}")
         self._places = threading.BoundedSemaphore(_AT_ONCE)
-        self._told_at = float("-inf")
+        self._told_at: dict[str, float] = {}
 
     @contextmanager
     def place(self) -> Iterator[Provider]:
@@ -85,15 +85,12 @@ class SignIns:
         finally:
             self._places.release()
 
-    def tell_forgery(self, request: Request) -> None:
-        """Log that somebody other than the proxy names a user, once a minute."""
+    def tell(self, kind: str, message: str) -> None:
+        """Log a warning, once a minute for each kind: strangers can cause them."""
         now = time.monotonic()
-        if now - self._told_at >= _TELL_EVERY_S:
-            self._told_at = now
-            client = request.client.host if request.client is not None else "an unknown address"
-            log.warning(
-                "ignoring a header that names a user: %s, which sent it, is not in sign_in_proxy.networks", client
-            )
+        if now - self._told_at.get(kind, float("-inf")) >= _TELL_EVERY_S:
+            self._told_at[kind] = now
+            log.warning("%s", message)
 
 
 class BusyError(SchedulearnError):
@@ -125,7 +122,7 @@ def begin(request: Request, to: Text = HOME) -> Response:
         with signing.place() as provider:
             url = provider.authorization_url(attempt.state, attempt.nonce, attempt.verifier)
     except SchedulearnError as error:
-        return _refused(error)
+        return _refused(request, error)
     response = _redirect(url)
     secure = is_secure(request.scope)
     # Lax: the way back is a navigation from the provider's site.
@@ -157,7 +154,7 @@ def come_back(
         person = person_of(settings_of(request), provider.issuer, claims, os.geteuid())
         response = _signed_in(request, person, attempt.to)
     except SchedulearnError as refusal:
-        response = _refused(refusal)
+        response = _refused(request, refusal)
     response.delete_cookie(_attempt_cookie(secure), httponly=True, samesite="lax", secure=secure)
     return response
 
@@ -172,7 +169,11 @@ def by_proxy(request: Request, to: Text = HOME) -> Response:
             raise NotFoundError("this service trusts no proxy to name its users: use a token")
         if not users.trusts(request.scope):
             if users.says(request.scope):
-                _sign_ins(request).tell_forgery(request)
+                address = request.client.host if request.client is not None else "an unknown address"
+                told = (
+                    f"ignoring a header that names a user: {address}, which sent it, is not in sign_in_proxy.networks"
+                )
+                _sign_ins(request).tell("forgery", told)
             raise ForbiddenError(
                 "this connection does not come from the proxy (setting sign_in_proxy.networks), so its headers are "
                 "ignored: open the address of the proxy"
@@ -183,7 +184,7 @@ def by_proxy(request: Request, to: Text = HOME) -> Response:
         person = person_of(settings_of(request), PROXY, claims, os.geteuid())
         return _signed_in(request, person, page_path(to))
     except SchedulearnError as refusal:
-        return _refused(refusal)
+        return _refused(request, refusal)
 
 
 def _signed_in(request: Request, person: Person, to: str) -> Response:
@@ -213,9 +214,12 @@ def _signed_in(request: Request, person: Person, to: str) -> Response:
     return response
 
 
-def _refused(error: SchedulearnError) -> Response:
+def _refused(request: Request, error: SchedulearnError) -> Response:
     """Return a page with the reason. It is not passed to our page by the address, where anybody could write it."""
-    log.warning("a sign-in was refused: %s", error.detail)
+    if error.http_status >= 500:
+        _sign_ins(request).tell(error.code, f"a sign-in failed: {error.detail}")
+    else:
+        log.info("a sign-in was refused: %s", error.detail)
     title = "Not signed in"
     text = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"

@@ -70,9 +70,8 @@ def link(db: Connection, name: str, issuer: str, subject: str, now: float) -> No
         raise ConflictError(f"{name} has {MAX_OF_ACCOUNT} identities already: unlink some first")
     db.execute(delete(AccountIdentity).where(*_is(issuer, subject)))  # of a removed account
     db.execute(insert(AccountIdentity).values(issuer=issuer, subject=subject, account_id=account.id, created_at=now))
-    data = {"issuer": issuer, "subject": subject}
-    message = f"User {name} signs in by {issuer} now."
-    repository.add_event(db, now, "user.changed", code="linked", message=message, data=data)
+    message = f"User {name} signs in by {issuer} now."  # viewers read events, and a subject may be an e-mail address
+    repository.add_event(db, now, "user.changed", code="linked", message=message)
 
 
 def unlink(db: Connection, name: str, now: float) -> None:

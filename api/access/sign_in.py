@@ -164,6 +164,10 @@ class SignInSettings(BaseModel):
         default=None, description="networks of a proxy that names the user of each request, and its headers"
     )
 
+    @property
+    def has_sign_in(self) -> bool:
+        return self.oidc_issuer is not None or self.sign_in_proxy is not None
+
     def check_sign_in(self, public_url: str | None, *, behind_proxy: bool) -> None:
         """Raise ValueError for settings that don't go together."""
         if self.oidc_issuer is not None:
@@ -175,7 +179,7 @@ class SignInSettings(BaseModel):
                 raise ValueError("oidc_scopes needs openid: without it there is no ID token")
         if self.sign_in_proxy is not None and not behind_proxy:
             raise ValueError("sign_in_proxy needs behind_proxy: set behind_proxy to true")
-        if (self.oidc_issuer is not None or self.sign_in_proxy is not None) and not self.sign_in_rules:
+        if self.has_sign_in and not self.sign_in_rules:
             raise ValueError("sign-in needs sign_in_rules: say who may sign in, such as [{match: ..., role: user}]")
 
     def client_secret(self) -> str:

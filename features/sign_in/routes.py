@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Request
@@ -42,6 +42,7 @@ _PROVIDER_PATH, _PROXY_PATH = "/api/v1/sign-in/provider", "/api/v1/sign-in/proxy
 _AT_ONCE = 8
 """Sign-ins that may wait for the provider at the same time. Anybody can begin one."""
 _TELL_EVERY_S = 60.0
+_MAKING = threading.Lock()
 _ATTEMPT_COOKIE = "schedulearn_sign_in"
 Text = Annotated[str, Query(max_length=4096)]
 
@@ -246,7 +247,8 @@ def _cookie(request: Request, name: str) -> str | None:
 
 def _sign_ins(request: Request) -> SignIns:
     """Return the sign-ins of the application, made at the first request for them."""
-    held: dict[str, Any] = request.app.state._state
-    if "sign_ins" not in held:
-        held.setdefault("sign_ins", SignIns(settings_of(request)))
-    return cast(SignIns, held["sign_ins"])
+    state = request.app.state
+    with _MAKING:
+        if not hasattr(state, "sign_ins"):
+            state.sign_ins = SignIns(settings_of(request))
+    return cast(SignIns, state.sign_ins)

@@ -29,7 +29,7 @@ from providers import (
     settings_for,
 )
 
-from schedulearn.api.access.guard import COOKIE
+from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE
 from schedulearn.api.outgoing import openid
 from schedulearn.features.sign_in.attempts import Attempts, page_path
 from schedulearn.scheduler.errors import ForbiddenError
@@ -307,6 +307,29 @@ def test_a_provider_that_is_down_ends_no_session_and_no_token(
             assert is_in(ada), "a session goes on until it ends"
             assert ben.post("/api/v1/session", json={"token": TOKEN}).status_code == 200, "the service's own token"
             assert ben.get("/api/v1/whoami").json()["role"] == "admin"
+
+
+def test_over_tls_no_other_host_can_set_the_cookies(tmp_path: Path) -> None:
+    with forging_provider() as forger:
+        settings = settings_for(forger.issuer, public_url="https://service.test")
+        with serve_api(tmp_path, token=TOKEN, **settings) as api, browser_of(api) as browser:
+            forger.claims = dict(ADA)
+            began = browser.get(START)
+            sent = query_of(began.headers["location"])
+            assert sent["redirect_uri"] == f"https://service.test{CALLBACK}"
+            forger.nonce = sent["nonce"]
+            attempt = began.headers["set-cookie"]
+            assert attempt.startswith("__Host-schedulearn_sign_in=")
+            assert {"HttpOnly", "Path=/", "SameSite=lax", "Secure"} <= {part.strip() for part in attempt.split(";")}
+            way_back = {"state": sent["state"], "code": "some-code"}
+            plain = attempt.partition(";")[0].removeprefix("__Host-")
+            assert browser.get(CALLBACK, params=way_back, headers={"cookie": plain}).status_code == 403
+            back = browser.get(CALLBACK, params=way_back, headers={"cookie": attempt.partition(";")[0]})
+            session = next(each for each in back.headers.get_list("set-cookie") if each.startswith(SECURE_COOKIE))
+            assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {part.strip() for part in session.split(";")}
+            assert is_in(browser) is False
+            cookie = {"cookie": session.partition(";")[0]}
+            assert browser.get("/api/v1/whoami", headers=cookie).json()["name"] == "ada"
 
 
 def test_a_provider_that_does_not_answer_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
 from providers import RULES, browser_of
+from services import Service
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -126,6 +128,18 @@ def test_a_user_can_not_raise_their_own_role_by_headers(browser: httpx.Client, o
     outsider.headers["authorization"] = f"Bearer {made['token']}"
     assert outsider.get(WAY, headers=raised).status_code == 403
     assert whoami(outsider, raised).json()["role"] == "user"
+
+
+@pytest.mark.process
+def test_a_service_with_sign_in_needs_a_token_even_on_loopback(tmp_path: Path) -> None:
+    """Else a proxy of the service's own account, which names no forwarding, would make everybody an admin."""
+    settings = {"behind_proxy": True, "sign_in_rules": RULES, "sign_in_proxy": {"networks": ["127.0.0.1/32"]}}
+    env = {f"SCHEDULEARN_{name.upper()}": json.dumps(value) for name, value in settings.items()}
+    with Service(tmp_path / "data", env=env) as service:
+        assert httpx.get(f"{service.url}/api/v1/jobs").status_code == 401
+        assert httpx.get(f"{service.url}/api/v1/jobs", headers={USER: "ada"}).status_code == 401
+        token = (tmp_path / "data/token").read_text()
+        assert httpx.get(f"{service.url}/api/v1/jobs", headers={"authorization": f"Bearer {token}"}).is_success
 
 
 @pytest.mark.parametrize(

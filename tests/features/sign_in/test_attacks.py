@@ -31,6 +31,7 @@ from providers import (
 
 from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE
 from schedulearn.api.outgoing import openid
+from schedulearn.api.settings import load_settings
 from schedulearn.features.sign_in.attempts import Attempts, page_path
 from schedulearn.scheduler.errors import ForbiddenError
 
@@ -339,6 +340,26 @@ def test_a_provider_that_does_not_answer_is_told(tmp_path: Path) -> None:
         assert "does not answer" in answer.text
         assert "token" in answer.text
         assert browser.get("/api/v1/sign-in").json()["provider"] is not None
+
+
+def test_a_provider_is_asked_again_soon_after_it_failed_and_seldom_after_it_answered() -> None:
+    now = 0.0
+    with forging_provider() as forger:
+        forger.discovery = {"issuer": "https://evil.test"}
+        provider = openid.Provider(load_settings(**settings_for(forger.issuer)), "", clock=lambda: now)
+        for _ in range(3):
+            with pytest.raises(openid.ProviderDownError, match=r"evil\.test"):
+                provider.metadata()
+        assert len(forger.asked) == 1, "strangers can't have it asked again and again"
+        forger.discovery = {"authorization_response_iss_parameter_supported": True}
+        now = openid.FAILURE_S
+        assert provider.names_itself(forger.issuer)
+        assert not provider.names_itself(None), "it says that it names itself in each answer"
+        assert not provider.names_itself("https://evil.test")
+        assert len(forger.asked) == 2
+        now += openid.METADATA_S
+        provider.metadata()
+        assert len(forger.asked) == 3
 
 
 def test_one_account_can_not_push_out_the_sessions_of_others(

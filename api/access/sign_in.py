@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -28,7 +29,6 @@ _MAX_BOUND = 1e9
 _POSITIVE = ("weight", "max_duration", "default_duration")
 
 Claims = Mapping[str, Any]
-_Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
 
 
 def _listed(value: object) -> object:
@@ -64,6 +64,18 @@ def _issuer(url: str) -> str:
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError("must be the https URL of the provider's issuer, without ? and #")
     return url
+
+
+def _header(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name):
+        raise ValueError("must be the name of a header: letters, digits and '-'")
+    return name
+
+
+def _scope(name: str) -> str:
+    if not name.isascii() or not name.isprintable() or not name or set(name) & set(' "\\'):
+        raise ValueError("must be a scope: ASCII characters without blanks, quotes and backslashes")
+    return name
 
 
 class SignInRule(BaseModel):
@@ -120,9 +132,9 @@ class SignInProxy(BaseModel):
     networks: list[Annotated[str, AfterValidator(_network)]] = Field(
         min_length=1, description="addresses of the proxy, such as 10.0.0.5/32; headers from others are ignored"
     )
-    user_header: _Header = "X-Forwarded-User"
-    groups_header: _Header = "X-Forwarded-Groups"
-    email_header: _Header = "X-Forwarded-Email"
+    user_header: Annotated[str, AfterValidator(_header)] = "X-Forwarded-User"
+    groups_header: Annotated[str, AfterValidator(_header)] = "X-Forwarded-Groups"
+    email_header: Annotated[str, AfterValidator(_header)] = "X-Forwarded-Email"
 
 
 class SignInSettings(BaseModel):
@@ -139,7 +151,7 @@ class SignInSettings(BaseModel):
     oidc_client_secret_file: Path | None = Field(
         default=None, description="file with the secret of `oidc_client_id`, instead of `oidc_client_secret`"
     )
-    oidc_scopes: list[Annotated[str, Field(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]] = Field(
+    oidc_scopes: list[Annotated[str, AfterValidator(_scope)]] = Field(
         default_factory=lambda: ["openid", "profile", "email"], description="scopes to ask `oidc_issuer` for"
     )
     sign_in_name: str = Field(

@@ -84,6 +84,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "another issuer": {"iss": "https://evil.test"},
     "another client": {"aud": "another-service"},
     "another authorized party": {"azp": "another-service"},
+    "another client, though we are the authorized party": {"aud": "another-service", "azp": CLIENT},
     "two clients, and no authorized party": {"aud": [CLIENT, "another-service"]},
     "no audience": {"aud": None},
     "an old one": {"exp": 1_000},

@@ -97,6 +97,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an empty match": ({"sign_in_rules": [{"match": {"groups": []}, "role": "admin"}]}, "groups"),
     "no address of ours": ({"public_url": None}, "public_url"),
     "no client": ({"oidc_client_id": ""}, "oidc_client_id"),
+    "a scope with a blank": ({"oidc_scopes": ["openid", "a b"]}, "oidc_scopes"),
     "no ID token": ({"oidc_scopes": ["email"]}, "openid"),
     "a provider without TLS": ({"oidc_issuer": "http://id.lab.org"}, "https"),
     "a provider with a password": ({"oidc_issuer": "https://a:b@id.lab.org"}, "https"),

@@ -42,7 +42,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0069"
+HEAD = "0070"
 """Newest migration. It is compared at the start, so that Alembic is imported only if a migration is needed."""
 BASELINE = "0057"
 """Migration of version 0.1.0, the oldest that can be upgraded."""
@@ -52,7 +52,7 @@ TABLES = (
     gpu_memory, metric_predictions, xids, notices, windows,
 )  # fmt: skip
 """Modules of the core with tables, which are registered when a module is imported. Features have more."""
-TABLE_COUNT = 41
+TABLE_COUNT = 42
 """Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2

@@ -21,7 +21,7 @@ from matrices import each
 from schedulearn.api.access.permissions import ASKED, Permission
 
 OPEN = {
-    *(("GET", "/healthz"), ("GET", "/api/v1/client")),
+    *(("GET", "/healthz"), ("GET", "/api/v1/client"), ("GET", "/api/v1/sign-in")),
     *(("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")),
     *(("POST", "/api/v1/logins"), ("POST", "/api/v1/logins/token")),
 }

@@ -234,6 +234,11 @@ export function setRole({ name, role }: { name: string; role: Role }): Promise<U
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { role } }));
 }
 
+/** Disable a user, so that no token, session or sign-in of theirs works, or enable them again. */
+export function setDisabled({ name, disabled }: { name: string; disabled: boolean }): Promise<User> {
+  return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { disabled } }));
+}
+
 /** Set the ids under which a user's jobs write folders on hosts. With nulls, their jobs write none. */
 export function setIds({ name, ids }: { name: string; ids: HostIds }): Promise<User> {
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: ids }));

@@ -168,6 +168,8 @@ def reason_of(job: Json) -> str:
     if state in (JobState.QUEUED, JobState.PULLING):
         if job["held_at"] is not None:
             return "JobHeldUser"
+        if job["reason"] == "submitted" and job["after"] is not None:
+            return "Dependency"  # no cycle has looked at it yet
         return _REASONS.get(str(job["reason"]), "Resources")
     return {JobState.FAILED: "NonZeroExitCode", JobState.TIMEOUT: "TimeLimit"}.get(state, "None")
 

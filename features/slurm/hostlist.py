@@ -8,7 +8,7 @@ from itertools import groupby
 
 _MAX_HOSTS = 100_000
 _PART = re.compile(r"([^\[\],\s]*)(?:\[([\d,-]+)\])?([^\[\],\s]*)")
-_NUMBERED = re.compile(r"(.*?)(\d+)")
+_NUMBERED = re.compile(r"(.*?)(\d{1,9})")
 
 
 def expand(text: str) -> list[str]:
@@ -35,27 +35,30 @@ def expand(text: str) -> list[str]:
 def compress(hosts: Iterable[str]) -> str:
     """Return hosts as one list, with ranges of their numbers."""
     found: list[str] = []
-    parts = sorted({_parts(host) for host in hosts})
-    for (prefix, width), group in groupby(parts, key=lambda part: part[:2]):
-        numbers = [number for _, _, number in group]
-        if width == 0:
-            found.append(prefix)
-        elif len(numbers) == 1:
-            found.append(f"{prefix}{numbers[0]:0{width}}")
-        else:
-            found.append(f"{prefix}[{','.join(_ranges(numbers, width))}]")
+    parts = sorted({_parts(host) for host in hosts}, key=lambda part: (part[0], int(part[1] or 0), part[1]))
+    for prefix, group in groupby(parts, key=lambda part: part[0]):
+        numbers = [digits for _, digits in group]
+        found += [prefix] * ("" in numbers)
+        spans = _ranges([digits for digits in numbers if digits])
+        if len(spans) == 1 and "-" not in spans[0]:
+            found.append(prefix + spans[0])
+        elif spans:
+            found.append(f"{prefix}[{','.join(spans)}]")
     return ",".join(found)
 
 
-def _parts(host: str) -> tuple[str, int, int]:
-    """Return the prefix of a name, the width of its number and the number; a width of 0: it has none."""
+def _parts(host: str) -> tuple[str, str]:
+    """Return the prefix of a name, and the digits at its end."""
     match = _NUMBERED.fullmatch(host)
-    if match is None or len(match[2]) > 9:
-        return host, 0, 0
-    return match[1], len(match[2]) if match[2].startswith("0") else 1, int(match[2])
+    return (match[1], match[2]) if match else (host, "")
 
 
-def _ranges(numbers: list[int], width: int) -> Iterable[str]:
-    for _, group in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
-        run = [number for _, number in group]
-        yield f"{run[0]:0{width}}" + (f"-{run[-1]:0{width}}" if len(run) > 1 else "")
+def _ranges(numbers: Iterable[str]) -> list[str]:
+    """Return the ranges of sorted numbers; those of a range are written with as many digits as its first."""
+    runs: list[list[str]] = []
+    for digits in numbers:
+        if runs and f"{int(runs[-1][-1]) + 1:0{len(runs[-1][0])}}" == digits:
+            runs[-1].append(digits)
+        else:
+            runs.append([digits])
+    return [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]

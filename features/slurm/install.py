@@ -76,8 +76,13 @@ def _folder() -> Path:
 
 
 def _beside() -> Path:
-    found = shutil.which(sys.argv[0]) or shutil.which("schedulearn")
-    return Path(found).absolute().parent if found else Path(sys.executable).parent
+    return Path(_schedulearn()).absolute().parent
+
+
+def _schedulearn() -> str:
+    """Return the path of the command that runs."""
+    beside = Path(sys.executable).with_name("schedulearn")
+    return shutil.which(sys.argv[0]) or (str(beside) if beside.exists() else shutil.which("schedulearn")) or sys.argv[0]
 
 
 def _local() -> Path:
@@ -102,7 +107,7 @@ def _is_ours(path: Path) -> bool:
 
 def _write(path: Path, name: str) -> None:
     """Write a script; a program that runs it meanwhile keeps the old one."""
-    command = shlex.quote(shutil.which(sys.argv[0]) or shutil.which("schedulearn") or "schedulearn")
+    command = shlex.quote(_schedulearn())
     made = path.with_name(f".{name}.new")
     made.write_text(f'#!/bin/sh\n{_MARK}\nexec {command} slurm {name} "$@"\n')
     made.chmod(0o755)

@@ -149,18 +149,18 @@ def _queue_order(job: Json) -> tuple[int, int, str]:
 def _collapsed(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return the rows with the waiting jobs of an array in one: `100_[1-3]`."""
     found: list[dict[str, str]] = []
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, bool], list[str]] = {}
     for row in rows:
         if row["state"] != "PENDING" or row["arraytaskid"] == "N/A":
             found.append(row)
             continue
-        key = (row["arrayjobid"], row["reason"])
+        key = (row["arrayjobid"], row["reason"] == "JobHeldUser")
         if key not in groups:
             groups[key] = []
             found.append(row)
         groups[key].append(row["arraytaskid"])
     for row in found:
-        tasks = groups.get((row["arrayjobid"], row["reason"]), [])
+        tasks = groups.get((row["arrayjobid"], row["reason"] == "JobHeldUser"), [])
         if row["state"] == "PENDING" and len(tasks) > 1:
             spans = compress(f"n{task}" for task in tasks).removeprefix("n").strip("[]")
             row |= {"jobarrayid": f"{row['arrayjobid']}_[{spans}]", "arraytaskid": spans}

@@ -13,6 +13,10 @@ from schedulearn.api.client.client import ClientError
 class Program(click.Command):
     """Command that gets its words as they are. Errors begin with its name, and the exit code is 1, as with Slurm."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # -h is --noheader in some of them.
+        super().__init__(*args, **{"context_settings": {"help_option_names": ["--help"]}, **options})
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["--help"]:
             click.echo(self.get_help(ctx))

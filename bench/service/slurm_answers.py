@@ -53,7 +53,7 @@ DIFFER = {
 }  # fmt: skip
 """Variables that each run sets, with another value. Only that they are set is recorded."""
 _WAIT_S = 240
-_NOT_RUN = {"--hold", "--begin=now+2hours", "--dependency=singleton", "--nodes=2"}
+_NOT_RUN = {"--hold", "--begin=now+2hours", "--dependency=singleton", "--nodes=2", "-n 4"}
 """Options of scripts that would not run soon, or never."""
 
 

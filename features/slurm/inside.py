@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 
 # The id in base 32 without i, l, o and u is the number; see `numbers.py`.
@@ -25,26 +26,48 @@ export SCHEDULEARN_SLURM PATH="$SCHEDULEARN_SLURM:$PATH"
 printf '%s\\n' "$srun" >"$SCHEDULEARN_SLURM/srun"; printf '%s\\n' "$scontrol" >"$SCHEDULEARN_SLURM/scontrol"
 chmod +x "$SCHEDULEARN_SLURM/srun" "$SCHEDULEARN_SLURM/scontrol"; unset number text digit below srun scontrol"""
 
-STEP_FLAGS = (
-    "-u", "--unbuffered", "-Q", "--quiet", "-v", "--verbose", "-O", "--overcommit", "--overlap", "--exact",
+_FLAGS = (
+    "-u", "--unbuffered", "-Q", "--quiet", "-v", "--verbose", "--overlap", "--exact", "--exclusive",
     "-X", "--disable-status", "-k", "--no-kill", "-s", "--oversubscribe",
 )  # fmt: skip
 """Options of srun in a job that need nothing done."""
-STEP_VALUES = (
-    "--mpi",
-    "--cpu-bind",
-    "--cpu_bind",
-    "--gpu-bind",
-    "--mem-bind",
-    "--distribution",
-    "--hint",
-    "--job-name",
-)
-"""The same, with a value after `=`."""
+_VALUES = ("--cpu-bind", "--cpu_bind", "--mem-bind", "--distribution", "--hint", "--job-name")
+"""The same, with a value."""
+_ONLY = {
+    "--mpi": ("none",),
+    "--gpu-bind": ("none", "closest"),
+    "--export": ("ALL",),
+    "--nodes": ("1", "1-1"),
+    "-N": ("1",),
+}
+"""Options with the values that they may have."""
+_USED = ("-n", "--ntasks", "--ntasks-per-node", "-o", "--output", "-e", "--error", "-c", "--cpus-per-task", "-D",
+         "--chdir", "-J")  # fmt: skip
+_USED_FLAGS = ("-l", "--label", "-K", "--kill-on-bad-exit", "-O", "--overcommit")
+
+
+def step_fault(words: Sequence[str]) -> str:
+    """Return why `srun WORDS` can't run in a job, as far as the text shows; empty: it can."""
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        word = rest.pop(0).rstrip("\"'")
+        long = word.startswith("--")
+        name, equals, value = word.partition("=") if long else (word[:2], word[2:], word[2:])
+        if name in _FLAGS or name in _USED_FLAGS:
+            continue
+        if name not in (*_VALUES, *_ONLY, *_USED):
+            return f"{name} can't be given inside a job here"
+        if not equals:
+            value = rest.pop(0) if rest else ""
+        if name in _ONLY and "$" not in value and value.rstrip("\"'") not in _ONLY[name]:
+            return f"{name} {value}: only {' or '.join(_ONLY[name])} can be given here"
+    return ""
+
+
 _SRUN = r"""#!/bin/sh
 # Run a command once for each task of the job, on this host.
 refuse() { echo "srun: error: $1" >&2; exit 1; }
-count=${SLURM_NTASKS:-1}; label=; all=; out=; err=
+count=; each_node=; label=; all=; out=; err=; over=
 while [ $# -gt 0 ]; do
   given=$1
   case $given in
@@ -52,15 +75,19 @@ while [ $# -gt 0 ]; do
     -[nNoecDJ]) [ $# -gt 1 ] || refuse "$given needs a value"; value=$2; shift ;;
     -[nNoecDJ]?*) value=${given#-?}; given=${given%"$value"} ;;
     --*=*) value=${given#*=}; given=${given%%=*} ;;
-    --ntasks|--nodes|--output|--error|--cpus-per-task|--chdir|--export|--ntasks-per-node|WITH_VALUE)
+    --ntasks|--nodes|--output|--error|--cpus-per-task|--chdir|--export|--ntasks-per-node|--mpi|--gpu-bind|WITH_VALUE)
       [ $# -gt 1 ] || refuse "$given needs a value"; value=$2; shift ;;
     -*) value= ;;
     *) break ;;
   esac
   shift
   case $given in
-    -n|--ntasks|--ntasks-per-node) count=$value ;;
-    -N|--nodes) [ "$value" = 1 ] || refuse "$given $value: the job has one host" ;;
+    -n|--ntasks) count=$value ;;
+    --ntasks-per-node) each_node=$value ;;
+    -O|--overcommit) over=1 ;;
+    -N|--nodes) [ "${value#1-}" = 1 ] || refuse "$given $value: the job has one host" ;;
+    --mpi) [ "$value" = none ] || refuse "--mpi=$value: only none can be given here" ;;
+    --gpu-bind) [ "$value" = none ] || [ "$value" = closest ] || refuse "--gpu-bind=$value can't be given here" ;;
     -l|--label) label=1 ;;
     -K|--kill-on-bad-exit) [ "$value" = 0 ] || all=1 ;;
     -o|--output) out=$value ;;
@@ -73,8 +100,11 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ $# -gt 0 ] || refuse "name a command"
+count=${count:-${each_node:-${SLURM_NTASKS:-1}}}
 case $count in ''|*[!0-9]*|0) refuse "--ntasks=$count is not a number of tasks" ;; esac
 [ "$count" -le 1024 ] || refuse "--ntasks=$count: a host runs at most 1024 tasks"
+[ -n "$over" ] || [ "$count" -le "${SLURM_CPUS_ON_NODE:-1024}" ] ||
+  refuse "--ntasks=$count: the job has $SLURM_CPUS_ON_NODE processors"
 step=0; until mkdir "$SCHEDULEARN_SLURM/step.$step" 2>/dev/null; do step=$((step + 1)); done
 folder=$SCHEDULEARN_SLURM/step.$step
 export SLURM_NTASKS="$count" SLURM_NPROCS="$count" SLURM_STEP_ID="$step" SLURM_STEPID="$step" SLURM_NODEID=0
@@ -136,4 +166,4 @@ def prelude() -> list[str]:
 
 def _srun() -> str:
     """Return the program `srun`."""
-    return _SRUN.replace("FLAGS", "|".join(STEP_FLAGS)).replace("WITH_VALUE", "|".join(STEP_VALUES))
+    return _SRUN.replace("FLAGS", "|".join(_FLAGS)).replace("WITH_VALUE", "|".join(_VALUES))

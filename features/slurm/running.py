@@ -51,6 +51,7 @@ def sbatch(session: CliSession, context: click.Context, /, words: tuple[str, ...
       sbatch --wrap "python train.py"
     """
     options, rest = parse(words, SBATCH)
+    options = [*_of_environment(), *options]
     text, name, arguments = _script(options, rest)
     made = _made(session, text, name, arguments, options)
     if "test-only" in made.options:
@@ -62,6 +63,28 @@ def sbatch(session: CliSession, context: click.Context, /, words: tuple[str, ...
     if "wait" not in made.options:
         return 0
     return max(exit_code(session.client.wait(job["id"])) for job in jobs)
+
+
+def _of_environment() -> list[tuple[str, str]]:
+    """Return the options that variables such as SBATCH_TIMELIMIT set. Raises ValueError for one not known here."""
+    found = []
+    for name, value in sorted(os.environ.items()):
+        option = _VARIABLES.get(name) or name.removeprefix("SBATCH_").lower().replace("_", "-")
+        if not name.startswith("SBATCH_") or option in ("debug", "ignore-pbs"):
+            continue
+        if option not in SBATCH.valued | SBATCH.flags | SBATCH.optional:
+            raise ValueError(f"the variable {name} is not known here: unset it, and give an option instead")
+        found.append((option, "" if option in SBATCH.flags else value))
+    return found
+
+
+_VARIABLES = {
+    "SBATCH_TIMELIMIT": "time",
+    "SBATCH_ARRAY_INX": "array",
+    "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_REQUEUE": "requeue",
+    "SBATCH_NO_REQUEUE": "no-requeue",
+}
 
 
 def _script(options: Options, rest: list[str]) -> tuple[str, str, tuple[str, ...]]:

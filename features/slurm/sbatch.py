@@ -22,6 +22,8 @@ _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "
          "account", "export", "container-image", "deadline", "signal", "requeue", "no-requeue", "quiet", "verbose",
          "comment", "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
          "mail-type", "mail-user"}  # fmt: skip
+_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
 _NATIVE = {"dependency", "chdir", "wait", "test-only", "wrap", "open-mode", "get-user-env", "propagate", "ignore-pbs",
            "kill-on-invalid-dep", "no-kill", "spread-job", "use-min-nodes", "contiguous", "kill-on-bad-exit", "pty",
            "label", "unbuffered"}  # fmt: skip
@@ -216,7 +218,7 @@ def from_sbatch(
     if not image:
         raise ValueError("Slurm's scripts run on the host, jobs run in an image: name one with --image")
     harmless = _ANYWAY if native is None else {**_ANYWAY, **_ONE_PARTITION}
-    for option in sorted(script.options.keys() - (_USED if native is None else _USED | _NATIVE)):
+    for option in sorted(script.options.keys() - (_USED if native is None else _USED | _NATIVE | {"exclusive"})):
         if option in harmless:
             made.remarks.append(f"{script.at(option)}: {harmless[option]}")
         else:
@@ -224,6 +226,8 @@ def from_sbatch(
             made.untranslated.append(f"{script.at(option)}: {what}")
     if script.get("mem") == "0":
         made.untranslated.append(f"{script.at('mem')}: asks for all memory of the host; set a size")
+    if native is not None:
+        made.untranslated += _conflicts(script)
     _add_missing(script, made, native is not None)
     if not arguments and native is None:
         made.untranslated += _without_arguments(script)
@@ -351,6 +355,40 @@ def _interpreter(line: str) -> Interpreter:
     return Interpreter((words[0].rpartition("/")[2], *words[1:]))
 
 
+def _conflicts(script: _Script) -> Iterator[str]:
+    """Yield options that mean more than one host, or something else than their counterpart here."""
+    memory = [option for option in _MEMORY if option in script]
+    if len(memory) > 1:
+        yield f"{script.at(memory[-1])}: excludes {script.at(memory[0])}"
+    counts = {option: gpus_asked(script, [option])[0] for option in _GPU_OPTIONS if option in script}
+    if len(set(filter(None, counts.values()))) > 1:
+        yield f"{', '.join(script.at(option) for option in counts)}: ask for different numbers of GPUs"
+    tasks, per_node = script.number("ntasks"), script.number("ntasks-per-node")
+    if tasks and per_node and -(-tasks // per_node) > script.nodes:
+        yield f"{script.at('ntasks-per-node')}: {tasks} tasks need {-(-tasks // per_node)} hosts, and a job gets one"
+    if "exclusive" in script:
+        yield f"{script.at('exclusive')}: takes a whole host: set --cpus-per-task, --mem and --gpus"
+    for number, words in _steps(script):
+        if fault := inside.step_fault(words):
+            yield f"line {number}: srun {fault}"
+
+
+def _steps(script: _Script) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words after each `srun` of the script; lines that end with a backslash go on."""
+    joined: list[tuple[int, str]] = []
+    for number, line in script.commands:
+        if joined and joined[-1][1].endswith("\\"):
+            joined[-1] = (joined[-1][0], joined[-1][1][:-1] + line)
+        else:
+            joined.append((number, line))
+    for number, line in joined:
+        for match in re.finditer(r"(?<![\w./-])srun(?![\w-])", line):
+            try:
+                yield number, shlex.split(line[match.end() :], comments=True)
+            except ValueError:  # quotes around it, or on several lines
+                yield number, line[match.end() :].split()
+
+
 def _add_missing(script: _Script, made: Imported, native: bool) -> None:
     """Add notes on late options, and on commands and modules that a container does not have."""
     for number, line in script.lines:
@@ -396,9 +434,9 @@ def _split(line: str, number: int, *, strict: bool) -> list[tuple[str, str]]:
     return found
 
 
-def gpus_asked(script: _Script) -> tuple[int, str]:
+def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[int, str]:
     """Return the number of GPUs on all nodes together, and their types with commas, or an empty text."""
-    for option in ("gpus", "gres", "gpus-per-node", "gpus-per-task"):
+    for option in options:
         if option not in script:
             continue
         parts = [part.split(":") for part in filter(None, script.get(option).split(","))]

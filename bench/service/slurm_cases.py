@@ -87,6 +87,10 @@ CASES = {
     "memory-twice": RealCase("--mem=4G; --mem-per-cpu=512M; -n 3"),
     "tasks-over-nodes": RealCase("-n 4; --ntasks-per-node=2"),
     "step-tasks": RealCase("-n 3; -J step"),
+    "no-cpus": RealCase("-c 0"),
+    "no-tasks": RealCase("-n 0"),
+    "no-number": RealCase("-n 4x"),
+    "nodes-range": RealCase("-N 1-1; -n 2"),
     "partition": RealCase("-p main"),
     "singleton": RealCase("--dependency=singleton"),
 }

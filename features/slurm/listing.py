@@ -184,13 +184,13 @@ def _sorted(rows: list[dict[str, str]], text: str) -> list[dict[str, str]]:
 
 
 _ACCOUNTED = {
-    "JobID": -12, "JobIDRaw": -12, "JobName": 10, "User": 9, "Partition": 10, "Account": 10, "Cluster": 10, "QOS": 10,
+    "JobID": -20, "JobIDRaw": -20, "JobName": 10, "User": 9, "Partition": 10, "Account": 10, "Cluster": 10, "QOS": 10,
     "State": 10, "ExitCode": 8, "DerivedExitCode": 15, "AllocCPUS": 10, "NCPUS": 10, "ReqCPUS": 8, "AllocNodes": 10,
     "NNodes": 8, "NTasks": 8, "AllocTRES": 10, "ReqTRES": 10, "ReqMem": 10, "MaxRSS": 10, "Elapsed": 10,
     "ElapsedRaw": 10, "CPUTime": 10, "CPUTimeRAW": 10, "Submit": 19, "Start": 19, "End": 19, "Timelimit": 10,
     "TimelimitRaw": 12, "Priority": 10, "Comment": 14, "Reason": 22, "NodeList": 15,
 }  # fmt: skip
-"""Field of sacct -> its width; negative: written at the left."""
+"""Field of sacct -> its width; negative: written at the left. Numbers of jobs are longer than those of Slurm."""
 _ACCOUNTING = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 _BRIEF = "JobID,State,ExitCode"
 _SACCT = Syntax(

@@ -32,7 +32,7 @@ class Program(click.Command):
         try:
             return super().invoke(ctx)
         except (ValueError, ClientError) as error:
-            told = clean(str(error)).removeprefix(f"{self.name}: ")
+            told = "\n".join(map(clean, str(error).splitlines())).removeprefix(f"{self.name}: ")
             click.echo(f"{self.name}: error: {told}", err=True)
             ctx.exit(1)
 

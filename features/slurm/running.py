@@ -118,7 +118,11 @@ def _made(session: CliSession, text: str, name: str, arguments: tuple[str, ...],
     made = from_sbatch(text, name, image, arguments, given=options, native=os.environ)
     if made.untranslated:
         raise ValueError("\n  ".join(["nothing was submitted, because here this would differ:", *made.untranslated]))
-    if after := _after(session, made.options.get("dependency", "")):
+    try:
+        after = _after(session, made.options.get("dependency", ""))
+    except (ValueError, ClientError) as error:
+        raise ValueError(f"{made.places['dependency']}: {error}") from error
+    if after:
         made.jobs = [{**job, "after": after} for job in made.jobs]
     return made
 
@@ -138,10 +142,10 @@ def _after(session: CliSession, text: str) -> Json | None:
         kinds.add(kind)
         numbers += given
     if len(kinds) > 1:
-        raise ValueError(f"--dependency={text}: a job has either afterok or afterany, not both")
+        raise ValueError("a job has either afterok or afterany, not both")
     jobs = [job.id for job in find_jobs(session, numbers)]
     if len(jobs) > _MAX_AFTER:
-        raise ValueError(f"--dependency={text}: means {len(jobs)} jobs, and a job can wait for {_MAX_AFTER}")
+        raise ValueError(f"means {len(jobs)} jobs, and a job can wait for {_MAX_AFTER}")
     return {"jobs": jobs, "when": "ok" if kinds == {"afterok"} else "any"}
 
 

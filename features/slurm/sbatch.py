@@ -22,6 +22,7 @@ _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "
          "account", "export", "container-image", "deadline", "signal", "requeue", "no-requeue", "quiet", "verbose",
          "comment", "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
          "mail-type", "mail-user"}  # fmt: skip
+_COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu")
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
 _NATIVE = {"dependency", "chdir", "wait", "test-only", "wrap", "open-mode", "get-user-env", "propagate", "ignore-pbs",
@@ -110,7 +111,7 @@ class Imported:
 
     `jobs`: one, or one for each task of an array. `at_once`: maximum tasks of an array that run at once; None: not set.
     `remarks`: notes of interest. `untranslated`: parts of the script without an effect here, each with its line.
-    `options`: the script's, after those of the command line.
+    `options`: the script's, after those of the command line. `places`: where each stands, for errors.
     """
 
     jobs: list[Json] = field(default_factory=list)
@@ -118,6 +119,7 @@ class Imported:
     remarks: list[str] = field(default_factory=list)
     untranslated: list[str] = field(default_factory=list)
     options: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -213,7 +215,10 @@ def from_sbatch(
     made, which says no more than it must. Raises ValueError.
     """
     script = _read(text, given, strict=native is not None)
-    made = Imported(options={option: value for option, (_, value) in script.options.items()})
+    made = Imported(
+        options={option: value for option, (_, value) in script.options.items()},
+        places={option: script.at(option) for option in script.options},
+    )
     image = script.get("container-image") or image
     if not image:
         raise ValueError("Slurm's scripts run on the host, jobs run in an image: name one with --image")
@@ -357,6 +362,9 @@ def _interpreter(line: str) -> Interpreter:
 
 def _conflicts(script: _Script) -> Iterator[str]:
     """Yield options that mean more than one host, or something else than their counterpart here."""
+    for option in _COUNTS:
+        if option in script and not re.fullmatch(r"[1-9]\d{0,8}", script.get(option)):
+            yield f"{script.at(option)}: {script.get(option)!r} is not a number from 1"
     memory = [option for option in _MEMORY if option in script]
     if len(memory) > 1:
         yield f"{script.at(memory[-1])}: excludes {script.at(memory[0])}"

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from shlex import quote
 
 # The id in base 32 without i, l, o and u is the number; see `numbers.py`.
-_NUMBER = """number=0; text=$SCHEDULEARN_JOB_ID
-while [ -n "$text" ]; do
-  digit=${text%"${text#?}"}; text=${text#?}; below=0123456789abcdefghjkmnpqrstvwxyz; below=${below%"$digit"*}
-  number=$((number * 32 + ${#below}))
+_NUMBER = """_s_number=0; _s_text=$SCHEDULEARN_JOB_ID
+while [ -n "$_s_text" ]; do
+  _s_digit=${_s_text%"${_s_text#?}"}; _s_text=${_s_text#?}
+  _s_below=0123456789abcdefghjkmnpqrstvwxyz; _s_below=${_s_below%"$_s_digit"*}
+  _s_number=$((_s_number * 32 + ${#_s_below}))
 done"""
-_VARIABLES = """export SLURM_JOB_ID=$number SLURM_JOBID=$number SLURM_SUBMIT_DIR=$PWD SLURM_TASK_PID=$$
+_VARIABLES = """export SLURM_JOB_ID=$_s_number SLURM_JOBID=$_s_number SLURM_SUBMIT_DIR=$PWD SLURM_TASK_PID=$$
 SLURMD_NODENAME=$(uname -n); SLURM_SUBMIT_HOST=${SLURM_SUBMIT_HOST:-$SLURMD_NODENAME}
 SLURM_JOB_NODELIST=$SLURMD_NODENAME; SLURM_NODELIST=$SLURMD_NODENAME
 SLURM_JOB_UID=$(id -u); SLURM_JOB_GID=$(id -g); SLURM_JOB_USER=${SLURM_JOB_USER:-$SLURM_JOB_UID}
@@ -22,9 +23,11 @@ if [ "${SCHEDULEARN_NUM_NODES:-1}" -gt 1 ]; then
   exit 1
 fi"""
 _PROGRAMS = """SCHEDULEARN_SLURM=$(mktemp -d) || exit 1
+trap "rm -rf '$SCHEDULEARN_SLURM'" EXIT
 export SCHEDULEARN_SLURM PATH="$SCHEDULEARN_SLURM:$PATH"
-printf '%s\\n' "$srun" >"$SCHEDULEARN_SLURM/srun"; printf '%s\\n' "$scontrol" >"$SCHEDULEARN_SLURM/scontrol"
-chmod +x "$SCHEDULEARN_SLURM/srun" "$SCHEDULEARN_SLURM/scontrol"; unset number text digit below srun scontrol"""
+printf '%s\\n' "$_s_srun" >"$SCHEDULEARN_SLURM/srun"; printf '%s\\n' "$_s_scontrol" >"$SCHEDULEARN_SLURM/scontrol"
+chmod +x "$SCHEDULEARN_SLURM/srun" "$SCHEDULEARN_SLURM/scontrol"
+unset _s_number _s_text _s_digit _s_below _s_srun _s_scontrol"""
 
 _FLAGS = (
     "-u", "--unbuffered", "-Q", "--quiet", "-v", "--verbose", "--overlap", "--exact", "--exclusive",
@@ -67,88 +70,91 @@ def step_fault(words: Sequence[str]) -> str:
 _SRUN = r"""#!/bin/sh
 # Run a command once for each task of the job, on this host.
 refuse() { echo "srun: error: $1" >&2; exit 1; }
-count=; each_node=; label=; all=; out=; err=; over=
+_s_count=; _s_each_node=; _s_label=; _s_all=; _s_out=; _s_err=; _s_over=
 while [ $# -gt 0 ]; do
-  given=$1
-  case $given in
+  _s_given=$1
+  case $_s_given in
     --) shift; break ;;
-    -[nNoecDJ]) [ $# -gt 1 ] || refuse "$given needs a value"; value=$2; shift ;;
-    -[nNoecDJ]?*) value=${given#-?}; given=${given%"$value"} ;;
-    --*=*) value=${given#*=}; given=${given%%=*} ;;
+    -[nNoecDJ]) [ $# -gt 1 ] || refuse "$_s_given needs a value"; _s_value=$2; shift ;;
+    -[nNoecDJ]?*) _s_value=${_s_given#-?}; _s_given=${_s_given%"$_s_value"} ;;
+    --*=*) _s_value=${_s_given#*=}; _s_given=${_s_given%%=*} ;;
     --ntasks|--nodes|--output|--error|--cpus-per-task|--chdir|--export|--ntasks-per-node|--mpi|--gpu-bind|WITH_VALUE)
-      [ $# -gt 1 ] || refuse "$given needs a value"; value=$2; shift ;;
-    -*) value= ;;
+      [ $# -gt 1 ] || refuse "$_s_given needs a value"; _s_value=$2; shift ;;
+    -*) _s_value= ;;
     *) break ;;
   esac
   shift
-  case $given in
-    -n|--ntasks) count=$value ;;
-    --ntasks-per-node) each_node=$value ;;
-    -O|--overcommit) over=1 ;;
-    -N|--nodes) [ "${value#1-}" = 1 ] || refuse "$given $value: the job has one host" ;;
-    --mpi) [ "$value" = none ] || refuse "--mpi=$value: only none can be given here" ;;
-    --gpu-bind) [ "$value" = none ] || [ "$value" = closest ] || refuse "--gpu-bind=$value can't be given here" ;;
-    -l|--label) label=1 ;;
-    -K|--kill-on-bad-exit) [ "$value" = 0 ] || all=1 ;;
-    -o|--output) out=$value ;;
-    -e|--error) err=$value ;;
-    -c|--cpus-per-task) export SLURM_CPUS_PER_TASK="$value" ;;
-    -D|--chdir) cd "$value" || exit 1 ;;
-    --export) [ "$value" = ALL ] || refuse "--export=$value: only ALL can be given here" ;;
+  case $_s_given in
+    -n|--ntasks) _s_count=$_s_value ;;
+    --ntasks-per-node) _s_each_node=$_s_value ;;
+    -O|--overcommit) _s_over=1 ;;
+    -N|--nodes) [ "${_s_value#1-}" = 1 ] || refuse "$_s_given $_s_value: the job has one host" ;;
+    --mpi) [ "$_s_value" = none ] || refuse "--mpi=$_s_value: only none can be given here" ;;
+    --gpu-bind) case $_s_value in none|closest) ;; *) refuse "--gpu-bind=$_s_value can't be given here" ;; esac ;;
+    -l|--label) _s_label=1 ;;
+    -K|--kill-on-bad-exit) [ "$_s_value" = 0 ] || _s_all=1 ;;
+    -o|--output) _s_out=$_s_value ;;
+    -e|--error) _s_err=$_s_value ;;
+    -c|--cpus-per-task) export SLURM_CPUS_PER_TASK="$_s_value" ;;
+    -D|--chdir) cd "$_s_value" || exit 1 ;;
+    --export) [ "$_s_value" = ALL ] || refuse "--export=$_s_value: only ALL can be given here" ;;
     -J|FLAGS|WITH_VALUE) ;;
-    *) refuse "$given can't be given to srun inside a job here" ;;
+    *) refuse "$_s_given can't be given to srun inside a job here" ;;
   esac
 done
 [ $# -gt 0 ] || refuse "name a command"
-count=${count:-${each_node:-${SLURM_NTASKS:-1}}}
-case $count in ''|*[!0-9]*|0) refuse "--ntasks=$count is not a number of tasks" ;; esac
-[ "$count" -le 1024 ] || refuse "--ntasks=$count: a host runs at most 1024 tasks"
-[ -n "$over" ] || [ "$count" -le "${SLURM_CPUS_ON_NODE:-1024}" ] ||
-  refuse "--ntasks=$count: the job has $SLURM_CPUS_ON_NODE processors"
-step=0; until mkdir "$SCHEDULEARN_SLURM/step.$step" 2>/dev/null; do step=$((step + 1)); done
-folder=$SCHEDULEARN_SLURM/step.$step
-export SLURM_NTASKS="$count" SLURM_NPROCS="$count" SLURM_STEP_ID="$step" SLURM_STEPID="$step" SLURM_NODEID=0
-export SLURM_STEP_NUM_TASKS="$count" SLURM_STEP_NUM_NODES=1 SLURM_STEP_TASKS_PER_NODE="$count"
-export SLURM_STEP_NODELIST="$SLURM_JOB_NODELIST" SLURM_TASKS_PER_NODE="$count"
-named() { printf '%s\n' "$1" | sed "s/%[jA]/$SLURM_JOB_ID/g; s/%s/$step/g; s/%t/$rank/g; s/%n/0/g"; }
+_s_count=${_s_count:-${_s_each_node:-${SLURM_NTASKS:-1}}}
+case $_s_count in ''|*[!0-9]*|0) refuse "--ntasks=$_s_count is not a number of tasks" ;; esac
+[ "$_s_count" -le 1024 ] || refuse "--ntasks=$_s_count: a host runs at most 1024 tasks"
+[ -n "$_s_over" ] || [ "$_s_count" -le "${SLURM_CPUS_ON_NODE:-1024}" ] ||
+  refuse "--ntasks=$_s_count: the job has $SLURM_CPUS_ON_NODE processors"
+_s_step=0; until mkdir "$SCHEDULEARN_SLURM/step.$_s_step" 2>/dev/null; do _s_step=$((_s_step + 1)); done
+_s_folder=$SCHEDULEARN_SLURM/step.$_s_step
+export SLURM_NTASKS="$_s_count" SLURM_NPROCS="$_s_count" SLURM_STEP_ID="$_s_step" SLURM_STEPID="$_s_step" SLURM_NODEID=0
+export SLURM_STEP_NUM_TASKS="$_s_count" SLURM_STEP_NUM_NODES=1 SLURM_STEP_TASKS_PER_NODE="$_s_count"
+export SLURM_STEP_NODELIST="$SLURM_JOB_NODELIST" SLURM_TASKS_PER_NODE="$_s_count"
+named() { printf '%s\n' "$1" | sed "s/%[jA]/$SLURM_JOB_ID/g; s/%s/$_s_step/g; s/%t/$_s_rank/g; s/%n/0/g"; }
 bind() {
   [ -n "$SLURM_GPUS_PER_TASK" ] || return 0
-  each=${SLURM_GPUS_PER_TASK##*:}; first=$((rank * each)); seen=$CUDA_VISIBLE_DEVICES
-  [ -n "$seen" ] || seen=$(i=0; while [ $i -lt $(((rank + 1) * each)) ]; do printf '%s,' $i; i=$((i + 1)); done)
-  CUDA_VISIBLE_DEVICES=$(printf '%s' "$seen" | cut -d, -f $((first + 1))-$((first + each))); export CUDA_VISIBLE_DEVICES
+  _s_each=${SLURM_GPUS_PER_TASK##*:}; _s_first=$((_s_rank * _s_each)); _s_seen=$CUDA_VISIBLE_DEVICES; _s_i=0
+  if [ -z "$_s_seen" ]; then
+    while [ "$_s_i" -lt $((_s_first + _s_each)) ]; do _s_seen=$_s_seen$_s_i,; _s_i=$((_s_i + 1)); done
+  fi
+  CUDA_VISIBLE_DEVICES=$(printf '%s' "$_s_seen" | cut -d, -f $((_s_first + 1))-$((_s_first + _s_each)))
+  export CUDA_VISIBLE_DEVICES
 }
 task() {
-  export SLURM_PROCID="$rank" SLURM_LOCALID="$rank"
-  SLURM_GTIDS=0; i=1; while [ "$i" -lt "$count" ]; do SLURM_GTIDS=$SLURM_GTIDS,$i; i=$((i + 1)); done
-  SLURM_DISTRIBUTION=block; [ "$count" -gt 1 ] || SLURM_DISTRIBUTION=cyclic
+  export SLURM_PROCID="$_s_rank" SLURM_LOCALID="$_s_rank"
+  SLURM_GTIDS=0; _s_i=1; while [ "$_s_i" -lt "$_s_count" ]; do SLURM_GTIDS=$SLURM_GTIDS,$_s_i; _s_i=$((_s_i + 1)); done
+  SLURM_DISTRIBUTION=block; [ "$_s_count" -gt 1 ] || SLURM_DISTRIBUTION=cyclic
   export SLURM_GTIDS SLURM_DISTRIBUTION SLURM_TASK_PID=$$
   [ -z "$SLURM_NTASKS_PER_GPU" ] || export SLURM_NTASKS_PER_TRES="$SLURM_NTASKS_PER_GPU"
   bind
-  [ -z "$out" ] || exec >"$(named "$out")" || exit 1
-  if [ -n "$err" ]; then exec 2>"$(named "$err")" || exit 1; elif [ -n "$out" ]; then exec 2>&1; fi
+  [ -z "$_s_out" ] || exec >"$(named "$_s_out")" || exit 1
+  if [ -n "$_s_err" ]; then exec 2>"$(named "$_s_err")" || exit 1; elif [ -n "$_s_out" ]; then exec 2>&1; fi
   exec "$@"
 }
-if [ "$count" = 1 ] && [ -z "$label" ]; then rank=0; task "$@"; fi
-trap 'kill -s TERM $(cat "$folder"/pid.*) 2>/dev/null' TERM INT
+if [ "$_s_count" = 1 ] && [ -z "$_s_label" ]; then _s_rank=0; task "$@"; fi
+trap 'kill -s TERM $(cat "$_s_folder"/pid.*) 2>/dev/null' TERM INT
 run_task() {
   (task "$@") &
-  echo $! >"$folder/pid.$rank"; wait $!; code=$?
-  [ $code = 0 ] || [ -z "$all" ] || kill -s TERM $(cat "$folder"/pid.*) 2>/dev/null
-  echo $code >"$folder/code.$rank"
+  echo $! >"$_s_folder/pid.$_s_rank"; wait $!; _s_code=$?
+  [ $_s_code = 0 ] || [ -z "$_s_all" ] || kill -s TERM $(cat "$_s_folder"/pid.*) 2>/dev/null
+  echo $_s_code >"$_s_folder/code.$_s_rank"
 }
-rank=0
-while [ "$rank" -lt "$count" ]; do
-  if [ -n "$label" ]; then { run_task "$@" 2>&1 | sed "s/^/$rank: /"; } & else run_task "$@" & fi
-  rank=$((rank + 1))
+_s_rank=0
+while [ "$_s_rank" -lt "$_s_count" ]; do
+  if [ -n "$_s_label" ]; then { run_task "$@" 2>&1 | sed "s/^/$_s_rank: /"; } & else run_task "$@" & fi
+  _s_rank=$((_s_rank + 1))
 done
 wait; wait
-most=0; rank=0
-while [ "$rank" -lt "$count" ]; do
-  code=$(cat "$folder/code.$rank" 2>/dev/null) || code=143
-  [ "$code" -le "$most" ] || most=$code
-  rank=$((rank + 1))
+_s_most=0; _s_rank=0
+while [ "$_s_rank" -lt "$_s_count" ]; do
+  _s_code=$(cat "$_s_folder/code.$_s_rank" 2>/dev/null) || _s_code=143
+  [ "$_s_code" -le "$_s_most" ] || _s_most=$_s_code
+  _s_rank=$((_s_rank + 1))
 done
-exit "$most"
+exit "$_s_most"
 """
 _SCONTROL = r"""#!/bin/sh
 # Expand a list of hosts, one a line: the job has one host.
@@ -161,7 +167,7 @@ printf '%s\n' "${3:-$SLURM_JOB_NODELIST}" | tr , '\n'
 
 def prelude() -> list[str]:
     """Return shell lines that set the variables known only at the start, and put `srun` and `scontrol` on PATH."""
-    return [_NUMBER, _VARIABLES, f"srun={quote(_srun())}", f"scontrol={quote(_SCONTROL)}", _PROGRAMS]
+    return [_NUMBER, _VARIABLES, f"_s_srun={quote(_srun())}", f"_s_scontrol={quote(_SCONTROL)}", _PROGRAMS]
 
 
 def _srun() -> str:

@@ -113,6 +113,68 @@ def test_the_variables_of_a_script_and_of_its_step_are_those_of_slurm(name: str)
         assert slurm_answers.recorded(step[rank]) == {**answer["batch"], **variables}
 
 
+def output_of(body: str, *options: str, code: int = 0, **env: str) -> list[str]:
+    """Lines that a script prints, run as a container would run it."""
+    text = "#!/bin/bash\n" + "".join(f"#SBATCH {option}\n" for option in options) + body
+    made = from_sbatch(text, "x", "img", native={})
+    assert made.untranslated == []
+    [job] = made.jobs
+    known = {"PATH": os.environ["PATH"], "SCHEDULEARN_JOB_ID": "000123abcd", **env, **job["env"]}
+    done = subprocess.run(shlex.split(job["command"]), env=known, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_step_has_gpus_of_its_own_for_each_task() -> None:
+    body = "srun sh -c 'echo $SLURM_PROCID:$CUDA_VISIBLE_DEVICES'\n"
+    options = ("-n 2", "--gpus-per-task=2")
+    assert sorted(output_of(body, *options, CUDA_VISIBLE_DEVICES="GPU-a,GPU-b,GPU-c,GPU-d")) == [
+        "0:GPU-a,GPU-b",
+        "1:GPU-c,GPU-d",
+    ]
+    assert sorted(output_of(body, *options)) == ["0:0,1", "1:2,3"]
+
+
+def test_a_step_ends_with_the_highest_exit_code_and_kills_the_others_if_asked() -> None:
+    assert output_of("srun sh -c 'exit $SLURM_PROCID'\necho $?", "-n 3") == ["2"]
+    waits = "srun --kill-on-bad-exit=1 sh -c '[ $SLURM_PROCID = 1 ] && exit 5; exec sleep 600'\necho $?"
+    assert output_of(waits, "-n 2") == ["143"]
+
+
+def test_a_step_can_have_fewer_tasks_and_its_own_files(tmp_path: Path) -> None:
+    assert output_of("srun -n1 echo $SLURM_NTASKS\nsrun -n 2 --ntasks-per-node=3 echo x", "-n 3") == ["3", "x", "x"]
+    output_of(f"srun -o {tmp_path}/%t.log sh -c 'echo $SLURM_PROCID'", "-n 2")
+    assert [(tmp_path / f"{rank}.log").read_text() for rank in "01"] == ["0\n", "1\n"]
+    assert output_of("srun -n 9 true\necho $?", "-n 2") == ["1"], "more tasks than processors"
+    assert output_of("cat <<EOF | srun cat\nstdin\nEOF") == ["stdin"]
+
+
+def test_variables_of_the_user_survive() -> None:
+    names = [
+        "number",
+        "text",
+        "digit",
+        "below",
+        "count",
+        "value",
+        "label",
+        "step",
+        "rank",
+        "first",
+        "seen",
+        "out",
+        "err",
+        "i",
+    ]
+    body = "srun sh -c 'env' | grep '^[a-z]*=mine$' | sort"
+    assert output_of(body, **dict.fromkeys(names, "mine")) == sorted(f"{name}=mine" for name in names)
+    assert output_of(body, "-n2", **dict.fromkeys(names, "mine")) == sorted(2 * [f"{name}=mine" for name in names])
+
+
+def test_a_job_over_several_hosts_says_that_it_can_not_run() -> None:
+    assert output_of("echo never", code=1, SCHEDULEARN_NUM_NODES="2") == []
+
+
 def test_there_are_forty_cases_that_run_and_the_answers_are_of_all() -> None:
     assert CASES.keys() == ANSWERS["cases"].keys()
     assert len(CASES) >= 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,20 +10,17 @@ from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.api.answers.job import UNSERVED, EtaOut, FailureOut, GpuRef, JobNow
+from schedulearn.api.answers.job import UNSERVED, EtaOut, GpuRef, JobNow
 from schedulearn.api.instants import iso
+from schedulearn.api.job_failures import failures_of, gpus_of
 from schedulearn.api.state import Cluster
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
-from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.named_jobs import named_jobs
 from schedulearn.scheduler.core.outcomes.lateness import Late, expected_end, late
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.outcomes.unused import idle_ends
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import InvalidError, PolicyFault
-from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
-from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
-from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.accounting.usage import ReceivedService, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
@@ -49,11 +45,10 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
         live = tasks_of(db, holders, live=True)
         served = live_service(live, now)
         for task in live:
-            gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
+            gpus.setdefault(task.job_id, []).extend(gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
         ends = idle_ends(rows, live, cluster.loop.unused_since)
-    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.spec.get("secrets")}
-    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
+    failures = failures_of(cluster, db, failed, index) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
     silent, hung = cluster.silence.silent, cluster.hangs.hung
@@ -95,31 +90,3 @@ def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
         why = f"it is expected to end at {iso(end)}, after its deadline" if end else "its deadline has passed"
         raise InvalidError(f"{why} ({iso(deadline)}): give a later one, or leave out refuse_late", field="deadline")
     return JobNow(eta=None if eta is None else EtaOut.of(eta, until), expected_end=end)
-
-
-def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
-    return [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
-
-
-def _failures(
-    logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int], hidden: Mapping[str, Sequence[bytes]]
-) -> dict[str, FailureOut]:
-    """Return how the last attempt of each job failed, by job id.
-
-    `tasks`: those of the failed jobs, oldest first. `hidden`: values to mask in logs, by job id."""
-    last: dict[str, list[Task]] = {}
-    for task in tasks:
-        others = last.setdefault(task.job_id, [])
-        if others and others[0].attempt != task.attempt:
-            others.clear()
-        others.append(task)
-    failures = {}
-    for job_id, attempt in last.items():
-        bad = [task for task in attempt if task.exit_code]
-        first = min(bad or attempt, key=lambda task: (task.finished_at or math.inf, task.rank))
-        failures[job_id] = FailureOut(
-            gpus=[gpu for task in attempt for gpu in _gpus_of(task, index)],
-            exit_code=first.exit_code,
-            line=last_error(hide(logs.tail(first.id, TAIL_BYTES), hidden.get(job_id, ()))),
-        )
-    return failures

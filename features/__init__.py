@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from schedulearn.features import accounts, admin, interactive, laptop, notices, simulate, slurm, sweeps, usage, webhooks
+from schedulearn.features import (
+    accounts,
+    admin,
+    failures,
+    interactive,
+    laptop,
+    notices,
+    simulate,
+    slurm,
+    sweeps,
+    usage,
+    webhooks,
+)
 
 FEATURES = (
     accounts.FEATURE,
     admin.FEATURE,
+    failures.FEATURE,
     interactive.FEATURE,
     laptop.FEATURE,
     notices.FEATURE,

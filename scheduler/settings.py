@@ -19,6 +19,7 @@ from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
+from schedulearn.scheduler.specs.texts import Pairs
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 """Bytes, or e.g. "50g"."""
@@ -255,6 +256,12 @@ class ClusterSettings(BaseModel):
     )
     smtp_domains: list[str] = Field(
         default_factory=list, description="domains to which notices by e-mail may go, such as lab.org; default: all"
+    )
+    job_env: Pairs = Field(
+        default_factory=dict,
+        max_length=100,
+        description="environment variables of all jobs, such as WANDB_BASE_URL; those of a job win. Values that must "
+        "stay secret belong in shared secrets",
     )
     gpu_prices: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=dict,

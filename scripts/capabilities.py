@@ -36,6 +36,8 @@ CAPABILITIES = {
         api/(cli|routes|answers)/(telemetry|resources|gpus|top|process) api/prometheus""",
     "interactive (terminals, ports, exec)": """features/interactive/.* api/(cli/hands|ports|terminals)/.*
         scheduler/(hosts|runtimes)/terminals/.* scheduler/runtimes/process/session scheduler/specs/ports""",
+    "trackers of runs": "scheduler/core/planning/run_trackers",
+    "failures by cause": "features/failures/.* api/job_failures scheduler/reports/failure_advice",
     "usage": "features/usage/.* api/(cli|routes)/usage scheduler/store/accounting/.* scheduler/core/prices",
     "Slurm import": "features/slurm/.* api/cli/job_files/slurm",
     "admin (backup, doctor, uninstall)": """features/admin/.* scheduler/(doctor|uninstall|store/backup)

@@ -21,6 +21,7 @@ from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.planning.start_times import held, why_not_yet
 from schedulearn.scheduler.core.states import JobState, Reason
+from schedulearn.scheduler.reports.failure_advice import FailureKind
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
@@ -110,12 +111,23 @@ def _shown(instant: datetime | None) -> str | None:
 UNSERVED = ReceivedService()
 
 
+class CloneOut(AnswerModel):
+    """Clone that avoids a failure."""
+
+    label: str = Field(description="what it changes, e.g. Clone with half the batch (16)")
+    changes: dict[str, Any] = Field(description="keys of the job with their new values")
+
+
 class FailureOut(AnswerModel):
     """Details of a job's failure."""
 
     gpus: list[GpuRef] = Field(description="GPUs of its last attempt")
     exit_code: int | None = Field(description="exit code of the container that failed first; null: unknown")
     line: str = Field(description="the most informative line of its log about the failure; empty: no output")
+    kind: FailureKind = Field(description="class of the failure")
+    cause: str = Field(description="cause as a phrase, equal for equal failures")
+    step: str = Field(description="next step as a sentence; empty: unknown")
+    clone: CloneOut | None = Field(description="a clone that may avoid the failure; null: none is known")
 
 
 class HangOut(AnswerModel):
@@ -326,6 +338,13 @@ class JobDetail(JobOut):
         description="cost of its GPUs so far, by the setting gpu_prices; null: a price is missing"
     )
     currency: str = Field(description="currency of `cost`: the setting currency")
+    run_pages: list[str] = Field(
+        description="pages of its run in W&B, MLflow, Comet, Neptune or ClearML, from the addresses in its log"
+    )
+    interruptions: int = Field(description="number of ended attempts after which the job was started again")
+    repeated_seconds: float = Field(
+        description="run time of these attempts, which a rigid job repeats unless its script continues; 0 if elastic"
+    )
 
 
 class OriginalKeys(BaseModel):

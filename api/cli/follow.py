@@ -49,6 +49,9 @@ def follow(session: CliSession, job: Json, *, quiet: bool, timestamps: bool = Fa
     code = exit_code(job)
     if not quiet or code:
         watch.say(f"job {job['id']} {job['state']} after {job_time(job)}: {job.why}")
+    if code and (failure := job["failure"]) and failure["step"]:
+        again = f" Or run: schedulearn resubmit {job['id']} --advised" if failure["clone"] else ""
+        watch.say(f"next step: {failure['step']}{again}")
     if not quiet:
         for sentence in _left_behind(session, job["id"]):
             watch.say(sentence)

@@ -166,6 +166,14 @@ def show(session: CliSession, as_spec: bool, job: str) -> None:
         print_table(session, ("AT", "WHAT", ""), [[show_time(e["at"]), e["kind"], e["message"]] for e in events])
 
 
+def _interrupted(job: Json) -> str:
+    if not job["interruptions"]:
+        return ""
+    times = "once" if job["interruptions"] == 1 else f"{job['interruptions']} times"
+    repeated = job["repeated_seconds"]
+    return f"{times}, {show_seconds(repeated)} of run time repeated" if repeated else times
+
+
 def _last_events(session: CliSession, job_id: str) -> list[Json]:
     events: list[Json] = []
     while page := session.client.job_events(job_id, after=events[-1]["id"] if events else 0, limit=1000)["items"]:
@@ -186,6 +194,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("state", state_cell(job)),
         ("why", f"{Job(job).told} ({job['reason']})"),
         ("its log says", (job["failure"] or {}).get("line", "")),
+        ("next step", (job["failure"] or {}).get("step", "")),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("description", job["description"] or ""),
         ("image", job["container_image"]),
@@ -201,6 +210,8 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("holds", gpus),
         ("priority", str(job["priority"])),
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
+        ("run page", " ".join(job["run_pages"])),
+        ("interrupted", _interrupted(job)),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
         ("earliest start", show_time(job["start_after"]) if job["start_after"] else ""),
         ("deadline", f"{show_time(job['deadline'])}{_LATE.get(job['late'], '')}" if job["deadline"] else ""),

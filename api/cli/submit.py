@@ -101,7 +101,13 @@ class _JobFile(click.File):
     metavar="N",
     help="Number of GPUs; for an elastic job, at the start.  [default: 1]",
 )
-@click.option("--gpu-type", metavar="TYPE", help="Type of the GPUs, as `hosts` shows it.  [default: any]")
+@click.option("--gpu-type", metavar="TYPES", help="Types of the GPUs by words, as a100,h100.  [default: any]")
+@click.option("--gpu-memory-min", metavar="SIZE", help="Minimum memory of each GPU, e.g. 24g.  [default: any]")
+@click.option("--hosts", metavar="WHERE", help="Hosts by name or label, as gpu1,gpu2 or room=b2.  [default: any]")
+@click.option("--exclude-hosts", metavar="WHERE", help="Hosts where it does not run, by name or label.")
+@click.option(
+    "--exclusive", is_flag=True, default=None, help="It runs only on hosts where no other job runs, if not elastic."
+)
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed with another number of GPUs.")
 @click.option(
     "--preemptible", is_flag=True, default=None, help="Jobs of higher priority may stop it. It then starts again."

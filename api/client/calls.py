@@ -401,6 +401,10 @@ class AsyncCalls(AsyncTransport):
     async def uncordon(self, host_id: str) -> Json:
         return await self._object("POST", f"hosts/{part(host_id)}/uncordon")
 
+    async def label_host(self, host_id: str, labels: Mapping[str, str | None]) -> Json:
+        """Set labels of a host; None removes one. Other labels stay."""
+        return await self._object("PATCH", f"hosts/{part(host_id)}/labels", json={"labels": dict(labels)})
+
     async def cordon_gpu(self, host_id: str, gpu: str) -> Json:
         """Cordon a GPU, by index or UUID: no new jobs start on it."""
         return await self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/cordon")

@@ -48,9 +48,10 @@ from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.outcomes.interruptions import interruptions_of
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.prices import cost_of
-from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.states import WAITS, JobState
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError, QuotaError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.env_masking import with_values_of
@@ -59,7 +60,7 @@ from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.job_list import JobFilter, Sort
+from schedulearn.scheduler.store.job_list import JobFilter, Sort, run_pages_of
 from schedulearn.scheduler.store.job_rows import with_keys
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
@@ -471,17 +472,21 @@ def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDe
     job = repository.get_job(db, job_id)
     [now] = standing_of(cluster, db, [job])
     [values] = values_of([job])
-    tasks = [TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
+    tasks = tasks_of(db, [job_id])
+    interruptions = interruptions_of(tasks, elastic=job.elastic, waits=JobState(job.state) in WAITS)
     used = usage_of_job(db, job_id, time.time())
     cost = cost_of(used.hours_of, cluster.settings.gpu_prices)
     return JobDetail.of(
         seen_by(actor, values),
         now,
-        tasks=tasks,
+        tasks=[TaskOut.model_validate(task) for task in tasks],
         removed=JobState(job.state).terminal and not cluster.shows(job_id),
         energy_kwh=used.energy,
         cost=None if cost is None else round(cost, 4),
         currency=cluster.settings.currency,
+        run_pages=run_pages_of(db, job_id),
+        interruptions=interruptions.times,
+        repeated_seconds=interruptions.repeated_s,
     )
 
 

@@ -187,7 +187,8 @@ def tres(job: Json) -> str:
     """Return the GPUs of a job, as in `gres/gpu:a100:2`; empty: none."""
     if not job["required_gpus"]:
         return ""
-    kind = f":{job['gpu_type']}" if job["gpu_type"] else ""
+    types = job["gpu_type"] or []
+    kind = f":{types if isinstance(types, str) else '|'.join(types)}" if types else ""
     return f"gres/gpu{kind}:{job['required_gpus']}"
 
 

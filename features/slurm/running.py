@@ -118,6 +118,7 @@ def _made(session: CliSession, text: str, name: str, arguments: tuple[str, ...],
     made = from_sbatch(text, name, image, arguments, given=options, native=os.environ)
     if made.untranslated:
         raise ValueError("\n  ".join(["nothing was submitted, because here this would differ:", *made.untranslated]))
+    _check_hosts(session, made)
     try:
         after = _after(session, made.options.get("dependency", ""))
     except (ValueError, ClientError) as error:
@@ -125,6 +126,17 @@ def _made(session: CliSession, text: str, name: str, arguments: tuple[str, ...],
     if after:
         made.jobs = [{**job, "after": after} for job in made.jobs]
     return made
+
+
+def _check_hosts(session: CliSession, made: Imported) -> None:
+    """Raise ValueError for a host that there is not, as Slurm does."""
+    named = {"hosts": "nodelist", "exclude_hosts": "exclude"}
+    if not named.keys() & made.jobs[0].keys():
+        return
+    known = {host["id"] for host in session.client.hosts()}
+    for key, option in named.items():
+        if missing := [host for host in made.jobs[0].get(key, []) if host not in known]:
+            raise ValueError(f"{made.places[option]}: there is no host {missing[0]}; see sinfo -N")
 
 
 def _after(session: CliSession, text: str) -> Json | None:

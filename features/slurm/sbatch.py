@@ -21,7 +21,7 @@ _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "
          "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
          "account", "export", "container-image", "deadline", "signal", "requeue", "no-requeue", "quiet", "verbose",
          "comment", "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
-         "mail-type", "mail-user"}  # fmt: skip
+         "mail-type", "mail-user", "nodelist", "exclude", "exclusive"}  # fmt: skip
 _COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu")
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
@@ -33,17 +33,15 @@ _ONE_PARTITION = {"partition": "there is one partition; the service chooses the 
 _ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
-    "exclusive": "its GPUs are its own anyway; set cpus and memory",
 }
 _ELSEWHERE = {
     "partition": "there are no partitions; the service chooses hosts",
     "qos": "set the key priority, 0 to 100",
     "dependency": "name the other job by its id here: `schedulearn submit --after JOB` (or --after-any), key `after`",
     "chdir": "send the folder with the job: `schedulearn submit --code FOLDER`",
-    "nodelist": "the service chooses hosts",
-    "exclude": "the service chooses hosts",
     "input": "stdin is empty: read the file in the script",
 }
+_HOST_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}(,[A-Za-z0-9][A-Za-z0-9._-]{0,62}){0,99}")
 _MAIL_TYPES = {
     "BEGIN": ("start",),
     "END": ("end",),
@@ -223,7 +221,7 @@ def from_sbatch(
     if not image:
         raise ValueError("Slurm's scripts run on the host, jobs run in an image: name one with --image")
     harmless = _ANYWAY if native is None else {**_ANYWAY, **_ONE_PARTITION}
-    for option in sorted(script.options.keys() - (_USED if native is None else _USED | _NATIVE | {"exclusive"})):
+    for option in sorted(script.options.keys() - (_USED if native is None else _USED | _NATIVE)):
         if option in harmless:
             made.remarks.append(f"{script.at(option)}: {harmless[option]}")
         else:
@@ -252,6 +250,7 @@ def from_sbatch(
         "launcher": "none",
         **_type(script, gpu_type, gpus, made),
         **_limits(script, gpus, made, native is not None),
+        **_where(script, gpus, made),
         **_when(script, made),
     }
     if "requeue" in script and "no-requeue" not in script:
@@ -298,6 +297,26 @@ def _variables_of(script: _Script, job: Json, environment: Mapping[str, str]) ->
         found["SLURM_JOB_USER"] = user
     if "export" in script:
         found |= {"SLURM_EXPORT_ENV": script.get("export"), "SLURM_GET_USER_ENV": "1"}
+    return found
+
+
+def _where(script: _Script, gpus: int, made: Imported) -> Json:
+    """Return the keys `hosts`, `exclude_hosts` and `exclusive`, where they mean the same as in Slurm."""
+    found: Json = {}
+    listed, excluded = script.get("nodelist"), script.get("exclude")
+    if _HOST_NAMES.fullmatch(listed) and "," not in listed and script.nodes == 1:
+        found["hosts"] = [listed]
+    elif listed:  # in Slurm, the job gets all of these nodes
+        made.untranslated.append(f"{script.at('nodelist')}: set the key hosts: a job runs on one or more of those")
+    if _HOST_NAMES.fullmatch(excluded):
+        found["exclude_hosts"] = excluded.split(",")
+    elif excluded:
+        made.untranslated.append(f"{script.at('exclude')}: write each host by name: the key exclude_hosts")
+    if "exclusive" in script:
+        if gpus and not script.get("exclusive"):
+            found["exclusive"] = True
+        else:
+            made.untranslated.append(f"{script.at('exclusive')}: only jobs with GPUs have hosts alone: key exclusive")
     return found
 
 
@@ -467,7 +486,9 @@ def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
     if wanted and gpus and not gpu_type and _GPU.fullmatch(wanted):
         gpu_type = wanted
     elif wanted and wanted.lower() != gpu_type.lower():
-        made.untranslated.append(f"{script.at('constraint')}: hosts have no features; set gpu_type, or leave it out")
+        made.untranslated.append(
+            f"{script.at('constraint')}: hosts have labels here: `schedulearn hosts label`; then set hosts"
+        )
     if not gpu_type:
         return {}
     if "," in gpu_type:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
+from schedulearn.scheduler.core.host_constraints import Misfits
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
@@ -23,7 +24,7 @@ from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, NewJob, withou
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
-from schedulearn.scheduler.core.planning.snapshot import build_snapshot
+from schedulearn.scheduler.core.planning.snapshot import build_snapshot, parts, with_limits
 from schedulearn.scheduler.core.planning.start_times import start_times
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
@@ -263,6 +264,7 @@ class Forecaster:
             if spec.elastic
             else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0, limit),
         )
+        view = with_limits(view, spec.host_constraints, Misfits(state.hosts, state.gpus, parts(state.gpus)))
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
         about = Facts(
@@ -305,7 +307,16 @@ class Forecaster:
             state, self._reachable(), self._host_facts(), self._cpu_jobs, lambda job, host: None, resting, quotas,
             several_users=several_users, now=now,
         )  # fmt: skip
-        new = NewJob(_UNBORN, spec.user or "", spec.priority, now, spec.cpus, spec.memory, spec.shm_size)
+        new = NewJob(
+            _UNBORN,
+            spec.user or "",
+            spec.priority,
+            now,
+            spec.cpus,
+            spec.memory,
+            spec.shm_size,
+            spec.host_constraints,
+        )
         place = cpu_only.places(waiting, new)[_UNBORN]
         image_in = self._image_in(spec, ())
         if isinstance(place, Explanation):

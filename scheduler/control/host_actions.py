@@ -38,6 +38,7 @@ class HostActions:
         data_sets: Mapping[str, str],
         writable: Mapping[str, Collection[str]],
         job_env: Callable[[str], Mapping[str, str]],
+        all_jobs_env: Mapping[str, str],
         code_path: Callable[[str], Path],
         bind_numa: bool,
         sys_nice: bool,
@@ -51,6 +52,7 @@ class HostActions:
         self._data_sets = data_sets
         self._writable = writable
         self._job_env = job_env
+        self._all_jobs_env = all_jobs_env
         self._code_path = code_path
         self._sys_nice = sys_nice
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
@@ -118,7 +120,8 @@ class HostActions:
         if not task.wanted:
             return known_spec(task, job, resources)
         keys = keys_of(self._state.starting[job.id])
-        return task_spec(task, job, keys, self._simulated, gang, self._state, self._job_env(job.id), resources)
+        job_env = self._job_env(job.id)
+        return task_spec(task, job, keys, self._simulated, gang, self._state, job_env, self._all_jobs_env, resources)
 
     def _all_ready(self, job: Job, gang: Sequence[Task]) -> bool:
         """Return whether all tasks of a gang can start together.

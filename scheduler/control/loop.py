@@ -172,6 +172,7 @@ class SchedulerLoop:
         self._hangs = hangs
         self._on_hang = settings.on_hang
         self._crash_limit = settings.crash_limit
+        self._all_jobs_env = settings.job_env
         self._agents_now = agents
         self.host_grace_s = settings.host_grace
         self.policy = policy
@@ -419,6 +420,7 @@ class SchedulerLoop:
             self.data_sets,
             self._writable,
             self.job_env,
+            self._all_jobs_env,
             self._code_path,
             self._bind_numa,
             self._sys_nice,

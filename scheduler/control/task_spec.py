@@ -24,6 +24,7 @@ from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.needs import input_variables
 from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
+from schedulearn.scheduler.core.planning.run_trackers import tracker_env
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.core.topology import Topology, binding
 from schedulearn.scheduler.runtimes.recipes import recipe_path
@@ -63,12 +64,13 @@ def task_spec(
     gang: Sequence[Task],
     state: ClusterState,
     job_env: Mapping[str, str],
+    all_jobs_env: Mapping[str, str],
     host: HostResources,
 ) -> TaskSpec:
     """Return the container specification of a task.
 
     `keys`: the job's keys that only a start needs. `simulated`: simulated GPUs. `gang`: the job's live tasks, including
-    this one. `job_env`: variables for reports of the job's workers."""
+    this one. `job_env`: variables for reports of the job's workers. `all_jobs_env`: variables of all jobs."""
     gpus = len(task.gpu_uuids)
     several_hosts = len(gang) > 1 and not task.generation
     if task.generation:
@@ -88,6 +90,15 @@ def task_spec(
     data |= input_variables(keys.data, job.inputs, host.data_seen_at)
     env = {
         **launcher_env(job.launcher, keys.command),
+        **tracker_env(
+            job.id,
+            job.name,
+            job.family,
+            container_image=job.container_image,
+            command=keys.command,
+            elastic=job.elastic,
+        ),
+        **all_jobs_env,
         **keys.env,
         **job_env,
         **data,

@@ -31,7 +31,7 @@ class Job(NamedTuple):
     max_gpus: int
     elastic: bool
     gpu_type: str | None
-    """Type that all of the job's GPUs must have; None allows any."""
+    """Types that the job's GPUs may have, separated by commas; None allows any."""
     priority: int
     weight: float
     metric: Metric | None
@@ -91,6 +91,8 @@ class Job(NamedTuple):
     """Time of the last release; None: it was never held."""
     held_by: str = ""
     """Account that held it."""
+    host_constraints: HostConstraints | None = None
+    """Constraints on its hosts, beside `gpu_type`; None: any host will do."""
 
 
 class After(TypedDict):
@@ -99,6 +101,19 @@ class After(TypedDict):
     jobs: list[str]
     when: Literal["ok", "any"]
     """`ok`: each must succeed; `any`: each must end, with any result."""
+
+
+class HostConstraints(TypedDict, total=False):
+    """Constraints of a job on its hosts. A missing key is no constraint."""
+
+    hosts: list[str]
+    """Names, and labels as `key=value`. A host must have one of the names, and one value of each key."""
+    exclude_hosts: list[str]
+    """Names and labels of hosts where the job does not run."""
+    gpu_memory_min: int
+    """Minimum bytes of each GPU."""
+    exclusive: bool
+    """Whether it runs only on hosts where no other job runs."""
 
 
 class EarlyFailure(TypedDict):

@@ -37,6 +37,12 @@ _STEP = re.compile(
 _BAR = re.compile(r"\d{1,3}%\|[^|]{0,200}\|[ ]{0,10}(\d{1,12})/(\d{1,12})[ ]{0,3}\[")
 _BRACKET = re.compile(r"\[[ ]{0,8}(\d{1,12})[ ]{0,4}/[ ]{0,4}(\d{1,12})(?=[\] (])")
 _START = re.compile(r"[ ]{0,20}(\d{1,12})/(\d{1,12})(?=[ ])")
+_RUN_PAGE = re.compile(
+    r"(?:View run(?: .{1,200}?)? at:?|live on comet\.com|Open in the app:|ClearML results page:)[ ]{1,4}"
+    r"(https?://[^\s<>\"'`]{1,500})"
+)
+"""Address of the run's page, as W&B, MLflow, Comet, Neptune and ClearML print it."""
+_MAX_RUN_PAGES = 5
 _TRAINING = re.compile(r"(?:train|epoch|step|iter|fit|loss|progress)", re.IGNORECASE)
 _VALIDATION = re.compile(r"[\W_]{0,8}(val|valid|validation|validating|eval|evaluation|evaluating|test|testing)\b", re.I)
 _VALUE = re.compile(
@@ -109,6 +115,8 @@ class LogReading:
     """Names of the columns of a table (YOLO)."""
     steps: dict[str, int] = field(default_factory=dict)
     """Metric -> step of its last value."""
+    run_pages: list[str] = field(default_factory=list)
+    """Addresses of the run's pages in trackers of experiments, the last ones."""
 
     @classmethod
     def load(cls, stored: Mapping[str, object]) -> Self:
@@ -136,6 +144,9 @@ class LogReading:
     def read(self, line: str, names: Collection[str] | None = None) -> list[Value]:
         """Read one line, and return its metrics. `names`: the metrics wanted; None: the usual ones."""
         line = _ANSI.sub("", line[:MAX_LINE]).replace("\t", " ")
+        if "://" in line and (page := _RUN_PAGE.search(line)) is not None:
+            self.run_pages = [*(url for url in self.run_pages if url != page[1]), page[1]][-_MAX_RUN_PAGES:]
+            return []
         if not any(char.isdigit() for char in line):
             self._read_header(line)
             return []

@@ -33,7 +33,7 @@ def last_error(tail: bytes) -> str:
 
     In order of preference: the last line about memory, the end of the last traceback, the last line that looks like an
     error, the last line. Empty for an empty log."""
-    lines = _lines(tail)
+    lines = shown_lines(tail)
     own = [line for line in takewhile(_is_of_workers, lines) if not _LAUNCHER.search(line)]
     for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
         found = next((line for line in reversed(own) if wanted.search(line)), None)
@@ -46,7 +46,7 @@ def _is_of_workers(line: str) -> bool:
     return not _LAUNCHER_REPORT.match(line)
 
 
-def _lines(tail: bytes) -> Sequence[str]:
+def shown_lines(tail: bytes) -> Sequence[str]:
     """Return the non-blank lines as a terminal would show them, without ranks of workers."""
     text = _ANSI.sub("", tail[-TAIL_BYTES:].decode("utf-8", "replace"))
     shown = (_RANK.sub("", line.rstrip().rpartition("\r")[2]).strip() for line in text.split("\n"))

@@ -129,6 +129,13 @@ _IN_LOGS = (
 )
 
 
+def run_pages_of(db: Connection, job_id: str) -> list[str]:
+    """Return the addresses of the job's run in trackers of experiments, from its log."""
+    reading = db.execute(select(col(ReadLog.reading)).where(col(ReadLog.job_id) == job_id)).scalar()
+    pages = (reading or {}).get("run_pages", [])
+    return [str(page) for page in pages] if isinstance(pages, list) else []
+
+
 class ShownProgress(NamedTuple):
     fraction: float
     from_log: bool

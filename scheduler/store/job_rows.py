@@ -41,6 +41,7 @@ def job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "spec": document,
         "deadline": deadline,
         "layer": spec.layer,
+        "host_constraints": spec.host_constraints,
         "id": new_job_id(),
         "state": JobState.QUEUED.value,
         "reason": Reason.SUBMITTED.value,

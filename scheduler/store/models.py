@@ -91,7 +91,9 @@ class Job(SQLModel, table=True):
     layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Identifier of the content of the key `requirements`."""
     gpu_type: str | None = None
-    """Type that all of its GPUs must have; None: any."""
+    """Types that its GPUs may have, separated by commas; None: any."""
+    host_constraints: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """A `HostConstraints`, from its keys; None: there are none."""
     idle_timeout: float | None = None
     """Seconds without a connection to the job's ports after which it is ended."""
     labels: dict[str, str] = Field(sa_column=json_column())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from schedulearn.api.client import async_client
 from schedulearn.features.accounts.client import AsyncAccountCalls
+from schedulearn.features.failures.client import AsyncFailureCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
 from schedulearn.features.laptop.client import AsyncLaptopCalls
 from schedulearn.features.notices.client import AsyncNoticeCalls
@@ -19,6 +20,7 @@ class AsyncClient(
     async_client.AsyncClient,
     AsyncAccountCalls,
     AsyncExperimentCalls,
+    AsyncFailureCalls,
     AsyncInteractiveCalls,
     AsyncLaptopCalls,
     AsyncNoticeCalls,

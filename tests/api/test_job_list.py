@@ -104,7 +104,14 @@ def test_a_failed_job_says_where_and_why(api: Api) -> None:
     api.runtime.finish(f"schedulearn-{job}-1-0", code=1)
     failed = api.wait(job, "failed")
     line = "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB"
-    assert failed["failure"] == {"gpus": held, "exit_code": 1, "line": line}
+    assert {key: failed["failure"][key] for key in ("gpus", "exit_code", "line", "kind", "cause", "clone")} == {
+        "gpus": held,
+        "exit_code": 1,
+        "line": line,
+        "kind": "gpu_memory",
+        "cause": "out of GPU memory",
+        "clone": None,
+    }
     [shown] = api.http.get("/api/v1/jobs", params={"state": "failed"}).json()["items"]
     assert shown["failure"] == failed["failure"]
     assert api.http.get("/api/v1/cluster").json()["failed_24h"] == 1

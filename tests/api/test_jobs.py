@@ -1,8 +1,10 @@
 import time
+from datetime import datetime
+from pathlib import Path
 
 import httpx
 import pytest
-from apis import FIVE_KEYS, Api, read_sse
+from apis import FIVE_KEYS, Api, read_sse, serve_api
 from clusters import wait_for
 
 from schedulearn.scheduler.runtimes.log_store import LogStore
@@ -313,3 +315,30 @@ def test_workers_under_horovod_wait_long_for_each_other_unless_the_job_says_othe
         api.wait(job, "running")
     found = {spec.job_id: spec.env.get(name) for spec in api.runtime.tasks()}
     assert found == {ours: "300", own: "7", original: "300", other: None}
+
+
+def test_a_job_says_how_often_it_was_interrupted(api: Api) -> None:
+    job = api.submit(required_gpus=1, max_restarts=1)
+    assert api.wait(job, "running")["interruptions"] == 0
+    api.runtime.finish(f"schedulearn-{job}-1-0", code=3)
+    again = wait_for(lambda: found if (found := api.job(job))["attempt"] == 2 else None)
+    assert again["interruptions"] == 1
+    [first] = [task for task in again["tasks"] if task["attempt"] == 1]
+    spent = datetime.fromisoformat(first["finished_at"]) - datetime.fromisoformat(first["started_at"])
+    assert again["repeated_seconds"] == pytest.approx(spent.total_seconds(), abs=0.01)
+
+
+def test_all_jobs_get_the_variables_of_the_settings_and_a_name_for_their_runs(tmp_path: Path) -> None:
+    of_lab = {"WANDB_BASE_URL": "https://wandb.lab", "HF_HOME": "/models"}
+    with serve_api(tmp_path, job_env=of_lab) as api:
+        plain = api.submit(required_gpus=1, name="plain", env={"HF_HOME": "/mine"})
+        elastic = api.submit(required_gpus=1, elastic=True, family="cifar", env={"WANDB_NAME": "own"})
+        found = {}
+        for job in (plain, elastic):
+            api.wait(job, "running")
+            [found[job]] = [spec.env for spec in api.runtime.tasks() if spec.job_id == job]
+        names = ("WANDB_BASE_URL", "HF_HOME", "WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID", "WANDB_RESUME")
+        assert [found[plain].get(name) for name in names] == ["https://wandb.lab", "/mine", "plain", None, None, None]
+        assert [found[elastic].get(name) for name in names] == [
+            "https://wandb.lab", "/models", "own", "cifar", elastic, "allow",
+        ]  # fmt: skip

@@ -12,7 +12,8 @@ from services import IMAGE, Service
 
 EPOCHS = 40
 SCRIPT = f"""
-import math, time
+import math, os, time
+print("wandb: View run at https://wandb.example/" + os.environ["WANDB_NAME"])
 for epoch in range(1, {EPOCHS + 1}):
     time.sleep(0.5)
     print(f"epoch {{epoch}}/{EPOCHS} loss {{math.exp(-epoch / 10):.4f}}")
@@ -36,7 +37,9 @@ def test_a_plain_script_shows_curve_progress_and_end_time(tmp_path: Path) -> Non
 
         half = wait_for(at_half, seconds=60, what="an end time by the log at half of the run")
         assert half["progress_from"] == "log"
-        assert "read from the log" in served.invoke("show", job_id).out
+        shown = served.invoke("show", job_id).out
+        assert "read from the log" in shown
+        assert "https://wandb.example/plain" in shown
         ended = served.wait(job_id, "succeeded", seconds=60)
         began, end, told = (at(text) for text in (ended["started_at"], ended["finished_at"], half["eta"]["end"]))
         assert abs(told - end) < 0.3 * (end - began) / 2

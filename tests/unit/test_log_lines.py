@@ -185,3 +185,37 @@ def test_hostile_lines_cost_no_more_than_their_length(piece: str) -> None:
 
     assert seconds(whole, 5) < 5 * seconds(whole[: len(whole) // 10], 50) + 0.005, piece
     assert seconds(whole * 1000, 5) < 5 * seconds(whole, 5) + 0.005, "more than MAX_LINE is read"
+
+
+RUN_PAGES = {
+    "wandb: 🚀 View run at https://wandb.ai/lab/cifar/runs/0v8m6c0smz": "https://wandb.ai/lab/cifar/runs/0v8m6c0smz",
+    "wandb: 🚀 View run big batch at: https://wandb.lab/a/b/runs/x": "https://wandb.lab/a/b/runs/x",
+    "🏃 View run bold-fox-3 at: http://ml:5000/#/experiments/1/runs/f0": "http://ml:5000/#/experiments/1/runs/f0",
+    "COMET INFO: Experiment is live on comet.com https://www.comet.com/l/p/e": "https://www.comet.com/l/p/e",
+    "[neptune] [info] Open in the app: https://app.neptune.ai/l/p/e/P-1": "https://app.neptune.ai/l/p/e/P-1",
+    "ClearML results page: https://app.clear.ml/projects/1/experiments/2": "https://app.clear.ml/projects/1/experiments/2",
+}
+
+
+def test_the_page_of_a_run_in_a_tracker_is_found() -> None:
+    for line, url in RUN_PAGES.items():
+        reading = LogReading()
+        assert reading.read(line) == reading.read(f"\x1b[34m{line}\x1b[0m") == []
+        assert reading.run_pages == [url]
+        assert LogReading.load(reading.dump()) == reading
+
+
+def test_other_addresses_are_no_pages_of_runs_and_the_last_ones_stay() -> None:
+    reading = LogReading()
+    for line in ("View project at https://wandb.ai/lab/cifar", "View run at javascript:alert(1)", "see https://x/y"):
+        reading.read(line)
+    assert reading.run_pages == []
+    for number in range(9):
+        reading.read(f"View run at https://wandb.ai/r/{number}")
+    assert reading.run_pages == [f"https://wandb.ai/r/{number}" for number in range(4, 9)]
+
+
+def test_a_reading_stored_before_there_were_pages_is_loaded() -> None:
+    stored = LogReading(epoch=3).dump()
+    del stored["run_pages"]
+    assert LogReading.load(stored) == LogReading(epoch=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -28,6 +29,7 @@ def _resubmit(
     secrets: tuple[str, ...],
     labels: tuple[str, ...],
     elastic: bool,
+    advised: bool,
     **flags: Any,
 ) -> int:
     """Submit a job again and follow it.
@@ -39,6 +41,7 @@ def _resubmit(
     \b
     Examples:
       schedulearn resubmit last
+      schedulearn resubmit last --advised         # a failed job, with the change that `show` advises
       schedulearn resubmit 0abc --gpus 4 --label try=2 -d
       schedulearn resubmit 0abc -- python train.py --lr 0.01
       schedulearn show --spec 0abc > job.yaml     # or a file, to edit and submit
@@ -49,6 +52,8 @@ def _resubmit(
     if "code" in changes:
         changes["code"] = code_of(session, changes["code"])
     job_id = session.job_id(source)
+    if advised:
+        changes = {**_advised(session, job_id), **changes}
     added_env, added_labels = given_pairs(env, labels)
     if added_env or added_labels:
         spec = session.client.spec(job_id)
@@ -60,6 +65,17 @@ def _resubmit(
     return submitted(session, session.client.resubmit(job_id, **changes), detach)
 
 
+def _advised(session: CliSession, job_id: str) -> Mapping[str, Any]:
+    """Return the advised changes of a failed job. Raises click.UsageError if there are none."""
+    failure = session.client.job(job_id)["failure"] or {}
+    clone = failure.get("clone")
+    if clone is None:
+        why = f" Next step: {failure['step']}" if failure.get("step") else ""
+        raise click.UsageError(f"--advised: no change is known that would help job {job_id}.{why}")
+    click.echo(clone["label"], err=True)
+    return dict(clone["changes"])
+
+
 _NOT_HERE = (*NO_KEYS, *SHARED)
 resubmit = _Resubmit(
     "resubmit",
@@ -67,6 +83,7 @@ resubmit = _Resubmit(
     help=_resubmit.__doc__,
     params=[
         click.Argument(["source"], metavar="JOB"),
+        click.Option(["--advised"], is_flag=True, help="With the change that is advised after its failure."),
         *(option for option in submit.params if option.name not in _NOT_HERE),
     ],
 )

@@ -53,9 +53,22 @@ class Stage:
         api.runtime.finish(f"schedulearn-{done}-1-0")
         api.wait(done, "succeeded")
         assert api.http.post(f"/api/v1/jobs/{done}/purge").status_code == 200
+        failed = api.submit(**{**fields, "required_gpus": 1})
+        api.wait(failed, "running")
+        api.write_log(failed, b"KeyError: 'engine-number-one'\n", end=True)
+        api.runtime.finish(f"schedulearn-{failed}-1-0", code=1)
+        api.wait(failed, "failed")
         self.first = api.submit(**{**fields, "required_gpus": 4})
         self.behind = self.submit(required_gpus=1)
-        self.traces = (*self.ids, done, self.first, *map(str, NAMES.values()), "engine-number-one", "analytical.py")
+        self.traces = (
+            *self.ids,
+            done,
+            failed,
+            self.first,
+            *map(str, NAMES.values()),
+            "engine-number-one",
+            "analytical.py",
+        )
 
     def submit(self, **fields: object) -> str:
         """A job of ben."""
@@ -117,7 +130,7 @@ def test_admins_find_them_in_many_lists(stage: Stage) -> None:
     showing = {path for path in LISTS if "metrics" not in path and stage.found_in(listed(stage.api.http, path))}
     assert showing >= {
         "/jobs", "/api/v1/jobs", "/api/v1/sweeps", "/api/v1/events", "/api/v1/events:search", "/api/v1/timeline",
-        "/api/v1/usage", "/api/v1/gpus", "/api/v1/hosts", "/api/v1/policy/preview",
+        "/api/v1/usage", "/api/v1/failures", "/api/v1/gpus", "/api/v1/hosts", "/api/v1/policy/preview",
     }  # fmt: skip
 
 

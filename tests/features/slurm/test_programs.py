@@ -184,6 +184,8 @@ def test_hosts_are_nodes_of_one_partition(service: Service) -> None:
         (["sbatch", IN], "#!/bin/sh\nL='srun -p x'\n$L true\n", "line 2: srun -p can't be given"),
         (["sbatch", IN], "#!/bin/sh\n#SBATCH --exclusive\ntrue\n", "line 2: --exclusive: takes a whole host"),
         (["sbatch", IN, "--gpus=2"], "#!/bin/sh\n#SBATCH --gres=gpu:1\ntrue\n", "ask for different numbers of GPUs"),
+        (["sbatch", IN], "#!/bin/sh\n#SBATCH -w elsewhere\ntrue\n", "line 2: --nodelist=elsewhere: there is no host"),
+        (["sbatch", IN], "#!/bin/sh\n#SBATCH -x elsewhere\ntrue\n", "line 2: --exclude=elsewhere: there is no host"),
         (["sbatch", IN], "#!/bin/sh\n#SBATCH --reservation=x\ntrue\n", "line 2: --reservation=x"),
         (["sbatch", IN, "--dependency=singleton"], LONG, "--dependency=singleton: only afterok and afterany"),
         (["sbatch", IN, "--dependency=afterok:1,afterany:2"], LONG, "not both"),

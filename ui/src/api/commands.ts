@@ -53,10 +53,11 @@ export async function cancelJobs(ids: string[]): Promise<{ done: number; failed:
 }
 
 /** Job as the service accepts it. Sizes may be text such as "8g", which the OpenAPI document omits. */
-export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory">> & {
+export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory" | "gpu_memory_min">> & {
   shm_size?: string | number;
   memory?: string | number | null;
   gpu_memory?: string | number | null;
+  gpu_memory_min?: string | number | null;
 };
 
 /** Store a job. Sending it again with the same key stores no second job. `envFrom` is the id of the job whose values

@@ -326,6 +326,15 @@ export const whoQuery = queryOptions({
   staleTime: A_MINUTE_MS,
 });
 
+/** Failed jobs of the last week by cause. An empty user means everybody's. */
+export function failuresQuery(user: string) {
+  return queryOptions({
+    queryKey: [keys.jobs, "failures", user],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/failures", { params: { query: user ? { user } : {} }, signal })),
+  });
+}
+
 export const usersQuery = queryOptions({
   queryKey: [keys.users],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),

@@ -18,9 +18,9 @@ test("where it ran, a host once", () => {
 test("the line of the log goes before the sentence that every failure has", () => {
   const message = "The command ended with exit code 1.";
   const failed = { state: "failed", message, pull_percent: null } as const;
-  expect(whyOf({ ...failed, failure: { gpus: [], exit_code: 1, line: "KeyError: 'x'" } })).toBe(
+  expect(whyOf({ ...failed, failure: { exit_code: 1, line: "KeyError: 'x'" } })).toBe(
     "exit 1 · KeyError: 'x'",
   );
-  expect(whyOf({ ...failed, failure: { gpus: [], exit_code: 1, line: "" } })).toBe(message);
+  expect(whyOf({ ...failed, failure: { exit_code: 1, line: "" } })).toBe(message);
   expect(whyOf({ ...failed, state: "succeeded", failure: null })).toBe("");
 });

@@ -27,8 +27,12 @@ export function placesOf(gpus: NonNullable<Job["failure"]>["gpus"]): string {
 /** States whose message says no more than their name. */
 const PLAIN = ["running", "succeeded", "cancelled"];
 
+interface Failing extends Pick<Job, "state" | "message" | "pull_percent"> {
+  failure: Pick<NonNullable<Job["failure"]>, "exit_code" | "line"> | null;
+}
+
 /** Return why a job is in its state, in one line. It is empty without a reason. */
-export function whyOf(job: Pick<Job, "state" | "message" | "pull_percent" | "failure">): string {
+export function whyOf(job: Failing): string {
   if (PLAIN.includes(job.state)) return "";
   const code = job.failure?.exit_code;
   const parts = [

@@ -4,15 +4,18 @@ import type { JobDetail } from "../../api/types";
 import { When } from "../../format/Elapsed";
 import { duration, elapsed } from "../../format/time";
 import { exitMeaning, placesOf } from "../../jobs/failures";
+import { Ticked } from "../../jobs/Ticked";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 import classes from "./Failure.module.css";
 
 /** Address fragment that opens the log at the line of the failure. */
 export const AT_ERROR = "#error";
 
-/** Time, place and cause of a failure, with the most telling log line. */
+/** Time, place and cause of a failure, with the most telling log line and the next step. */
 export function Failure({ job }: { job: JobDetail }) {
   const { failure } = job;
+  const maySubmit = useWhyNot("submit") === null;
   if (!failure || !job.finished_at) return null;
   const places = placesOf(failure.gpus);
   const ran = elapsed(job.started_at, job.finished_at, 0);
@@ -41,6 +44,18 @@ export function Failure({ job }: { job: JobDetail }) {
             Show in the log
           </Button>
         </div>
+      )}
+      {failure.step && (
+        <p className={classes.step}>
+          <span>
+            <strong>Next step:</strong> <Ticked text={failure.step} />
+          </span>
+          {failure.clone && maySubmit && (
+            <Button component={Link} to={`/submit?from=${job.id}&as=advised`} size="xs">
+              {failure.clone.label}
+            </Button>
+          )}
+        </p>
       )}
     </section>
   );

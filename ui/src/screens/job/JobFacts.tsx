@@ -78,6 +78,19 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="Restarts">
             {job.retries} of {job.max_restarts}
           </Fact>
+          {job.run_pages.map((url) => (
+            <Fact key={url} name="Run page">
+              <a href={url} target="_blank" rel="noreferrer" title={url}>
+                {URL.canParse(url) ? new URL(url).host : url}
+              </a>
+            </Fact>
+          ))}
+          {job.interruptions > 0 && (
+            <Fact name="Interrupted">
+              {job.interruptions === 1 ? "once" : `${job.interruptions} times`}
+              {job.repeated_seconds > 0 && `, ${duration(job.repeated_seconds)} of run time repeated`}
+            </Fact>
+          )}
           <Fact name="Shared memory">{size(job.shm_size)}</Fact>
           {job.cpus !== null && <Fact name="Processors">{job.cpus} at most</Fact>}
           {job.memory !== null && <Fact name="Memory">{size(job.memory)} at most</Fact>}

@@ -19,6 +19,7 @@ import { Screen } from "../../shell/Screen";
 import { useAddressText, useSetAddress } from "../../shell/useAddress";
 import { sweepsQuery } from "../../sweeps/queries";
 import { ClusterStrip } from "./ClusterStrip";
+import { FailureGroups } from "./FailureGroups";
 import { JobFilters } from "./JobFilters";
 import classes from "./JobsScreen.module.css";
 import { JobsTable } from "./JobsTable";
@@ -96,6 +97,7 @@ export default function JobsScreen() {
                 onText={text.type}
                 counts={counts}
               />
+              {choice.group === "failed" && <FailureGroups user={choice.user} />}
               {chosen.length > 0 && (
                 <Group
                   gap="sm"

@@ -25,6 +25,7 @@ export default function SubmitScreen() {
           id={from}
           gpus={Number(address.get("gpus")) || null}
           found={address.get("as") === "found"}
+          advised={address.get("as") === "advised"}
         />
       )}
     </Screen>
@@ -45,15 +46,18 @@ interface FromJobProps {
   gpus: number | null;
   /** The job was the search trial with the best configuration. */
   found: boolean;
+  /** Include the change that is advised after the job's failure. */
+  advised: boolean;
 }
 
 /** Form filled in from another job. */
-function FromJob({ id, gpus, found: isTrial }: FromJobProps) {
+function FromJob({ id, gpus, found: isTrial, advised }: FromJobProps) {
   const job = useQuery({ ...jobQuery(id), refetchInterval: false });
   return (
     <Loaded query={job} title="The job to submit again can't be read">
       {(found) => {
-        const before = fromBody(specOf(found));
+        const changes = advised ? found.failure?.clone?.changes : undefined;
+        const before = fromBody({ ...specOf(found), ...changes });
         const initial = { ...(isTrial ? asFound(before) : before), ...(gpus && { required_gpus: gpus }) };
         return <SubmitForm initial={initial} from={id} />;
       }}

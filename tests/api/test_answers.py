@@ -252,6 +252,9 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/uncordon"): [Ask()],
     ("POST", "/api/v1/hosts/{host_id}/drain"): [Ask({"deadline_s": 60})],
     ("DELETE", "/api/v1/hosts/{host_id}"): [Ask()],
+    ("PATCH", "/api/v1/hosts/{host_id}/labels"): [
+        Ask({"labels": {"room": value}}, path="/api/v1/hosts/local/labels") for value in ("b2", None)
+    ],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/cordon"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/cordon")],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/drain"): [
         Ask({"deadline_s": 60}, path="/api/v1/hosts/local/gpus/{gpu}/drain")
@@ -276,6 +279,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/events:search"): [Ask()],
     ("GET", "/api/v1/timeline"): [Ask()],
     ("GET", "/api/v1/timeline/expected"): [Ask(), Ask(query={"limit": 1})],
+    ("GET", "/api/v1/failures"): [Ask(), Ask(query={"user": "nobody"})],
     ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
     ("GET", "/api/v1/usage/capacity"): [Ask()],
     ("GET", "/api/v1/webhooks"): [Ask()],

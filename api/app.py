@@ -19,6 +19,7 @@ from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.guard import COOKIE, SECURE_COOKIE, Guard
 from schedulearn.api.access.permissions import Access, Rules, needs
+from schedulearn.api.access.sign_in import ProxyUsers
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.edge.bodies import ONE, Bodies
@@ -114,6 +115,8 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # unused, and each request would check
     )
     app.state.turns, app.state.comparisons = Turns(), None
+    if settings.sign_in_max_age:
+        known.max_age = settings.sign_in_max_age * 86_400
     app.state.credentials, app.state.token_required = known, settings.token is not None
     app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings = settings
@@ -149,6 +152,7 @@ def create_app(
         hides=settings.hide_jobs,
         pages=settings.page_origins,
         containers_reach_us=lambda: cast(Cluster, app.state.cluster).containers_reach_us,
+        proxy_users=ProxyUsers(settings.sign_in_proxy) if settings.sign_in_proxy is not None else None,
     )
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all requests come from the proxy's address
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from starlette.requests import Request
 
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.specs.texts import whole
+from schedulearn.scheduler.specs.texts import Text, whole
+from schedulearn.scheduler.specs.where import MAX_LABELS, check_label
 
 _KEY = {"type": "string", "minLength": 1, "maxLength": 200}
 WITH_KEY: dict[str, Any] = {
@@ -42,6 +43,22 @@ class DrainIn(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
     deadline_s: float = Field(default=3600.0, ge=0, le=3.2e7, description="seconds until rigid jobs are stopped too")
+
+
+class HostLabelsIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    labels: dict[Text, Text | None] = Field(
+        min_length=1, max_length=MAX_LABELS, description="labels to set; null removes one"
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _named(cls, labels: dict[str, str | None]) -> dict[str, str | None]:
+        for key, value in labels.items():
+            if value is not None:
+                check_label(key, value)
+        return labels
 
 
 class PriorityIn(BaseModel):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schedulearn.api.access.sign_in import SignInSettings
 from schedulearn.scheduler.core.plain_errors import first_fault
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.settings import ClusterSettings
@@ -32,7 +33,7 @@ def _absolute(path: Path) -> Path:
         raise ValueError(str(error)) from error
 
 
-class Settings(ClusterSettings, BaseSettings):
+class Settings(ClusterSettings, SignInSettings, BaseSettings):
     """Settings of the scheduler and of the API. A test checks that docs/settings.md documents each field."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, env_nested_delimiter="__")
@@ -91,6 +92,11 @@ class Settings(ClusterSettings, BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)  # `load_settings` reads the others, to tell which one a wrong value came from
+
+    @model_validator(mode="after")
+    def _sign_in_is_complete(self) -> Self:
+        self.check_sign_in(self.public_url, behind_proxy=self.behind_proxy)
+        return self
 
     @property
     def loopback(self) -> bool:

@@ -17,6 +17,7 @@ from schedulearn.scheduler.core.notices import mail_address
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
+from schedulearn.scheduler.specs.cron import ZoneName, local_zone
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
 from schedulearn.scheduler.specs.texts import Pairs
@@ -59,6 +60,11 @@ class ClusterSettings(BaseModel):
         default=False,
         description="give containers with GPUs the capability SYS_NICE, so that jobs can bind their processes to NUMA "
         "nodes (numactl, NCCL)",
+    )
+    time_zone: ZoneName | None = Field(
+        default=None,
+        description="time zone of schedules and of repeated windows that name none, as in Europe/Berlin; default: that "
+        "of the service's machine",
     )
     cpu_jobs: int = Field(default=8, ge=0, le=1000, description="maximum running jobs without GPUs per host")
     fair_share: bool = Field(
@@ -292,6 +298,11 @@ class ClusterSettings(BaseModel):
         if self.smtp_domains and address.rpartition("@")[2] not in map(str.lower, self.smtp_domains):
             return f"this service sends e-mail only to {', '.join(self.smtp_domains)} (setting smtp_domains)"
         return ""
+
+    @property
+    def zone(self) -> str:
+        """Time zone of what names none."""
+        return self.time_zone or local_zone()
 
     @property
     def scaling_rule(self) -> ScalingRule | None:

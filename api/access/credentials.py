@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.access.logins import LoginRequests
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.people import accounts, tokens
+from schedulearn.scheduler.store.people import accounts, identities, tokens
 from schedulearn.scheduler.store.people.run_as import own_account
 from schedulearn.scheduler.store.people.tokens import Session, Token
 
@@ -34,6 +35,8 @@ class Grant:
 
     actor: Actor
     digest: str
+    proxy_user: str = ""
+    """User whom the proxy must name in each request; empty: no proxy vouches for the session."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,14 @@ class _Known:
     """Contents of the database, as of the last change."""
 
     roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by name of those accounts that are not disabled."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Names by ID of the same accounts."""
     tokens: Mapping[str, Token] = field(default_factory=dict)
     """Tokens by hash."""
     sessions: Mapping[str, Session] = field(default_factory=dict)
+    signed_in_at: Mapping[str, float] = field(default_factory=dict)
+    """Time of the last sign-in by name, for accounts that a provider or proxy vouches for."""
 
     def by_id(self, token_id: int | None) -> Token | None:
         return next((token for token in self.tokens.values() if token.id == token_id), None)
@@ -64,6 +72,8 @@ class Credentials:
         self._used: dict[int, float] = {}
         self._link: tuple[str, float] | None = None
         self.logins = LoginRequests()
+        self.max_age = math.inf
+        """Seconds after the last sign-in after which a person's tokens no longer work."""
 
     def open(self, db: Database) -> None:
         self._db = db
@@ -71,10 +81,13 @@ class Credentials:
 
     def _load(self, db: Database) -> None:
         with db.read() as conn:
+            enabled = [account for account in accounts.list_accounts(conn) if account.disabled_by is None]
             self._known = _Known(
-                roles={account.name: account.role for account in accounts.list_accounts(conn)},
+                roles={account.name: account.role for account in enabled},
+                names={account.id: account.name for account in enabled},
                 tokens={token.hash: token for token in tokens.list_tokens(conn)},
                 sessions={session.hash: session for session in tokens.list_sessions(conn)},
+                signed_in_at=identities.last_sign_ins(conn),
             )
 
     def find(self, given: str) -> Grant | None:
@@ -107,6 +120,8 @@ class Credentials:
         session = self._known.sessions.get(digest)
         if session is None or session.expires_at <= self._clock():
             return None
+        if session.account_id is not None:
+            return self._signed_in(session)
         if session.token_id is None:
             good = self._own_digest is not None and hmac.compare_digest(session.began_by, self._own_digest)
             return Grant(Actor(self.own, Role.ADMIN, None, session.expires_at), digest) if good else None
@@ -114,11 +129,21 @@ class Credentials:
         actor = self._actor(token) if token is not None else None
         return Grant(actor, digest) if actor is not None else None
 
+    def _signed_in(self, session: Session) -> Grant | None:
+        """Return the identity of a session that a provider or proxy vouches for."""
+        name = self._known.names.get(session.account_id) if session.account_id is not None else None
+        if name is None:
+            return None
+        actor = Actor(name, self._known.roles[name], None, session.expires_at, signed_in=True)
+        return Grant(actor, session.hash, session.proxy_user)
+
     def _actor(self, token: Token) -> Actor | None:
         if token.expires_at is not None and token.expires_at <= self._clock():
             return None
         if token.owner == "":
             return Actor(self.own, token.role, token.id, token.expires_at)
+        if self._known.signed_in_at.get(token.owner, math.inf) + self.max_age <= self._clock():
+            return None
         role = self._known.roles.get(token.owner)
         return Actor(token.owner, least(token.role, role), token.id, token.expires_at) if role is not None else None
 
@@ -186,6 +211,15 @@ class Credentials:
         session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)
         self.change(db, lambda conn: tokens.add_session(conn, session))
         return cookie, ends - now
+
+    def sign_in(self, db: Database, account_id: int, seconds: float, proxy_user: str = "") -> tuple[str, float]:
+        """Open a session for an account that a provider or proxy vouches for.
+
+        Returns its cookie, and for how many seconds it is valid."""
+        now, cookie = self._clock(), secrets.token_urlsafe(32)
+        session = Session(digest_of(cookie), None, "", now, now + seconds, account_id, proxy_user)
+        self.change(db, lambda conn: tokens.add_session(conn, session))
+        return cookie, seconds
 
     def _use_link(self, digest: str) -> Grant | None:
         link = self._link

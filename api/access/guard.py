@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Address, Peers
 from schedulearn.api.access.permissions import Access, Rule, Rules, lacking
+from schedulearn.api.access.sign_in import ProxyUsers
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK, TOKEN_LENGTH
@@ -57,10 +58,11 @@ class Guard:
         hides: bool = False,
         pages: Collection[str] = (),
         containers_reach_us: Callable[[], bool] = lambda: True,
+        proxy_users: ProxyUsers | None = None,
     ) -> None:
         """`needs_token`: the account that runs the service needs one too. `hides`: users see only their own jobs.
         `pages`: origins of other pages that may use the service. `containers_reach_us`: a container may have the
-        network of this machine."""
+        network of this machine. `proxy_users`: users whom a trusted proxy names."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
@@ -68,6 +70,7 @@ class Guard:
         self.needs_token = needs_token
         self.hides = hides
         self.pages = frozenset(pages)
+        self.proxy_users = proxy_users
         self._own = Actor(credentials.own, Role.ADMIN)
         self._peers = Peers(containers_reach_us)
 
@@ -108,7 +111,12 @@ class Guard:
         # The page's event streams and sockets can't send headers, so its cookie counts too. SameSite keeps other sites
         # from sending it; the origin is checked in case a browser ignores SameSite.
         cookie = cookie_of(headers, secure=is_secure(scope))
-        return self.credentials.find_session(cookie) if cookie is not None and _is_own_origin(headers) else None
+        grant = self.credentials.find_session(cookie) if cookie is not None and _is_own_origin(headers) else None
+        if grant is None or not grant.proxy_user:
+            return grant
+        # Whoever signs out at the proxy, or as somebody else, leaves the cookie of the former user behind.
+        named = self.proxy_users.user_of(scope) if self.proxy_users is not None else ""
+        return grant if named == grant.proxy_user else None
 
     def _while_known(self, grant: Grant, send: Send) -> Send:
         """Wrap `send`: after the grant has ended, a stream ends instead of sending its next message."""

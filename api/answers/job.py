@@ -218,6 +218,7 @@ class JobOut(JobFields):
     message: str = Field(description="reason for its state, as a sentence")
     names: dict[str, str] = Field(description="job ID -> name, for other jobs in `message`")
     sweep: str | None = Field(description="ID of its sweep")
+    schedule: str | None = Field(description="ID of the schedule of which it is a run")
     params: dict[str, bool | int | float | str] | None = Field(description="parameters of its run in the sweep")
     pull_percent: float | None = Field(description="progress of the fetch of its image, percent")
     attempt: int
@@ -321,7 +322,7 @@ _STORED_OTHERWISE = {"code", "env", "deadline", "after", "start_after"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),
-    *("sweep", "params", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
+    *("sweep", "schedule", "params", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
 )
 
 

@@ -36,7 +36,7 @@ def list_hosts(session: CliSession) -> None:
     if session.as_json:
         print_json(found)
         return
-    headers = ("HOST", "STATE", "USED", "GPUS", "TYPE", *RESOURCE_HEADERS, "RUNTIME", "ADDRESS", "PROBLEM")
+    headers = ("HOST", "STATE", "USED", "GPUS", "TYPE", "LABELS", *RESOURCE_HEADERS, "RUNTIME", "ADDRESS", "PROBLEM")
     print_table(session, headers, list(map(_row, found)))
 
 
@@ -52,6 +52,7 @@ def _row(host: Json) -> list[Cell]:
         str(used),
         _count(host["gpus"]),
         ",".join(types),
+        labels_of(host),
         *of_host(host["resources"]),
         host["runtime"],
         host["address"],
@@ -218,6 +219,41 @@ def uncordon(session: CliSession, host: str) -> None:
       schedulearn hosts uncordon local
     """
     _print(session, session.client.uncordon(host))
+
+
+@hosts.command("label")
+@click.argument("host")
+@click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-...")
+@pass_session
+def label(session: CliSession, host: str, labels: tuple[str, ...]) -> None:
+    """Set labels of a host. `KEY-` removes one.
+
+    Jobs choose hosts by labels: `schedulearn run --hosts room=b2`.
+
+    \b
+    Examples:
+      schedulearn hosts label gpu2 room=b2 disk=nvme
+      schedulearn hosts label gpu2 room-
+    """
+    wanted: dict[str, str | None] = {}
+    for each in labels:
+        key, equals, value = each.partition("=")
+        if equals and key and value:
+            wanted[key] = value
+        elif not equals and each.endswith("-") and len(each) > 1:
+            wanted[each[:-1]] = None
+        else:
+            raise click.UsageError(f"{clean(each)!r} must be KEY=VALUE, or KEY- to remove a label")
+    found = session.client.label_host(host, wanted)
+    if session.as_json:
+        print_json(found)
+        return
+    click.echo(f"{clean(found['id'])} has {clean(labels_of(found)) or 'no labels'}")
+
+
+def labels_of(host: Json) -> str:
+    """Return the labels of a host as `room=b2 disk=nvme`."""
+    return " ".join(f"{key}={value}" for key, value in sorted(host["labels"].items()))
 
 
 @hosts.command("disk")

@@ -45,6 +45,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", 
 @click.option("--mine", is_flag=True, help="Only your own jobs.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("--sweep", metavar="ID", help="Only runs of this sweep.")
+@click.option("--schedule", metavar="ID", help="Only runs of this schedule.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this text in the name or ID.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1), help="Maximum number.  [default: 100; none with --all or --since]"
@@ -59,6 +60,7 @@ def ls(
     mine: bool,
     labels: tuple[str, ...],
     sweep: str | None,
+    schedule: str | None,
     text: str | None,
     limit: int | None,
 ) -> None:
@@ -84,6 +86,7 @@ def ls(
         q=text,
         labels=dict(key_and_value(label, "--label") for label in labels),
         sweep=sweep,
+        schedule=schedule,
         ended_since=since,
         limit=limit or (None if ended_too else _SHOWN),
     )
@@ -207,6 +210,11 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("type", job["type"]),
         ("user", job["user"]),
         ("GPUs", f"{job['required_gpus']} asked for{bounds}"),
+        ("GPU types", job["gpu_type"] or ""),
+        ("GPU memory", f"at least {job['gpu_memory_min'] / (1 << 30):g} GiB each" if job["gpu_memory_min"] else ""),
+        ("hosts", ", ".join(job["hosts"])),
+        ("not on", ", ".join(job["exclude_hosts"])),
+        ("exclusive", "no other job runs on its hosts" if job["exclusive"] else ""),
         ("holds", gpus),
         ("priority", str(job["priority"])),
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
@@ -224,6 +232,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("keeps", ", ".join(f"{path or 'all outputs'} as {name}" for name, path in job["keep"].items())),
         ("after", _after(job["after"])),
         ("sweep", job["sweep"] or ""),
+        ("schedule", job["schedule"] or ""),
         ("submitted", show_time(job["submitted_at"])),
         ("started", show_time(job["started_at"])),
         ("finished", show_time(job["finished_at"])),

@@ -27,14 +27,14 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.job_files.reading import LARGEST, read_jobs
-from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds, parse_start
+from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds, parse_start, show_time
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.planning.job_family import family_of
 
 if TYPE_CHECKING:
     from schedulearn.api.client.code import CodeListing
 
-NO_KEYS = ("file", "env_from", "refuse_late", "as_found")
+NO_KEYS = ("file", "env_from", "refuse_late", "as_found", "every", "time_zone", "overlap")
 """Parameters of `submit` that are not keys of a job. Commands that reuse its options leave them out."""
 _WORDS = "schedulearn.submit.words"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -84,6 +84,13 @@ class _JobFile(click.File):
 @click.option("--env-from", metavar="JOB", help="Equal job to take masked environment values from.")
 @click.option("--refuse-late", is_flag=True, help="Don't submit a job that is expected to miss its deadline.")
 @click.option("--as-found", is_flag=True, help="Use the GPUs and batch size of the newest search for its family.")
+@click.option("--every", metavar="CRON", help='Submit it again and again, as in "0 3 * * *". See `schedule`.')
+@click.option("--time-zone", metavar="NAME", help="With --every: as in Europe/Berlin.  [default: the service's]")
+@click.option(
+    "--overlap",
+    type=click.Choice(["skip", "queue"]),
+    help="With --every: if the previous run has not ended.  [default: skip]",
+)
 @click.option("--name", help="Name of the job.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="Framework, for display and filters.  [default: Pytorch]")
 @click.option("--description", metavar="TEXT", help="Description of the job.")
@@ -101,7 +108,13 @@ class _JobFile(click.File):
     metavar="N",
     help="Number of GPUs; for an elastic job, at the start.  [default: 1]",
 )
-@click.option("--gpu-type", metavar="TYPE", help="Type of the GPUs, as `hosts` shows it.  [default: any]")
+@click.option("--gpu-type", metavar="TYPES", help="Types of the GPUs by words, as a100,h100.  [default: any]")
+@click.option("--gpu-memory-min", metavar="SIZE", help="Minimum memory of each GPU, e.g. 24g.  [default: any]")
+@click.option("--hosts", metavar="WHERE", help="Hosts by name or label, as gpu1,gpu2 or room=b2.  [default: any]")
+@click.option("--exclude-hosts", metavar="WHERE", help="Hosts where it does not run, by name or label.")
+@click.option(
+    "--exclusive", is_flag=True, default=None, help="It runs only on hosts where no other job runs, if not elastic."
+)
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed with another number of GPUs.")
 @click.option(
     "--preemptible", is_flag=True, default=None, help="Jobs of higher priority may stop it. It then starts again."
@@ -220,6 +233,9 @@ def submit(
     env_from: str | None,
     refuse_late: bool,
     as_found: bool,
+    every: str | None,
+    time_zone: str | None,
+    overlap: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -240,6 +256,7 @@ def submit(
       schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.yaml
       generate-jobs | schedulearn submit -
     """
+    recurs = recurrence(every, time_zone, overlap, single=env_from is not None or refuse_late)
     given = given_keys(context, flags, mounts, elastic)
     if secrets:
         given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
@@ -258,6 +275,10 @@ def submit(
         jobs = [as_it_was_found(session, job) for job in jobs]
     if jobs:
         _hint_at_run(jobs[0])
+    if recurs is not None:
+        if isinstance(read, list):
+            raise click.UsageError("--every works for one job, not for a list")
+        return schedule(session, jobs[0], recurs)
     if isinstance(read, list):
         if env_from is not None:
             raise click.UsageError("--env-from works for one job, not for a list")
@@ -309,6 +330,33 @@ def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str
 def send(session: CliSession, spec: Json, detach: bool, env_from: str | None = None, refuse_late: bool = False) -> int:
     """Submit one job and follow it, or print its ID."""
     return submitted(session, session.client.submit(spec, env_from=env_from, refuse_late=refuse_late), detach)
+
+
+def recurrence(every: str | None, time_zone: str | None, overlap: str | None, *, single: bool) -> Json | None:
+    """Return when a job recurs; None: it runs once. `single`: whether options for one run are given."""
+    given = {"time_zone": time_zone, "overlap": overlap}
+    if every is None:
+        if any(given.values()):
+            raise click.UsageError("--time-zone and --overlap need --every")
+        return None
+    if single:
+        raise click.UsageError("--every does not go with --env-from or --refuse-late, which are about one run")
+    return {"every": every, **{name: value for name, value in given.items() if value is not None}}
+
+
+def schedule(session: CliSession, job: Json, recurs: Json) -> int:
+    """Create a schedule for a job, and report its next time."""
+    made = session.client.create_schedule(job, **recurs)
+    if session.as_json:
+        print_json(made)
+    elif session.pretty:
+        click.echo(
+            f"Schedule {made['id']} ({clean(made['name'])}) runs next at {show_time(made['next_at'])}. "
+            f"To end it: schedulearn schedule rm {made['id']}"
+        )
+    else:
+        click.echo(made["id"])
+    return 0
 
 
 def submitted(session: CliSession, job: Job, detach: bool) -> int:
@@ -523,6 +571,9 @@ def run(
     env_from: str | None,
     refuse_late: bool,
     as_found: bool,
+    every: str | None,
+    time_zone: str | None,
+    overlap: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -546,6 +597,7 @@ def run(
       schedulearn run --code https://github.com/ada/nets.git@v2 -- python train.py
     """
     context.meta[_WORDS] = words
+    recurs = recurrence(every, time_zone, overlap, single=env_from is not None or refuse_late)
     given = given_keys(context, flags, mounts, elastic)
     if "command" not in given:
         raise click.UsageError("name a command: schedulearn run -- python train.py")
@@ -561,4 +613,6 @@ def run(
     job = complete({}, given, *given_pairs(env, labels))
     if as_found:
         job = as_it_was_found(session, job)
+    if recurs is not None:
+        return schedule(session, job, recurs)
     return send(session, job, detach, None if env_from is None else session.job_id(env_from), refuse_late)

@@ -59,13 +59,15 @@ class AsyncClient(AsyncCalls):
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        schedule: str | None = None,
         ended_since: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[Job]:
         """Yield all jobs, or the first `limit`, newest first; pages are fetched as needed."""
         async for page in self._pages_of_jobs(
-            limit, states=list(states), user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since
-        ):
+            limit, states=list(states), user=user, q=q, labels=labels, sweep=sweep, schedule=schedule,
+            ended_since=ended_since,
+        ):  # fmt: skip
             for item in page["items"]:
                 yield Job(item)
 

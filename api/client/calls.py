@@ -180,6 +180,7 @@ class AsyncCalls(AsyncTransport):
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        schedule: str | None = None,
         ended_since: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
@@ -187,11 +188,11 @@ class AsyncCalls(AsyncTransport):
         """Return one page, newest first: `{"items", "next", "counts"}`.
 
         `q`: part of a name or id. `labels`: labels that a job must have. `sweep`: id of the sweep that the jobs are
-        runs of. `ended_since`: leave out jobs that had ended before this instant."""
+        runs of; `schedule` likewise. `ended_since`: leave out jobs that had ended before this instant."""
         label = [f"{name}={value}" for name, value in (labels or {}).items()]
         query = without_empty(
-            state=list(states), user=user, q=q, label=label, sweep=sweep, ended_since=ended_since, cursor=cursor,
-            limit=limit,
+            state=list(states), user=user, q=q, label=label, sweep=sweep, schedule=schedule,
+            ended_since=ended_since, cursor=cursor, limit=limit,
         )  # fmt: skip
         return await self._object("GET", "jobs", params=query)
 
@@ -400,6 +401,10 @@ class AsyncCalls(AsyncTransport):
 
     async def uncordon(self, host_id: str) -> Json:
         return await self._object("POST", f"hosts/{part(host_id)}/uncordon")
+
+    async def label_host(self, host_id: str, labels: Mapping[str, str | None]) -> Json:
+        """Set labels of a host; None removes one. Other labels stay."""
+        return await self._object("PATCH", f"hosts/{part(host_id)}/labels", json={"labels": dict(labels)})
 
     async def cordon_gpu(self, host_id: str, gpu: str) -> Json:
         """Cordon a GPU, by index or UUID: no new jobs start on it."""

@@ -39,13 +39,15 @@ class Client(FilesClient, DataClient):
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        schedule: str | None = None,
         ended_since: str | None = None,
         limit: int | None = None,
     ) -> Json:
         """Return the same as `jobs`, with the items of all pages, or the first `limit` of them."""
         found = self._pages_of_jobs(
-            limit, states=list(states), user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since
-        )
+            limit, states=list(states), user=user, q=q, labels=labels, sweep=sweep, schedule=schedule,
+            ended_since=ended_since,
+        )  # fmt: skip
         pages = list(found)
         return {**pages[-1], "items": [item for page in pages for item in page["items"]]}
 

@@ -21,7 +21,7 @@ from schedulearn.api.answers.host import (  # fmt: skip
 from schedulearn.api.answers.model import unchecked
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.resources import HostResourcesOut
-from schedulearn.api.requests import DrainIn
+from schedulearn.api.requests import DrainIn, HostLabelsIn
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.core.job_image import cuda_on
@@ -126,6 +126,15 @@ def cordon(request: Request, host_id: str) -> HostOut:
 def uncordon(request: Request, host_id: str) -> HostOut:
     """Return a cordoned or drained host to service."""
     cluster_of(request).fleet.set_state(host_id, "active")
+    return _host(cluster_of(request), host_id)
+
+
+@router.patch("/hosts/{host_id}/labels", responses=problems(404, 422))
+def label_host(request: Request, host_id: str, body: HostLabelsIn) -> HostOut:
+    """Set and remove labels of a host, which jobs name in `hosts` and `exclude_hosts`.
+
+    Other labels stay. Running jobs are not affected."""
+    cluster_of(request).fleet.label(host_id, body.labels)
     return _host(cluster_of(request), host_id)
 
 

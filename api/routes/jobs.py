@@ -260,6 +260,7 @@ def list_jobs(
     q: Annotated[str | None, Query(max_length=200, description="text in the name or ID")] = None,
     label: Annotated[list[str] | None, Query(max_length=20, description="label of the job, as KEY=VALUE")] = None,
     sweep: Annotated[str | None, Query(max_length=64, description="ID of the sweep of the jobs")] = None,
+    schedule: Annotated[str | None, Query(max_length=64, description="ID of the schedule of the jobs")] = None,
     host: Annotated[str | None, Query(description="host of a container of the job, now or before")] = None,
     ended_since: Annotated[
         Instant | None, Query(description="end of the job at or after this time, or not ended yet")
@@ -284,6 +285,7 @@ def list_jobs(
         text=q,
         labels=dict(map(_label, label or ())),
         sweep=sweep,
+        schedule=schedule,
         host=host,
         ended_since=ended_since.timestamp() if ended_since else None,
         ended_until=ended_until.timestamp() if ended_until else None,

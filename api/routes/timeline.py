@@ -12,6 +12,7 @@ from sqlalchemy import Row
 
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.window import WindowOut
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.instants import Instant
@@ -19,6 +20,7 @@ from schedulearn.scheduler.core.model import Basis
 from schedulearn.scheduler.core.states import JobState, Reason
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import history
+from schedulearn.scheduler.store.windows import load_windows
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
     from schedulearn.scheduler.sim.forecast import Eta
@@ -62,6 +64,7 @@ class TimelineOut(AnswerModel):
     lanes: list[LaneOut] = Field(description="all present and past GPUs, by host and index")
     spans: list[SpanOut] = Field(description="newest first")
     complete: bool = Field(description="false: there are more spans than `limit`, and the oldest are left out")
+    windows: list[WindowOut] = Field(description="maintenance windows that are not over, the next one first")
 
 
 class ExpectedOut(AnswerModel):
@@ -119,6 +122,7 @@ def timeline(
     with cluster_of(request).db.read() as db:
         gpus = history.all_gpus(db)
         rows, complete = history.tasks_between(db, begin, end, limit)
+        planned = load_windows(db)
     lane = {gpu.uuid: position for position, gpu in enumerate(gpus)}
     return TimelineOut.model_validate(
         {
@@ -142,6 +146,7 @@ def timeline(
                 for row in rows
             ],
             "complete": complete,
+            "windows": list(map(WindowOut.of, planned)),
         }
     )
 

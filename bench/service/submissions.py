@@ -8,17 +8,11 @@ so.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from bench.measured_service import JOB, ask, raw, service, verdict
+from bench.service.real_slurm import install, real_slurm
 
 SECONDS = 5.0
 CLIENTS = 32
@@ -40,13 +34,16 @@ def main() -> bool:
             target.request("DELETE", f"/api/v1/jobs/{job['id']}")
     print(f"  POST /jobs: {one:.0f}/s from 1 client, {many:.0f}/s from {CLIENTS}; {stored} stored")
     held = verdict("10,000 jobs in one batch", f"{batch:.2f} s", "<= 3 s", batch <= 3)
-    with _slurm() as ready:
-        if not ready:
-            return held
+    if missing := install():
+        print(f"  NOT COMPARED: {missing}")
+        return held
+    with real_slurm() as env:
         # As above: one job holds the only processor, so that the others wait in a queue that Slurm looks after.
-        subprocess.run(["sbatch", "-o", "/dev/null", "--wrap=sleep 600"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            ["sbatch", "-o", "/dev/null", "--wrap=sleep 600"], env=env, stdout=subprocess.DEVNULL, check=True
+        )
         time.sleep(2)
-        by_one, by_eight = _sbatches(1), _sbatches(8)
+        by_one, by_eight = _sbatches(1, env), _sbatches(8, env)
     print(f"  sbatch: {by_one:.0f}/s from 1 shell, {by_eight:.0f}/s from 8")
     return verdict("one by one, over sbatch", f"{one / by_one:.1f} x", ">= 2 x", one >= 2 * by_one) and held
 
@@ -69,7 +66,7 @@ async def _posts(port: int, clients: int) -> float:
     return sum(await asyncio.gather(*[client() for _ in range(clients)])) / SECONDS
 
 
-def _sbatches(clients: int) -> float:
+def _sbatches(clients: int, env: dict[str, str]) -> float:
     """Jobs that sbatch takes a second, from so many shells at once; the jobs stay in the queue."""
     each = 200 // clients
     began = time.perf_counter()
@@ -79,66 +76,11 @@ def _sbatches(clients: int) -> float:
                 "sh",
                 "-c",
                 f"for i in $(seq {each}); do sbatch -o /dev/null --wrap=true >/dev/null || exit 1; done",
-            ]
+            ],
+            env=env,
         )
         for _ in range(clients)
     ]
     if any(shell.wait() for shell in shells):
         raise RuntimeError("sbatch failed")
     return each * clients / (time.perf_counter() - began)
-
-
-@contextmanager
-def _slurm() -> Iterator[bool]:
-    """A Slurm of one node on 127.0.0.1 with its own folders; False, and the reason printed, where there is none."""
-    if shutil.which("slurmctld") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        print("  installing Debian's slurm-wlm and munge to compare with")
-        install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
-        command = f"apt-get update -qq; {install} slurm-wlm munge"
-        subprocess.run(["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    if shutil.which("slurmctld") is None or os.geteuid() != 0:
-        print("  NOT COMPARED: Slurm needs root and Debian's slurm-wlm")
-        yield False
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        name = subprocess.run(["hostname", "-s"], capture_output=True, text=True, check=True).stdout.strip()
-        config = home / "slurm.conf"
-        config.write_text(
-            f"""ClusterName=bench
-SlurmctldHost={name}(127.0.0.1)
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-StateSaveLocation={home}/state
-SlurmdSpoolDir={home}/spool
-SlurmctldPidFile={home}/slurmctld.pid
-SlurmdPidFile={home}/slurmd.pid
-SlurmctldLogFile={home}/slurmctld.log
-SlurmdLogFile={home}/slurmd.log
-MaxJobCount=100000
-NodeName={name} NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
-PartitionName=all Nodes={name} Default=YES MaxTime=INFINITE State=UP
-"""
-        )
-        (home / "state").mkdir()
-        (home / "spool").mkdir()
-        os.environ["SLURM_CONF"] = str(config)
-        Path("/run/munge").mkdir(exist_ok=True)
-        shutil.chown("/run/munge", "munge", "munge")
-        subprocess.run(["runuser", "-u", "munge", "--", "munged", "--force"], check=False)
-        daemons = [subprocess.Popen([daemon, "-D"], stderr=subprocess.DEVNULL) for daemon in ("slurmctld", "slurmd")]
-        try:
-            end = time.monotonic() + 30
-            while subprocess.run(["sinfo"], capture_output=True, check=False).returncode and time.monotonic() < end:
-                time.sleep(0.2)
-            yield True
-        finally:
-            for daemon in daemons:
-                daemon.send_signal(signal.SIGTERM)
-                daemon.wait(timeout=30)
-            subprocess.run(["pkill", "munged"], check=False)

@@ -42,6 +42,19 @@ class AsyncAccountCalls(AsyncTransport):
         """Set the IDs with which their jobs write folders of the hosts; None: they write none."""
         return await self._object("PATCH", f"users/{part(name)}", json={"uid": uid, "gid": gid, "gids": list(gids)})
 
+    async def set_disabled(self, name: str, disabled: bool) -> Json:
+        """Disable a user, so that no token, session or sign-in of theirs works, or enable them again."""
+        return await self._object("PATCH", f"users/{part(name)}", json={"disabled": disabled})
+
+    async def link_user(self, name: str, issuer: str, subject: str) -> Json:
+        """Let a person at an identity provider sign in as this user."""
+        body = {"issuer": issuer, "subject": subject}
+        return await self._object("PUT", f"users/{part(name)}/identities", json=body)
+
+    async def unlink_user(self, name: str) -> None:
+        """Let nobody sign in as this user by a provider."""
+        await self._nothing("DELETE", f"users/{part(name)}/identities")
+
     async def remove_user(
         self, name: str, *, jobs: str | None = None, secrets: str | None = None, data: str | None = None
     ) -> None:

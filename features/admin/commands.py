@@ -121,7 +121,8 @@ def doctor(session: CliSession, data: Path | None, config: Path | None, mend: bo
     """Check the data folder, the database and the hosts.
 
     It reports containers and volumes without a job, leases of ended tasks, invalid references, missing images, clock
-    differences, files that others may read, a full disk, an old schema and damage. Nothing is changed without --mend.
+    differences, files that others may read, a full disk, an old schema and damage. It asks the provider of sign-in
+    whether it answers. Nothing is changed without --mend.
     The service may be running, but changes in progress can then look like problems.
 
     The exit code is 0 if no problem is left, else 1.
@@ -132,7 +133,7 @@ def doctor(session: CliSession, data: Path | None, config: Path | None, mend: bo
       schedulearn doctor --mend --data /var/lib/schedulearn
     """
     from schedulearn.api.settings import load_settings
-    from schedulearn.features.admin.doctor import Doctor, as_json
+    from schedulearn.features.admin.doctor import Doctor, as_json, sign_in_findings
     from schedulearn.scheduler.errors import SchedulearnError
 
     try:
@@ -143,7 +144,7 @@ def doctor(session: CliSession, data: Path | None, config: Path | None, mend: bo
                 "PostgreSQL checks its tables at start, and removes containers of no job as it goes"
             )
         with Doctor(settings.data) as doing:
-            found = doing.find()
+            found = [*doing.find(), *sign_in_findings(settings)]
             results = doing.mend(found) if mend else {}
     except SchedulearnError as error:
         raise ClientError(str(error)) from error

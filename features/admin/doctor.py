@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from schedulearn.api.settings import Settings
 from schedulearn.metrics.probe import nvml
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.core.job_image import layered
@@ -192,6 +193,18 @@ class Doctor:
 
         tls = Path(host.tls) if host.tls else None
         return DockerRuntime(host.id, host.address, self._data_dir, cluster_id, tls=tls)
+
+
+def sign_in_findings(settings: Settings) -> Iterator[Finding]:
+    """Yield what keeps people from signing in by the provider that the settings name."""
+    if settings.oidc_issuer is None:
+        return
+    from schedulearn.api.outgoing.openid import Provider, ProviderDownError
+
+    try:
+        Provider(settings, "").check()
+    except ProviderDownError as error:
+        yield Finding("sign-in", error.detail, "See docs/sign-in.md. Tokens and existing sessions still work.")
 
 
 def _on_host(

@@ -34,7 +34,7 @@ MAX_PER_JOB = 100
 EVENTS_AT_ONCE = 200
 _ENDED = ("job.succeeded", "job.failed", "job.timeout", "job.cancelled")
 _FAILED = ("job.failed", "job.timeout")
-_KINDS = (*_ENDED, "job.hung", "job.running")
+_KINDS = (*_ENDED, "job.hung", "job.running", "job.maintenance")
 _TAKEN = (Reason.PREEMPTED, Reason.LOST, Reason.HOST_LOST, Reason.GPU_LOST, Reason.HOST_FAULT)
 _SAME_ROW = col(NoticePosition.id) == 1
 

@@ -258,6 +258,8 @@ def message_of(row: outbox.NoticeRow) -> NoticeMessage:
     job = content["job"] or {}
     what = {"start": "has started", "hang": "seems to hang", "preemption": "lost its GPUs"}
     happened = what.get(row.event) or str(content["event"]).removeprefix("job.")
+    if content["event"] == "job.maintenance":
+        happened = "will lose its host to maintenance"
     name = job.get("name", row.job_id)
     lines = [f"Job {name} ({row.job_id}): {happened}.", content["message"], content["url"]]
     text = "\n".join([*filter(None, lines), "", f"Notice {row.id}, about event {row.event_id}"])

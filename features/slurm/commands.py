@@ -1,4 +1,4 @@
-"""Command `import slurm`."""
+"""Commands `import slurm` and `slurm`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import click
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json
 from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.submit import WordsCommand, given_words
+from schedulearn.features.slurm.control import scontrol
+from schedulearn.features.slurm.install import install, uninstall
+from schedulearn.features.slurm.listing import sacct, sinfo, sprio, squeue
+from schedulearn.features.slurm.running import salloc, sbatch, scancel, srun
 from schedulearn.features.slurm.sbatch import from_sbatch
 
 _LARGEST = 1 << 20
@@ -25,13 +29,13 @@ class _Slurm(WordsCommand):
         return ["[OPTIONS]", "FILE [-- ARGS...]"]
 
 
-@import_.command(cls=_Slurm)
+@import_.command("slurm", cls=_Slurm)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--image", metavar="IMAGE", help="Container image, if the script names none.")
 @click.option("--strict", is_flag=True, help="If anything was not translated, print no job and exit with 1.")
 @click.pass_context
 @pass_session
-def slurm(session: CliSession, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
+def import_slurm(session: CliSession, context: click.Context, /, file: IO[str], image: str | None, strict: bool) -> int:
     """Print the job file for a batch script of Slurm.
 
     `-` is stdin. The script's options become keys, the script itself the command, ARGS its arguments. Options that are
@@ -64,3 +68,15 @@ def slurm(session: CliSession, context: click.Context, /, file: IO[str], image: 
         for job in found:
             click.echo("- " + as_yaml(job).rstrip("\n").replace("\n", "\n  "))
     return 0
+
+
+@click.group("slurm", cls=Group)
+def slurm() -> None:
+    """Slurm's own commands, such as squeue and sbatch.
+
+    `slurm install` puts them on PATH under their own names.
+    """
+
+
+for _command in (install, uninstall, sbatch, srun, salloc, squeue, scancel, sinfo, sacct, scontrol, sprio):
+    slurm.add_command(_command)

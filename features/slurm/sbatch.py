@@ -10,38 +10,38 @@ from dataclasses import dataclass, field
 
 from schedulearn.api.cli.times import parse_start
 from schedulearn.api.client.client import Json
+from schedulearn.features.slurm import inside
+from schedulearn.features.slurm.numbers import ARRAY, TASK, indices, new_array
+from schedulearn.features.slurm.options import SBATCH, SCRIPT, parse
 from schedulearn.scheduler.core.notices import MAX_RECIPIENTS, ME
 
 MAX_TASKS = 10_000
 """Maximum jobs of one array, the same as of a batch."""
-_SHORT = {
-    "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "N": "nodes", "n": "ntasks", "a": "array",
-    "d": "dependency", "p": "partition", "A": "account", "o": "output", "e": "error", "D": "chdir", "w": "nodelist",
-    "x": "exclude", "q": "qos", "C": "constraint", "H": "hold", "i": "input", "s": "oversubscribe", "Q": "quiet",
-    "b": "begin", "M": "clusters", "F": "nodefile", "k": "no-kill", "L": "licenses", "W": "wait", "v": "verbose",
-    "O": "overcommit", "S": "core-spec", "m": "distribution", "I": "immediate", "h": "help", "V": "version",
-}  # fmt: skip
-_FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe", "verbose", "no-kill", "wait",
-          "overcommit", "contiguous", "spread-job", "use-min-nodes", "ignore-pbs", "parsable", "test-only"}  # fmt: skip
 _USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "cpus-per-gpu",
          "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
          "account", "export", "container-image", "deadline", "signal", "requeue", "no-requeue", "quiet", "verbose",
          "comment", "begin", "hold", "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable",
-         "mail-type", "mail-user"}  # fmt: skip
+         "mail-type", "mail-user", "nodelist", "exclude", "exclusive"}  # fmt: skip
+_COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu")
+_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task")
+_NATIVE = {"dependency", "chdir", "wait", "test-only", "wrap", "open-mode", "get-user-env", "propagate", "ignore-pbs",
+           "kill-on-invalid-dep", "no-kill", "spread-job", "use-min-nodes", "contiguous", "kill-on-bad-exit", "pty",
+           "label", "unbuffered"}  # fmt: skip
+"""More options that mean the same, or nothing, where `sbatch`, `srun` and `salloc` of this package submit."""
+_ONE_PARTITION = {"partition": "there is one partition; the service chooses the hosts", "qos": "there are no QOS"}
 _ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
-    "exclusive": "its GPUs are its own anyway; set cpus and memory",
 }
 _ELSEWHERE = {
     "partition": "there are no partitions; the service chooses hosts",
     "qos": "set the key priority, 0 to 100",
     "dependency": "name the other job by its id here: `schedulearn submit --after JOB` (or --after-any), key `after`",
     "chdir": "send the folder with the job: `schedulearn submit --code FOLDER`",
-    "nodelist": "the service chooses hosts",
-    "exclude": "the service chooses hosts",
     "input": "stdin is empty: read the file in the script",
 }
+_HOST_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}(,[A-Za-z0-9][A-Za-z0-9._-]{0,62}){0,99}")
 _MAIL_TYPES = {
     "BEGIN": ("start",),
     "END": ("end",),
@@ -71,8 +71,17 @@ _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
 """Names of host features that mean a GPU type: a100, v100-32g, rtx3090, l40s."""
 _COMMANDS = re.compile(r"(?<![\w./-])(srun|sbatch|salloc|scontrol|scancel|squeue|sacct|sinfo|sbcast)(?![\w-])")
+_HOSTNAMES = re.compile(r"\bscontrol\s+show\s+hostnames?\b")
 _MODULE = re.compile(r"(?:^|[;&|]\s*)\s*(?:module|ml)\s+\S")
 _ARGUMENTS = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*][^}]*\}|\{#\})")
+_SHELL_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_QUOTED_NAME = re.compile(r"""["']([A-Za-z_]\w*)["']""")
+_OF_MACHINE = re.compile(
+    r"(PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|HOSTNAME|TERM|LANG|TMPDIR|TMP|TEMP|MAIL|EDITOR|PAGER|DISPLAY|IFS|_|UID|"
+    r"EUID|PPID|SHLVL|PS\d|LC_\w+|LD_\w+|XDG_\w+|SSH_\w+|DBUS_\w+|SLURM\w*|SCHEDULEARN_\w+|CUDA_VISIBLE_DEVICES|"
+    r"NVIDIA_\w+|PYTHON(HOME|PATH)|VIRTUAL_ENV|CONDA_\w+)$"
+)
+"""Variables that are true of one machine or shell, and would mislead a container."""
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _FUNCTION = re.compile(r"\s*(?:function\s+[\w-]+\s*(?:\(\s*\))?|[\w-]+\s*\(\s*\))\s*(?:\{|$)")
 _VARIABLE = re.compile(r"\bSLURMD?_\w+\b(?!:?[-+?=])")
@@ -100,21 +109,28 @@ class Imported:
 
     `jobs`: one, or one for each task of an array. `at_once`: maximum tasks of an array that run at once; None: not set.
     `remarks`: notes of interest. `untranslated`: parts of the script without an effect here, each with its line.
+    `options`: the script's, after those of the command line. `places`: where each stands, for errors.
     """
 
     jobs: list[Json] = field(default_factory=list)
     at_once: int | None = None
     remarks: list[str] = field(default_factory=list)
     untranslated: list[str] = field(default_factory=list)
+    options: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
         return [*self.untranslated, *self.remarks]
 
+    def sweep_needed(self, tasks: int) -> bool:
+        """Whether fewer than all tasks may run at once."""
+        return self.at_once is not None and self.at_once < tasks
+
     @property
     def sweep(self) -> Json | None:
         """The array as a sweep; None if all of its tasks may run at once."""
-        if self.at_once is None or self.at_once >= len(self.jobs):
+        if not self.sweep_needed(len(self.jobs)):
             return None
         shared = dict(self.jobs[0])
         name = shared.pop("labels")["array"]
@@ -150,7 +166,7 @@ class _Script:
 
     def at(self, option: str) -> str:
         line, value = self.options[option]
-        return f"line {line}: --{option}{'=' if value else ''}{value}"
+        return f"{f'line {line}: ' if line else ''}--{option}{'=' if value else ''}{value}"
 
     def number(self, option: str, default: int = 0) -> int:
         """Return the value of an option: 4 for `4`, 2 for `2-4`. Raises ValueError."""
@@ -180,27 +196,46 @@ class _Script:
         return self.number("ntasks") or self.tasks_per_node * self.nodes
 
 
-def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, ...] = ()) -> Imported:
-    """Return the jobs that `sbatch FILE ARGUMENTS` would make.
+def from_sbatch(
+    text: str,
+    name: str,
+    image: str | None,
+    arguments: tuple[str, ...] = (),
+    *,
+    given: Sequence[tuple[str, str]] = (),
+    native: Mapping[str, str] | None = None,
+) -> Imported:
+    """Return the jobs that `sbatch GIVEN FILE ARGUMENTS` would make.
 
-    `name`, `image`: job name and container image if the script sets none. Raises ValueError.
+    `name`, `image`: job name and container image if the script sets none. `given`: options of the command line, which
+    come before those of the script. `native`: the environment of a submission as by Slurm's own `sbatch`: the job gets
+    all variables of Slurm, its processors are those that Slurm would give, and `srun` works in it. None: a job file is
+    made, which says no more than it must. Raises ValueError.
     """
-    made = Imported()
-    script = _read(text)
+    script = _read(text, given, strict=native is not None)
+    made = Imported(
+        options={option: value for option, (_, value) in script.options.items()},
+        places={option: script.at(option) for option in script.options},
+    )
     image = script.get("container-image") or image
     if not image:
         raise ValueError("Slurm's scripts run on the host, jobs run in an image: name one with --image")
-    for option in sorted(script.options.keys() - _USED):
-        if option in _ANYWAY:
-            made.remarks.append(f"{script.at(option)}: {_ANYWAY[option]}")
+    harmless = _ANYWAY if native is None else {**_ANYWAY, **_ONE_PARTITION}
+    for option in sorted(script.options.keys() - (_USED if native is None else _USED | _NATIVE)):
+        if option in harmless:
+            made.remarks.append(f"{script.at(option)}: {harmless[option]}")
         else:
             what = _ELSEWHERE.get(option, "has no counterpart here, and is left out")
             made.untranslated.append(f"{script.at(option)}: {what}")
-    made.untranslated += _missing(script)
-    if not arguments:
+    if script.get("mem") == "0":
+        made.untranslated.append(f"{script.at('mem')}: asks for all memory of the host; set a size")
+    if native is not None:
+        made.untranslated += _conflicts(script)
+    _add_missing(script, made, native is not None)
+    if not arguments and native is None:
         made.untranslated += _without_arguments(script)
     name = script.get("job-name") or name
-    env = _exported(script, made)
+    env = _exported(script, made, native)
     gpus, gpu_type = gpus_asked(script)
     if script.nodes > 1:
         made.untranslated.append(
@@ -210,22 +245,79 @@ def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, .
         "name": name,
         "type": "Slurm",
         "container_image": image,
-        "command": shlex.join(_command(script, name, env, arguments, made)),
+        "command": shlex.join(_command(script, name, env, arguments, made, native)),
         "required_gpus": gpus,
         "launcher": "none",
         **_type(script, gpu_type, gpus, made),
-        **_limits(script, gpus, made),
+        **_limits(script, gpus, made, native is not None),
+        **_where(script, gpus, made),
         **_when(script, made),
     }
     if "requeue" in script and "no-requeue" not in script:
         job["preemptible"] = True
+    if native is not None:
+        env |= _variables_of(script, job, native)
     if env:
         job["env"] = env
     job |= _notices(script, made)
     if script.get("account"):
         job["labels"] = {"account": script.get("account")}
-    _add_tasks(job, script, made)
+    _add_tasks(job, script, made, native is not None)
     return made
+
+
+def _variables_of(script: _Script, job: Json, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of Slurm that are known at submission, as its `sbatch` sets them."""
+    cpus, tasks = str(job["cpus"]), str(script.tasks)
+    counted = bool({"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & script.options.keys())
+    # Slurm counts the processors of GPUs as tasks.
+    per_node = cpus if "cpus-per-gpu" in script and not counted else tasks
+    found = {
+        "SLURM_JOB_NAME": job["name"],
+        "SLURM_CPUS_ON_NODE": cpus,
+        "SLURM_JOB_CPUS_PER_NODE": cpus,
+        "SLURM_TASKS_PER_NODE": per_node,
+        "SLURM_CLUSTER_NAME": "schedulearn",
+        "SLURM_JOB_PARTITION": "main",
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), "1"),
+        **dict.fromkeys(("SLURM_GTIDS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID"), "0"),
+    }
+    if counted:
+        found |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks)
+    for option in ("cpus-per-task", "cpus-per-gpu", "ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-node",
+                   "gpus-per-task"):  # fmt: skip
+        if option in script:
+            found[f"SLURM_{option.replace('-', '_').upper()}"] = script.get(option)
+    for option, name in (("mem", "NODE"), ("mem-per-cpu", "CPU"), ("mem-per-gpu", "GPU")):
+        if option in script:
+            found[f"SLURM_MEM_PER_{name}"] = str(_size(script, option) >> 20)
+    if job["required_gpus"]:
+        found["SLURM_GPUS_ON_NODE"] = str(job["required_gpus"])
+    if user := environment.get("USER"):
+        found["SLURM_JOB_USER"] = user
+    if "export" in script:
+        found |= {"SLURM_EXPORT_ENV": script.get("export"), "SLURM_GET_USER_ENV": "1"}
+    return found
+
+
+def _where(script: _Script, gpus: int, made: Imported) -> Json:
+    """Return the keys `hosts`, `exclude_hosts` and `exclusive`, where they mean the same as in Slurm."""
+    found: Json = {}
+    listed, excluded = script.get("nodelist"), script.get("exclude")
+    if _HOST_NAMES.fullmatch(listed) and "," not in listed and script.nodes == 1:
+        found["hosts"] = [listed]
+    elif listed:  # in Slurm, the job gets all of these nodes
+        made.untranslated.append(f"{script.at('nodelist')}: set the key hosts: a job runs on one or more of those")
+    if _HOST_NAMES.fullmatch(excluded):
+        found["exclude_hosts"] = excluded.split(",")
+    elif excluded:
+        made.untranslated.append(f"{script.at('exclude')}: write each host by name: the key exclude_hosts")
+    if "exclusive" in script:
+        if gpus and not script.get("exclusive"):
+            found["exclusive"] = True
+        else:
+            made.untranslated.append(f"{script.at('exclusive')}: only jobs with GPUs have hosts alone: key exclusive")
+    return found
 
 
 def _notices(script: _Script, made: Imported) -> Json:
@@ -255,7 +347,7 @@ def _notices(script: _Script, made: Imported) -> Json:
     return {"notify": list(recipients)[:MAX_RECIPIENTS], "notify_on": list(events)}
 
 
-def _read(text: str) -> _Script:
+def _read(text: str, given: Sequence[tuple[str, str]], *, strict: bool) -> _Script:
     options: dict[str, tuple[int, str]] = {}
     lines: list[tuple[int, str]] = []
     interpreter = Interpreter()
@@ -264,11 +356,12 @@ def _read(text: str) -> _Script:
         if number == 1 and line.startswith("#!"):
             interpreter = _interpreter(line)
         elif line.startswith("#SBATCH") and not begun:
-            for option, value in _split(line, number):
+            for option, value in _split(line, number, strict=strict):
                 options[option] = (number, value)
         else:
             begun = begun or bool(line.strip() and not line.startswith("#"))
             lines.append((number, line))
+    options |= {option: (0, value) for option, value in given}
     script = _Script(options, interpreter, lines)
     if not script.body:
         raise ValueError("the script has no command")
@@ -286,19 +379,63 @@ def _interpreter(line: str) -> Interpreter:
     return Interpreter((words[0].rpartition("/")[2], *words[1:]))
 
 
-def _missing(script: _Script) -> Iterator[str]:
-    """Notes on late options, and on commands and modules that a container does not have."""
+def _conflicts(script: _Script) -> Iterator[str]:
+    """Yield options that mean more than one host, or something else than their counterpart here."""
+    for option in _COUNTS:
+        if option in script and not re.fullmatch(r"[1-9]\d{0,8}", script.get(option)):
+            yield f"{script.at(option)}: {script.get(option)!r} is not a number from 1"
+    memory = [option for option in _MEMORY if option in script]
+    if len(memory) > 1:
+        yield f"{script.at(memory[-1])}: excludes {script.at(memory[0])}"
+    counts = {option: gpus_asked(script, [option])[0] for option in _GPU_OPTIONS if option in script}
+    if len(set(filter(None, counts.values()))) > 1:
+        yield f"{', '.join(script.at(option) for option in counts)}: ask for different numbers of GPUs"
+    tasks, per_node = script.number("ntasks"), script.number("ntasks-per-node")
+    if tasks and per_node and -(-tasks // per_node) > script.nodes:
+        yield f"{script.at('ntasks-per-node')}: {tasks} tasks need {-(-tasks // per_node)} hosts, and a job gets one"
+    if "exclusive" in script:
+        yield f"{script.at('exclusive')}: takes a whole host: set --cpus-per-task, --mem and --gpus"
+    for number, words in _steps(script):
+        if fault := inside.step_fault(words):
+            yield f"line {number}: srun {fault}"
+
+
+def _steps(script: _Script) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words after each `srun` of the script; lines that end with a backslash go on."""
+    joined: list[tuple[int, str]] = []
+    for number, line in script.commands:
+        if joined and joined[-1][1].endswith("\\"):
+            joined[-1] = (joined[-1][0], joined[-1][1][:-1] + line)
+        else:
+            joined.append((number, line))
+    for number, line in joined:
+        for match in re.finditer(r"(?<![\w./-])srun(?![\w-])", line):
+            try:
+                yield number, shlex.split(line[match.end() :], comments=True)
+            except ValueError:  # quotes around it, or on several lines
+                yield number, line[match.end() :].split()
+
+
+def _add_missing(script: _Script, made: Imported, native: bool) -> None:
+    """Add notes on late options, and on commands and modules that a container does not have."""
     for number, line in script.lines:
         if line.startswith("#SBATCH"):
-            yield f"line {number}: comes after the first command, where sbatch ignores it as well"
+            made.untranslated.append(f"line {number}: comes after the first command, where sbatch ignores it as well")
     for number, line in script.commands:
-        found = dict.fromkeys(_COMMANDS.findall(line))
+        found = dict.fromkeys(_COMMANDS.findall(_HOSTNAMES.sub("", line) if native else line))
+        if native:
+            found.pop("srun", None)
         if "srun" in found:
-            yield f"line {number}: calls srun, which a container does not have: write the command alone"
+            made.untranslated.append(
+                f"line {number}: calls srun, which a container does not have: write the command alone"
+            )
         if others := [each for each in found if each != "srun"]:
-            yield f"line {number}: calls {', '.join(others)}, which a container does not have: {line.strip()[:_SHOWN]}"
+            made.untranslated.append(
+                f"line {number}: calls {', '.join(others)}, which a container does not have: {line.strip()[:_SHOWN]}"
+            )
         if _MODULE.search(line):
-            yield f"line {number}: loads a module, which a container does not have: choose an image that has it"
+            notes = made.remarks if native else made.untranslated
+            notes.append(f"line {number}: loads a module, which a container does not have: choose an image that has it")
 
 
 def _without_arguments(script: _Script) -> Iterator[str]:
@@ -310,33 +447,23 @@ def _without_arguments(script: _Script) -> Iterator[str]:
             yield f"line {number}: uses {used[0]}, an argument: give the arguments after `--`, as to sbatch"
 
 
-def _split(line: str, number: int) -> list[tuple[str, str]]:
+def _split(line: str, number: int, *, strict: bool) -> list[tuple[str, str]]:
     """Options of one line of #SBATCH with their values. Raises ValueError."""
     try:
-        rest = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        found, rest = parse(words, SBATCH if strict else SCRIPT)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from error
-    found = []
-    while rest:
-        word = rest.pop(0)
-        if word in ("hetjob", "packjob"):
-            raise ValueError(f"line {number}: a job of several components ({word}) can't be imported: split the script")
-        if word.startswith("--"):
-            option, equals, value = word[2:].partition("=")
-        elif word.startswith("-") and len(word) > 1:
-            option, value = _SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
-            equals = value
-        else:
-            raise ValueError(f"line {number}: {word!r} is not an option of sbatch")
-        if not equals and option not in _FLAGS and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-        found.append((option, value))
+    if rest and rest[0] in ("hetjob", "packjob"):
+        raise ValueError(f"line {number}: a job of several components ({rest[0]}) can't be imported: split the script")
+    if rest:
+        raise ValueError(f"line {number}: {rest[0]!r} is not an option of sbatch")
     return found
 
 
-def gpus_asked(script: _Script) -> tuple[int, str]:
+def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[int, str]:
     """Return the number of GPUs on all nodes together, and their types with commas, or an empty text."""
-    for option in ("gpus", "gres", "gpus-per-node", "gpus-per-task"):
+    for option in options:
         if option not in script:
             continue
         parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
@@ -359,7 +486,9 @@ def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
     if wanted and gpus and not gpu_type and _GPU.fullmatch(wanted):
         gpu_type = wanted
     elif wanted and wanted.lower() != gpu_type.lower():
-        made.untranslated.append(f"{script.at('constraint')}: hosts have no features; set gpu_type, or leave it out")
+        made.untranslated.append(
+            f"{script.at('constraint')}: hosts have labels here: `schedulearn hosts label`; then set hosts"
+        )
     if not gpu_type:
         return {}
     if "," in gpu_type:
@@ -369,7 +498,7 @@ def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
     return {"gpu_type": gpu_type}
 
 
-def _limits(script: _Script, gpus: int, made: Imported) -> Json:
+def _limits(script: _Script, gpus: int, made: Imported, native: bool) -> Json:
     """Processors and memory of each host, and times. Raises ValueError."""
     found: Json = {}
     gpus_per_node = -(-gpus // script.nodes)
@@ -377,16 +506,14 @@ def _limits(script: _Script, gpus: int, made: Imported) -> Json:
     cpus = cpus or script.number("cpus-per-gpu") * gpus_per_node
     if not cpus and script.tasks_per_node > 1:
         cpus = script.tasks_per_node
-    if cpus:
+    if cpus := cpus or int(native):
         found["cpus"] = cpus
     for option, times in (("mem", 1), ("mem-per-cpu", max(1, cpus)), ("mem-per-gpu", max(1, gpus_per_node))):
         if script.get(option) not in ("", "0"):
-            match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", script.get(option).upper())
-            if match is None:
-                raise ValueError(f"{script.at(option)}: it is not a size: write e.g. 16G")
-            found["memory"] = int(float(match[1]) * _SIZES[match[2]]) * times
+            found["memory"] = _size(script, option) * times
     if (seconds := _seconds(script)) is not None:
-        found["max_duration"] = seconds
+        # Slurm counts in minutes, and begins each.
+        found["max_duration"] = -(-seconds // 60) * 60 if native else seconds
     if script.get("deadline"):
         found["deadline"] = script.get("deadline")
     name, batch, before = _signal(script)
@@ -397,6 +524,14 @@ def _limits(script: _Script, gpus: int, made: Imported) -> Json:
     elif name and seconds is None:
         made.untranslated.append(f"{script.at('signal')}: is never sent without --time")
     return found
+
+
+def _size(script: _Script, option: str) -> int:
+    """Return the bytes that an option names. Raises ValueError."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,12})?)([KMGT]?)B?", script.get(option).upper())
+    if match is None:
+        raise ValueError(f"{script.at(option)}: it is not a size: write e.g. 16G")
+    return int(float(match[1]) * _SIZES[match[2]])
 
 
 def _when(script: _Script, made: Imported) -> Json:
@@ -450,22 +585,48 @@ def _seconds(script: _Script) -> int | None:
     return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
 
 
-def _exported(script: _Script, made: Imported) -> dict[str, str]:
+def _exported(script: _Script, made: Imported, native: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the variables that --export names or that the script uses."""
     env: dict[str, str] = {}
-    for part in filter(None, script.get("export").split(",")):
+    parts = [part for part in script.get("export").split(",") if part]
+    if native is not None and (not parts or "ALL" in parts):
+        env |= _used_of(native, script)
+        if env:
+            made.remarks.append(f"sends of your environment: {', '.join(env)}")
+    for part in parts:
         name, equals, value = part.partition("=")
         if equals:
             env[name] = value
-        elif name not in ("ALL", "NONE", "NIL"):
+        elif name in ("ALL", "NONE", "NIL"):
+            continue
+        elif native is None:
             made.untranslated.append(f"{script.at('export')}: takes {name} of your shell: submit with --env {name}")
+        elif name in native:
+            env[name] = native[name]
     return env
 
 
+def _used_of(environment: Mapping[str, str], script: _Script) -> dict[str, str]:
+    """Return the variables of your shell that the script uses, without those that belong to a machine."""
+    if script.interpreter.is_shell:
+        used = [name for _, line in script.commands for name in _SHELL_NAME.findall(line)]
+    else:
+        used = [name for _, line in script.commands for name in _QUOTED_NAME.findall(line)]
+    return {
+        name: environment[name] for name in dict.fromkeys(used) if name in environment and not _OF_MACHINE.match(name)
+    }
+
+
 def _command(
-    script: _Script, name: str, env: Mapping[str, str], arguments: tuple[str, ...], made: Imported
+    script: _Script,
+    name: str,
+    env: Mapping[str, str],
+    arguments: tuple[str, ...],
+    made: Imported,
+    native: Mapping[str, str] | None,
 ) -> list[str]:
     """Return the command that sets the variables of Slurm and runs the script."""
-    prelude = _prelude(script, name, env, made)
+    prelude = _prelude(script, name, env, made) if native is None else [*inside.prelude(), *_signal_line(script)]
     interpreter = script.interpreter
     if interpreter.is_shell:
         return [
@@ -500,16 +661,21 @@ def _prelude(script: _Script, name: str, env: Mapping[str, str], made: Imported)
         if each not in known and each not in env and not (each in of_array and script.get("array")):
             made.untranslated.append(f"line {number}: {each} is not set here")
     lines = [f"export {each}={known[each]}" for each in sorted(used) if each in known and each not in env]
+    return [*lines, *_signal_line(script)]
+
+
+def _signal_line(script: _Script) -> list[str]:
+    """Return the line that sends the script its signal in time, if it wants one."""
     signal, batch, before = _signal(script)
     limit = _seconds(script)
     if signal and signal != "TERM" and batch and limit is not None:
         after = max(0, limit - before)
         # A grandchild, so that the script's own `wait` does not wait for it.
-        lines.append(f"((sleep {after}; kill -s {signal} $$) </dev/null >/dev/null 2>&1 &)")
-    return lines
+        return [f"((sleep {after}; kill -s {signal} $$) </dev/null >/dev/null 2>&1 &)"]
+    return []
 
 
-def _add_tasks(job: Json, script: _Script, made: Imported) -> None:
+def _add_tasks(job: Json, script: _Script, made: Imported, native: bool) -> None:
     """Add one job for each task of an array, with its number in the environment. Raises ValueError."""
     array = script.get("array")
     if not array:
@@ -520,28 +686,35 @@ def _add_tasks(job: Json, script: _Script, made: Imported) -> None:
         if not at_once.isdigit() or int(at_once) < 1:
             raise ValueError(f"{script.at('array')}: {at_once!r} is not a number of tasks")
         made.at_once = int(at_once)
-    numbers: list[int] = []
-    for span in spans.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", span)
-        if match is None or int(match[3] or 1) < 1:
-            raise ValueError(f"{script.at('array')}: {span!r} is not a range: write e.g. 0-9, 1,3,5 or 0-100:10")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last - first > MAX_TASKS * int(match[3] or 1):
-            raise ValueError(f"{script.at('array')}: has more than {MAX_TASKS} tasks")
-        numbers += range(first, last + 1, int(match[3] or 1))
+    try:
+        numbers = indices(spans)
+    except ValueError as error:
+        raise ValueError(f"{script.at('array')}: {error}") from error
     if not 1 <= len(numbers) <= MAX_TASKS:
         raise ValueError(f"{script.at('array')}: has {len(numbers)} tasks; 1 to {MAX_TASKS} can be submitted together")
     bounds = {"COUNT": len(numbers), "MIN": min(numbers), "MAX": max(numbers)}
+    labels = {"array": job["name"]}
+    if native:
+        # Simultaneous tasks could be limited only by a sweep, whose later jobs do not exist yet.
+        if made.sweep_needed(len(numbers)):
+            made.untranslated.append(
+                f"{script.at('array')}: {percent}{at_once} needs a sweep: `schedulearn import slurm` makes one"
+            )
+        labels = {ARRAY: str(new_array())}
+        bounds["STEP"] = int(spans.partition(":")[2] or 1) if "," not in spans else 1
+        job = {**job, "env": {**job["env"], "SLURM_ARRAY_JOB_ID": labels[ARRAY]}}
     shared = {**job.get("env", {}), **{f"SLURM_ARRAY_TASK_{key}": str(value) for key, value in bounds.items()}}
     made.jobs = [
         {
             **job,
-            "name": f"{job['name']}-{number}",
+            "name": job["name"] if native else f"{job['name']}-{number}",
             "env": {**shared, "SLURM_ARRAY_TASK_ID": str(number)},
-            "labels": {**job.get("labels", {}), "array": job["name"]},
+            "labels": {**job.get("labels", {}), **labels, **({TASK: str(number)} if native else {})},
         }
         for number in numbers
     ]
+    if native:
+        return
     if made.sweep is None:
         told = f"{len(numbers)} jobs with the label array={job['name']}: cancel or delete them by it"
     else:

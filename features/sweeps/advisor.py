@@ -30,8 +30,8 @@ from schedulearn.features.sweeps.models.advice import (
 )
 from schedulearn.features.sweeps.models.samples import Configuration, MeasuredRun, Stay, jobs_beside
 from schedulearn.features.sweeps.past_runs import host_stays, past_runs, since_when
+from schedulearn.scheduler.core.feasible_hosts import is_of_type
 from schedulearn.scheduler.core.prices import price_of
-from schedulearn.scheduler.core.wanted_types import is_of_type
 from schedulearn.scheduler.errors import ConflictError, InvalidError, NoHistoryError, PolicyFault
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.cluster_state import load_cluster_state

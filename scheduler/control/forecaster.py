@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
+from schedulearn.scheduler.core.host_constraints import Misfits
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
@@ -23,8 +24,9 @@ from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, NewJob, withou
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
-from schedulearn.scheduler.core.planning.snapshot import build_snapshot
+from schedulearn.scheduler.core.planning.snapshot import build_snapshot, parts, with_limits, with_windows
 from schedulearn.scheduler.core.planning.start_times import start_times
+from schedulearn.scheduler.core.planning.windows import after_windows, in_the_way, with_hosts_returned
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.predictions.features import Given
 from schedulearn.scheduler.core.states import Reason
@@ -263,6 +265,12 @@ class Forecaster:
             if spec.elastic
             else self._profiles.run_times.left(spec.user or "", spec.required_gpus, 0.0, limit),
         )
+        view = with_limits(view, spec.host_constraints, Misfits(state.hosts, state.gpus, parts(state.gpus)))
+        if state.windows:
+            longest = limit if limit is not None or predicted is None else predicted.high / spec.required_gpus
+            longest = 0.0 if spec.elastic else longest
+            view = with_windows(view, in_the_way(longest, state.windows, state.hosts, now))
+        view, after = after_windows(view, snapshot.hosts)
         image_in = self._image_in(spec, ())
         spread = predicted.spread if predicted is not None else None
         about = Facts(
@@ -271,7 +279,7 @@ class Forecaster:
             max_duration=limit,
             image_in=image_in,
             length_spread=spread,
-            start_after=start_of(spec, snapshot.now)[1] or 0.0,
+            start_after=max(start_of(spec, snapshot.now)[1] or 0.0, after or 0.0),
         )
         try:
             found = forecast(
@@ -305,7 +313,16 @@ class Forecaster:
             state, self._reachable(), self._host_facts(), self._cpu_jobs, lambda job, host: None, resting, quotas,
             several_users=several_users, now=now,
         )  # fmt: skip
-        new = NewJob(_UNBORN, spec.user or "", spec.priority, now, spec.cpus, spec.memory, spec.shm_size)
+        new = NewJob(
+            _UNBORN,
+            spec.user or "",
+            spec.priority,
+            now,
+            spec.cpus,
+            spec.memory,
+            spec.shm_size,
+            spec.host_constraints,
+        )
         place = cpu_only.places(waiting, new)[_UNBORN]
         image_in = self._image_in(spec, ())
         if isinstance(place, Explanation):
@@ -323,7 +340,7 @@ class Forecaster:
 
     def _state(self) -> ClusterState:
         with self._db.read() as conn:
-            return load_cluster_state(conn)
+            return with_hosts_returned(load_cluster_state(conn))
 
     def _look(
         self, policy: Policy, state: ClusterState, at: float | None = None
@@ -334,7 +351,13 @@ class Forecaster:
         from schedulearn.scheduler.sim.forecast import Facts
 
         snapshot = without_cpu_only(self._snapshot(policy, state, self._clock() if at is None else at))
-        facts, times = {}, start_times(state.jobs, snapshot.now)
+        facts, times, views = {}, start_times(state.jobs, snapshot.now), []
+        for seen in snapshot.jobs:
+            view, after = after_windows(seen, snapshot.hosts)
+            views.append(view)
+            if after is not None:
+                times[view.id] = max(times.get(view.id, 0.0), after)
+        snapshot = replace(snapshot, jobs=tuple(views))
         for view in snapshot.jobs:
             job, profile = state.jobs[view.id], self._profiles.get(view.id)
             facts[view.id] = Facts(

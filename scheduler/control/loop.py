@@ -23,6 +23,7 @@ from schedulearn.scheduler.control.fetching import JobNeeds, fetch_images, take_
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, add_leaving_reasons, add_shortage_reasons
+from schedulearn.scheduler.control.windows import follow_windows
 from schedulearn.scheduler.control.write_findings import evict, write_findings
 from schedulearn.scheduler.core.cluster_state import ClusterState, Task
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
@@ -331,6 +332,8 @@ class SchedulerLoop:
         }
         if changes := liveness_changes(state.hosts, silent, now, self.host_grace_s):
             self.db.write(lambda conn: hosts.set_liveness(conn, changes, now))
+        if follow_windows(self.db, state, now):
+            state = self._load()
         if leaving := evictions(state, now):
             self.db.write(lambda conn: evict(conn, leaving, now))
             state = self._load()

@@ -52,7 +52,7 @@ def remove_person(
     accounts.get_account(conn, name)
     live = select(col(Job.id)).where(col(Job.user) == name, col(Job.state).not_in([each.value for each in TERMINAL]))
     unfinished = list(conn.execute(live).scalars())
-    going = [(kind, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
+    going = [(kind.cancel, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
     mine = (col(DataVersion.user) == name, col(DataVersion.removed_at).is_(None))
     found = conn.execute(select(col(DataVersion.name), col(DataVersion.version)).where(*mine)).all()
     count = sum(conn.execute(select(func.count()).where(of)).scalar() or 0 for of in _secrets_of(name))
@@ -66,8 +66,9 @@ def remove_person(
         ways = ", ".join(how for *_, how in open_questions)
         raise ConflictError(f"{name} has {has}: choose what happens to them ({ways})")
     if jobs is OfJobs.CANCEL:
-        for kind, each in going:
-            kind.cancel(conn, each, now)
+        for cancel, each in going:
+            if cancel is not None:
+                cancel(conn, each, now)
         for job_id in unfinished:
             cancel_job(conn, repository.get_job(conn, job_id), now)
     if jobs is not OfJobs.KEEP:  # kept jobs stay within the quota

@@ -76,9 +76,11 @@ def add_shortage_reasons(
     Policies only see usable GPUs. `ready`: hosts that answer. `unknown`: host -> why its GPUs can't be determined.
     `settling`: GPU that a job has just left -> condition for its reuse."""
     closed = {host.id for host in hosts if not host.active}
+    maintained = {host.id for host in hosts if host.window_id is not None}
     broken = {host.id: host.gpu_fault for host in hosts if host.gpu_fault and host.active}
     counts = Counter(
         "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
+        else "on hosts in maintenance" if gpu.host_id in maintained
         else "on cordoned hosts" if gpu.host_id in closed
         else "unhealthy" if gpu.fault
         else "on hosts that take no jobs with GPUs" if gpu.host_id in broken

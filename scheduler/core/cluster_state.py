@@ -31,7 +31,7 @@ class Job(NamedTuple):
     max_gpus: int
     elastic: bool
     gpu_type: str | None
-    """Type that all of the job's GPUs must have; None allows any."""
+    """Types that the job's GPUs may have, separated by commas; None allows any."""
     priority: int
     weight: float
     metric: Metric | None
@@ -91,6 +91,8 @@ class Job(NamedTuple):
     """Time of the last release; None: it was never held."""
     held_by: str = ""
     """Account that held it."""
+    host_constraints: HostConstraints | None = None
+    """Constraints on its hosts, beside `gpu_type`; None: any host will do."""
 
 
 class After(TypedDict):
@@ -99,6 +101,19 @@ class After(TypedDict):
     jobs: list[str]
     when: Literal["ok", "any"]
     """`ok`: each must succeed; `any`: each must end, with any result."""
+
+
+class HostConstraints(TypedDict, total=False):
+    """Constraints of a job on its hosts. A missing key is no constraint."""
+
+    hosts: list[str]
+    """Names, and labels as `key=value`. A host must have one of the names, and one value of each key."""
+    exclude_hosts: list[str]
+    """Names and labels of hosts where the job does not run."""
+    gpu_memory_min: int
+    """Minimum bytes of each GPU."""
+    exclusive: bool
+    """Whether it runs only on hosts where no other job runs."""
 
 
 class EarlyFailure(TypedDict):
@@ -160,11 +175,34 @@ class Host(NamedTuple):
     """Why the host takes no more GPU jobs; empty if it does."""
     gpu_failures: Sequence[EarlyFailure] = ()
     """Consecutive early failures, oldest first."""
+    window_id: int | None = None
+    """Maintenance window that drained it; None: none did. An operator's own drain has none."""
 
     @property
     def active(self) -> bool:
         """Whether the host takes jobs, thus is not cordoned."""
         return self.state is HostState.ACTIVE
+
+
+class MaintenanceWindow(NamedTuple):
+    """Maintenance window: its next or present occurrence. Times are seconds since the epoch."""
+
+    id: int
+    hosts: Sequence[str]
+    """Empty: all hosts."""
+    starts_at: float
+    ends_at: float
+    reason: str
+    cron: str
+    """Cron expression of its starts; empty: it takes place once."""
+    time_zone: str
+    deadline: float
+    """Seconds after its start at which rigid jobs are stopped too."""
+    told: Sequence[str]
+    """Running jobs that know of this occurrence."""
+
+    def covers(self, host_id: str) -> bool:
+        return not self.hosts or host_id in self.hosts
 
 
 class Gpu(NamedTuple):
@@ -248,6 +286,8 @@ class ClusterState:
     """Job id -> final state, for jobs that other jobs waited for."""
     in_logs: Mapping[str, ProgressInLog] = field(default_factory=dict)
     """Job id -> progress, for jobs whose log shows it."""
+    windows: Sequence[MaintenanceWindow] = ()
+    """Maintenance windows that are not over."""
 
 
 class Timed(Protocol):

@@ -83,6 +83,10 @@ class HostView:
     gpu_memory_left: tuple[int, ...] = ()
     """Predicted free bytes on each of the `gpus`, in the same order, with its jobs at their peak. Empty if unknown,
     or if the policy does not share GPUs."""
+    cpu_jobs: int = 0
+    """Number of tasks on the machine that use none of the `gpus`. Jobs without GPUs have such tasks."""
+    returning_gpus: int = 0
+    """Number of GPUs of a host in maintenance, which return to service at its end."""
     part_of: str = ""
     """Id of the machine, if it has GPUs of several types and this view holds one type only. If empty, this view is the
     whole machine."""
@@ -141,10 +145,17 @@ class JobView:
     gpu_memory: int | None = None
     """Predicted peak memory of the job on each of its GPUs, in bytes; None if unknown."""
     gpu_type: str | None = None
-    """Type that all of the job's GPUs must have; None allows any. `wanted_types` enforces it, so policies can ignore
-    it."""
+    """Types that the job's GPUs may have, separated by commas; None allows any. `feasible_hosts` enforces it, so
+    policies can ignore it."""
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """Machine -> why the job's image can't run on the GPUs there. Policies can ignore it, like `gpu_type`."""
+    """Host or machine -> why the job can't run there, a sentence without its full stop. Policies can ignore it, like
+    `gpu_type`."""
+    postponed: Mapping[str, float] = field(default_factory=dict)
+    """Those of `unfit` where a maintenance window is in the way -> its end. The job may run there afterwards."""
+    wanted_hosts: str = ""
+    """Required hosts in words that follow "2 GPUs", such as "on hosts with room=b2"; empty if any will do."""
+    exclusive: bool = False
+    """Whether it starts only on empty hosts, and no other job starts there while it runs. Policies can ignore it."""
     user: str = ""
     """Owner of the job. Quotas and fair shares are applied on top of policies, so policies can ignore it."""
     resize_seconds: float | None = None

@@ -15,7 +15,7 @@ MEANINGS: dict[NoticeEvent, str] = {
     "failure": "the job has failed for good, or run into its time limit",
     "hang": "the job seems to hang, or does not use its GPUs",
     "start": "the job runs for the first time",
-    "preemption": "the job lost its GPUs, and waits to continue or to start again",
+    "preemption": "the job lost its GPUs, and waits to continue or to start again; or will lose them to maintenance",
 }
 USUAL: list[NoticeEvent] = ["end", "hang"]
 """Events of recipients that select none."""

@@ -42,10 +42,17 @@ class Actor:
     """Token that authenticates the user, or that their session began with; None for the service's own account."""
     expires_at: float | None = None
     """Expiry time of the user's token or session; None if it does not expire."""
+    signed_in: bool = False
+    """Whether a provider or proxy vouches for the user, by a session."""
 
     @property
     def is_admin(self) -> bool:
         return self.role is Role.ADMIN
+
+    @property
+    def tokens_end_at(self) -> float | None:
+        """Latest expiry time of tokens that they create; None: any. Who can sign in again needs no bound."""
+        return None if self.signed_in else self.expires_at
 
     def user_of(self, asked: T) -> T | str:
         """Return the owner of a job that they submit: themselves, or, for admins, the user named by `asked`."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from schedulearn.scheduler.core.feasible_hosts import plan_feasible
 from schedulearn.scheduler.core.host_scaling import ScalingRule
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, plan_within
 from schedulearn.scheduler.core.policy import plan_faults
-from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.errors import PolicyFault
 
 Ask = Callable[[Snapshot], Plan]
@@ -50,8 +50,8 @@ def layers(
         *([partial(with_cpu_only, cpu_only=cpu_only)] if cpu_only is not None else []),
         # Only the policy's own plan is checked; the layers above keep the rules by themselves.
         checked,
-        # Jobs get GPUs of the type that they want (wanted_types.ROUNDS questions at most).
-        plan_by_type,
+        # Jobs run only on hosts where they may run (feasible_hosts.ROUNDS questions at most).
+        plan_feasible,
     ]
 
 

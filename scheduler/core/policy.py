@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
+from schedulearn.scheduler.core.feasible_hosts import is_barred
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Metric, Plan, Snapshot
 
@@ -74,8 +75,9 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
         for host_id, gpus in allocation.items():
             if host_id in hosts and _is_count(gpus):
                 used[host_id] = used.get(host_id, 0) + gpus
-        if (fault := _size_fault(job, allocation)) is not None:
+        if (fault := _size_fault(job, allocation) or _place_fault(job, allocation, hosts)) is not None:
             faults.append(fault)
+    faults += _shared_exclusive_hosts(snapshot, plan)
     for host_id, gpus in used.items():
         capacity = hosts[host_id].gpus * plan.jobs_per_gpu
         if gpus > capacity:
@@ -114,6 +116,34 @@ def _size_fault(job: JobView, allocation: Allocation) -> str | None:
     if total == job.required_gpus:
         return None
     return f"job {job.id} is rigid and needs {job.required_gpus} GPUs, not {total}"
+
+
+def _place_fault(job: JobView, allocation: Allocation, hosts: Mapping[str, HostView]) -> str | None:
+    """Return a fault if the job starts or grows on a host where it can't run."""
+    for host_id, gpus in allocation.items():
+        host = hosts.get(host_id)
+        if host is not None and _is_count(gpus) and gpus > job.allocation.get(host_id, 0) and is_barred(host, job):
+            return f"job {job.id} gets {gpus} GPUs on {host_id}, where it can't run"
+    return None
+
+
+def _shared_exclusive_hosts(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Return faults of jobs that start or grow on the host of an exclusive job, or the other way round."""
+    alone = [job.id for job in snapshot.jobs if job.exclusive and plan.allocations.get(job.id)]
+    if not alone:
+        return []
+    machines = snapshot.machines()
+    before = {job.id: job.allocation for job in snapshot.jobs}
+    on: dict[str, set[str]] = {}
+    for job_id, allocation in plan.allocations.items():
+        for host_id in allocation:
+            on.setdefault(machines.get(host_id, host_id), set()).add(job_id)
+    faults = []
+    for machine, jobs in sorted(on.items()):
+        new = {job for job in jobs if machine not in {machines.get(part, part) for part in before.get(job, ())}}
+        if new and len(jobs) > 1 and not jobs.isdisjoint(alone):
+            faults.append(f"jobs {', '.join(sorted(jobs))} share {machine}, and one of them is exclusive")
+    return faults
 
 
 def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:

@@ -103,6 +103,7 @@ class Reason(StrEnum):
     WAITING_FOR_JOBS = "waiting_for_jobs"
     HELD = "held"
     START_AFTER = "start_after"
+    MAINTENANCE = "maintenance"
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
@@ -152,6 +153,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.WAITING_FOR_JOBS: _Q,
     Reason.HELD: _Q,
     Reason.START_AFTER: _Q,
+    Reason.MAINTENANCE: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,

@@ -187,6 +187,11 @@ class Fleet:
         self._on_change()
         return row
 
+    def label(self, host_id: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a host, and remove those without a value."""
+        self.db.write(lambda db: hosts.set_labels(db, host_id, labels, self.clock()))
+        self._on_change()
+
     def close_gpu(self, host_id: str, name: str, deadline_s: float | None = None) -> None:
         """Cordon a GPU, given by index or UUID. Raises NotFoundError.
 

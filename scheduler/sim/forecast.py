@@ -133,7 +133,8 @@ def forecast(
             always_on=tuple(sorted(always_on)),
         )
     # The GPUs that are shared are known for now only. If left out, they are derived from the jobs' allocations.
-    hosts = [replace(host, gpu_jobs=(), gpu_utilization=(), gpu_memory_left=()) for host in snapshot.hosts]
+    # The ends of jobs without GPUs are not known either.
+    hosts = [replace(host, gpu_jobs=(), gpu_utilization=(), gpu_memory_left=(), cpu_jobs=0) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop, quotas=quotas)
     simulation.last_host = snapshot.last_host
     problem: Exception | None = None
@@ -172,6 +173,9 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
         elastic=view.elastic,
         preemptible=view.preemptible,
         gpu_type=view.gpu_type,
+        unfit=view.unfit,
+        wanted_hosts=view.wanted_hosts,
+        exclusive=view.exclusive,
         priority=view.priority,
         weight=view.weight,
         metric=view.metric,

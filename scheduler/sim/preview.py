@@ -11,12 +11,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from schedulearn.scheduler.core.feasible_hosts import gpus_for
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.wanted_types import gpus_for
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import JobResult

@@ -61,6 +61,11 @@ class TraceJob:
     """A rigid job that may be stopped: it then starts again from the beginning."""
     gpu_type: str | None = None
     """Required type of all its GPUs; None: any."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Hosts on which it can't run, with the reason."""
+    wanted_hosts: str = ""
+    exclusive: bool = False
+    """It starts only on empty hosts, and no other job starts there while it runs."""
     priority: int = 50
     weight: float = 1.0
     metric: Metric | None = None

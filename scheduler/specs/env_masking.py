@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
     | (NUM_|MAX_|MIN_|N_)?(EPOCHS?|STEPS?|WORKERS|THREADS|LAYERS|ITERS?|ITERATIONS) | SEED
     | ((TRAIN|EVAL|VAL|TEST|MAX|MIN|LOCAL|GLOBAL)_)?BATCH(_SIZE)? | (BASE_|MAX_|MIN_)?(LR|LEARNING_RATE)
     | MOMENTUM | WEIGHT_DECAY | DROPOUT | WARMUP(_EPOCHS|_STEPS)? | LOG_?LEVEL | DEBUG | VERBOSE
-    | LANG | LANGUAGE | TZ | TERM
+    | LANG | LANGUAGE | TZ | TERM | SLURM_(NTASKS|NPROCS|TASKS|CPUS|GPUS|MEM|ARRAY|NNODES)(_[A-Z_]+)?
     """,
     re.VERBOSE,
 )
@@ -53,6 +53,14 @@ def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(requirements := job.get("requirements"), list):
         hidden["requirements"] = [hide_in_text(line) for line in requirements]
     return hidden
+
+
+def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
+    """Return the keys of a job that is still to come, with masked values of variables.
+
+    Other users than the owner also don't see secrets in commands."""
+    job = job if to_owner else without_secrets(job)
+    return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}
 
 
 def check_no_mask(spec: JobSpec) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticUndefined
 
+from schedulearn.scheduler.core.cluster_state import HostConstraints
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
@@ -31,6 +32,7 @@ from schedulearn.scheduler.specs.ports import Ports
 from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.start_after import StartAfter
 from schedulearn.scheduler.specs.texts import Pairs, Text, plain
+from schedulearn.scheduler.specs.where import GpuTypes, HostTerms
 
 MAX_GPUS = 4096
 MAX_SPEC = 1 << 20  # bytes of all text of a job; Linux starts no program with twice as much
@@ -149,11 +151,29 @@ class JobFields(BaseModel):
         "without a launcher",
     )
 
-    gpu_type: Text | None = Field(
+    gpu_type: GpuTypes | None = Field(
         default=None,
-        min_length=1,
-        max_length=200,
-        description="rigid jobs only: type of all GPUs, in full or by words of it, e.g. a100; default: any",
+        description="types that its GPUs may have, in full or by words of them: a100, or a list such as [a100, h100]",
+    )
+    gpu_memory_min: Annotated[int | None, BeforeValidator(parse_size)] = Field(
+        default=None,
+        ge=1 << 20,
+        le=1 << 42,
+        description='minimum memory of each GPU in bytes, or e.g. "24g". The nominal size counts: up to 8 % may be '
+        "taken by ECC and the driver",
+    )
+    hosts: HostTerms = Field(
+        default_factory=list,
+        description="hosts where it may run: names, and labels such as {room: b2} or room=b2. A host must have one of "
+        "the names, and one value of each label",
+    )
+    exclude_hosts: HostTerms = Field(
+        default_factory=list, description="hosts where it does not run, by names and labels as in `hosts`"
+    )
+    exclusive: bool = Field(
+        default=False,
+        description="rigid jobs only: it starts only on hosts where no other job runs, and no other job starts there "
+        "while it runs",
     )
     elastic: bool = Field(
         default=False, description="the script can be stopped and resumed with another number of GPUs"
@@ -336,6 +356,19 @@ class JobSpec(JobFields):
         """Shared data on the hosts, which is not known before the job is stored."""
         return {}
 
+    @property
+    def host_constraints(self) -> HostConstraints | None:
+        found: HostConstraints = {}
+        if self.hosts:
+            found["hosts"] = self.hosts
+        if self.exclude_hosts:
+            found["exclude_hosts"] = self.exclude_hosts
+        if self.gpu_memory_min is not None:
+            found["gpu_memory_min"] = self.gpu_memory_min
+        if self.exclusive:
+            found["exclusive"] = True
+        return found or None
+
     @field_validator("command", "setup")
     @classmethod
     def _splits(cls, command: str | None) -> str | None:
@@ -419,11 +452,12 @@ class JobSpec(JobFields):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if self.gpu_type is not None and (self.elastic or not self.required_gpus):
-            raise ValueError(
-                "gpu_type needs a rigid job with GPUs: leave out gpu_type, or set elastic to false and "
-                "required_gpus to at least 1"
-            )
+        if not self.required_gpus:
+            for key in ("gpu_type", "gpu_memory_min", "exclusive"):
+                if getattr(self, key):
+                    raise ValueError(f"{key} needs a job with GPUs: leave out {key}, or set required_gpus to 1 or more")
+        if self.exclusive and self.elastic:
+            raise ValueError("exclusive needs a rigid job: leave out exclusive, or set elastic to false")
         if self.idle_timeout is not None and not self.ports:
             raise ValueError("idle_timeout needs ports: without ports the job has no connections")
         if "shm_size" not in self.model_fields_set:

@@ -19,6 +19,7 @@ from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobState, Ta
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, ReadLog, Task
 from schedulearn.scheduler.store.people.run_as import load_run_as
 from schedulearn.scheduler.store.repository import job_states
+from schedulearn.scheduler.store.windows import load_windows
 
 _P = TypeVar("_P", records.JobProgress, records.ProgressInLog)
 
@@ -81,6 +82,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
         ports={row.task_id: row.port for row in conn.execute(_PORTS)},
         progress=_load_progress(conn, _PROGRESS_OF, records.JobProgress, begun),
         ended=job_states(conn, awaited - jobs.keys()),
+        windows=load_windows(conn),
         in_logs=_load_progress(conn, _IN_LOGS_OF, records.ProgressInLog, begun),
     )
 

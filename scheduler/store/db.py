@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
 from schedulearn.scheduler.errors import DatabaseLostError, StoreError, UnwritableError
-from schedulearn.scheduler.store import history, models, moved_outputs
+from schedulearn.scheduler.store import history, models, moved_outputs, windows
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
@@ -49,10 +49,10 @@ BASELINE = "0057"
 
 TABLES = (
     models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
-    gpu_memory, metric_predictions, xids, notices, private_images,
+    gpu_memory, metric_predictions, xids, notices, private_images, windows,
 )  # fmt: skip
 """Modules of the core with tables, which are registered when a module is imported. Features have more."""
-TABLE_COUNT = 42
+TABLE_COUNT = 45
 """Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2

@@ -5,7 +5,7 @@ Every function takes the connection of its caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, select, update
@@ -13,8 +13,9 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.outcomes.host_liveness import LivenessChange
-from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.errors import ConflictError, InvalidError, NotFoundError
 from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.where import MAX_LABELS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.early_failures import reopen
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host
@@ -59,12 +60,15 @@ def put_spec(db: Connection, spec: HostSpec, origin: str, now: float) -> None:
     ).scalar()
     if other is not None:
         raise ConflictError(f"{spec.address} is already the address of host {other!r}", field="address")
+    # A restart with a settings file must not lose labels that were set by command.
+    kept = db.execute(select(col(Host.labels)).where(col(Host.id) == spec.name)).scalar() or {}
+    labels = {**kept, **spec.labels}
     new = put_host(
         db,
         spec.name,
         address=spec.address,
         runtime="docker",
-        labels=spec.labels,
+        labels=labels,
         origin=origin,
         simulated_gpus=spec.simulate_gpus,
         tls=spec.tls,
@@ -92,10 +96,15 @@ def set_state(db: Connection, host_id: str, state: str, now: float, drain_until:
     """Set the state of a host.
 
     `cordoned`: its jobs keep running, no others start there; with `drain_until` they leave by then. `active`: back in
-    service, also for jobs with GPUs."""
+    service, also for jobs with GPUs. Either stays after a maintenance window. Raises ConflictError for `active` during
+    one."""
     host = get_host(db, host_id)
-    changes = {"state": state, "drain_until": drain_until, "parking": ""}
-    if (host.state, host.drain_until, host.parking) != (state, drain_until, ""):
+    if state == "active" and host.window_id is not None:
+        raise ConflictError(
+            f"{host_id} is in maintenance: delete the window first, `schedulearn maintenance rm {host.window_id}`"
+        )
+    changes = {"state": state, "drain_until": drain_until, "parking": "", "window_id": None}
+    if (host.state, host.drain_until, host.parking, host.window_id) != (state, drain_until, "", None):
         db.execute(update(Host).where(col(Host.id) == host_id).values(changes))
         word = "draining" if drain_until is not None else state
         repository.add_event(
@@ -104,6 +113,22 @@ def set_state(db: Connection, host_id: str, state: str, now: float, drain_until:
     if state == "active":
         reopen(db, host_id, "an operator uncordoned it", now)
     return get_host(db, host_id)
+
+
+def set_labels(db: Connection, host_id: str, labels: Mapping[str, str | None], now: float) -> None:
+    """Set labels of a host, and remove those without a value; other labels stay."""
+    before = dict(get_host(db, host_id).labels)
+    after = {key: value for key, value in {**before, **labels}.items() if value is not None}
+    if len(after) > MAX_LABELS:
+        raise InvalidError(
+            f"{host_id} would have {len(after)} labels: at most {MAX_LABELS} are allowed", field="labels"
+        )
+    if after == before:
+        return
+    db.execute(update(Host).where(col(Host.id) == host_id).values(labels=after))
+    shown = ", ".join(f"{key}={value}" for key, value in sorted(after.items())) or "no labels"
+    message = f"{host_id} has {shown}."
+    repository.add_event(db, now, "host.labelled", host_id=host_id, message=message[:1000], data={"labels": after})
 
 
 _PARKING = {

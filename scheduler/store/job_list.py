@@ -47,13 +47,15 @@ class JobFilter:
     text: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     sweep: str | None = None
+    schedule: str | None = None
     host: str | None = None
     ended_since: float | None = None
     ended_until: float | None = None
 
     def narrow(self, db: Connection, query: Select[Any]) -> Select[Any]:
         """Return `query` without the jobs that don't meet the conditions."""
-        for column, asked in ((col(Job.user), self.user), (col(Job.sweep), self.sweep)):
+        equal = ((col(Job.user), self.user), (col(Job.sweep), self.sweep), (col(Job.schedule), self.schedule))
+        for column, asked in equal:
             if asked is not None:
                 query = query.where(column == asked)
         if self.text:

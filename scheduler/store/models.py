@@ -55,6 +55,8 @@ class Job(SQLModel, table=True):
               postgresql_where=text("keep_state = 'pending'")),
         Index("job_by_sweep", "sweep", sqlite_where=text("sweep IS NOT NULL"),
               postgresql_where=text("sweep IS NOT NULL")),
+        Index("job_by_schedule", "schedule", sqlite_where=text("schedule IS NOT NULL"),
+              postgresql_where=text("schedule IS NOT NULL")),
     )  # fmt: skip
 
     id: str = Field(primary_key=True)
@@ -91,7 +93,9 @@ class Job(SQLModel, table=True):
     layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Identifier of the content of the key `requirements`."""
     gpu_type: str | None = None
-    """Type that all of its GPUs must have; None: any."""
+    """Types that its GPUs may have, separated by commas; None: any."""
+    host_constraints: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """A `HostConstraints`, from its keys; None: there are none."""
     idle_timeout: float | None = None
     """Seconds without a connection to the job's ports after which it is ended."""
     labels: dict[str, str] = Field(sa_column=json_column())
@@ -160,6 +164,8 @@ class Job(SQLModel, table=True):
     """Account that held the job."""
     sweep: str | None = None
     """Sweep of which the job is a run; see the table `SweepRun`."""
+    schedule: str | None = None
+    """Schedule of which the job is a run; see the feature `recurring`."""
     after: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
     """An `After`: the jobs for whose end this job waits."""
     params: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
@@ -256,6 +262,8 @@ class Host(SQLModel, table=True):
         default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]")
     )
     """Consecutive early failures of GPU jobs (core.outcomes.early_failures)."""
+    window_id: int | None = None
+    """Maintenance window that drained it; None: none did."""
 
 
 class Gpu(SQLModel, table=True):

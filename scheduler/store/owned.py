@@ -17,18 +17,20 @@ from sqlmodel import SQLModel, col
 
 @dataclass(frozen=True)
 class Owned:
-    """Objects with a user, such as sweeps. Their table has the columns `id`, `user` and `finished_at`."""
+    """Objects with a user, such as sweeps. Their table has the columns `id`, `user`, and `finished_at` if they end."""
 
     table: Any
     parts: Sequence[tuple[type[SQLModel], str]]
     """Further tables, and the SQL condition of the rows that belong to visible objects."""
     jobs_to_come: Callable[[Connection], Iterable[tuple[str, Mapping[str, Any]]]]
     """Id, and the keys of jobs that it will still submit."""
-    cancel: Callable[[Connection, str, float], None]
-    """Called with the id and the time."""
+    cancel: Callable[[Connection, str, float], None] | None = None
+    """Called with the id and the time. None: they have no end of their own."""
 
     def unfinished_of(self, db: Connection, user: str) -> Sequence[str]:
-        """Return the ids of those of a user that have not ended."""
+        """Return the ids of those of a user that have not ended, and that end."""
+        if self.cancel is None:
+            return []
         mine = (col(self.table.user) == user, col(self.table.finished_at).is_(None))
         return list(db.execute(select(col(self.table.id)).where(*mine)).scalars())
 

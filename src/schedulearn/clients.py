@@ -10,7 +10,9 @@ from schedulearn.features.accounts.client import AsyncAccountCalls
 from schedulearn.features.failures.client import AsyncFailureCalls
 from schedulearn.features.interactive.client import AsyncInteractiveCalls
 from schedulearn.features.laptop.client import AsyncLaptopCalls
+from schedulearn.features.maintenance.client import AsyncMaintenanceCalls
 from schedulearn.features.notices.client import AsyncNoticeCalls
+from schedulearn.features.recurring.client import AsyncScheduleCalls
 from schedulearn.features.sweeps.client import AsyncExperimentCalls, AsyncSweepCalls
 from schedulearn.features.usage.client import AsyncUsageCalls
 from schedulearn.features.webhooks.client import AsyncWebhookCalls
@@ -23,7 +25,9 @@ class AsyncClient(
     AsyncFailureCalls,
     AsyncInteractiveCalls,
     AsyncLaptopCalls,
+    AsyncMaintenanceCalls,
     AsyncNoticeCalls,
+    AsyncScheduleCalls,
     AsyncSweepCalls,
     AsyncUsageCalls,
     AsyncWebhookCalls,

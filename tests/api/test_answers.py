@@ -51,6 +51,8 @@ EXPERIMENT = {
 }  # fmt: skip
 SEARCH = {"name": "one", "job": {**EXPERIMENT["job"], "family": "f"}, "gpus": [1]}
 ADVICE = {"job": {**EXPERIMENT["job"], "required_gpus": 1}, "max_response_time": 60}
+SCHEDULE = {"every": "0 3 * * *", "job": {**FIVE_KEYS, "env": {"A": "b"}}}
+WINDOW = {"every": "0 4 * * SUN", "duration": 3600, "time_zone": "Europe/Berlin", "reason": "disks"}
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
@@ -114,6 +116,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
         sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]
+        schedule = api.http.post("/api/v1/schedules", json=SCHEDULE).json()["id"]
+        window = api.http.post("/api/v1/maintenance", json=WINDOW).json()["id"]
         searched = run_experiment(api, SEARCH, "searches")
         measured = run_experiment(api, {**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 1}})
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
@@ -122,6 +126,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "user": "ben", "gpu": "2",
             "webhook_id": str(webhook),
+            "schedule_id": schedule,
+            "window_id": str(window),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
             "code": login["code"], "secret": login["secret"], "refused": other["code"],
@@ -184,6 +190,9 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("DELETE", "/api/v1/data/{name}"): [Ask()],
     ("POST", "/api/v1/users"): [Ask({"name": "ben", "role": "viewer"})],
     ("PATCH", "/api/v1/users/{name}"): [Ask({"role": "viewer"})],
+    ("GET", "/api/v1/sign-in"): [Ask()],
+    ("PUT", "/api/v1/users/{name}/identities"): [Ask({"issuer": "https://id.lab.org", "subject": "7d3c"})],
+    ("DELETE", "/api/v1/users/{name}/identities"): [Ask()],
     ("DELETE", "/api/v1/users/{name}"): [Ask()],
     ("GET", "/metrics"): [Ask()],
     ("POST", "/api/v1/reports"): [Ask(PROFILE, as_worker=True)],
@@ -215,6 +224,15 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
         Ask(query={"path": "checkpoints", "limit": 1, "host": "local"}),
     ],
     ("GET", "/api/v1/jobs/{job_id}/files/{path}"): [Ask(), Ask(path="/api/v1/jobs/{job_id}/files/outputs")],
+    ("POST", "/api/v1/schedules"): [Ask(SCHEDULE)],
+    ("GET", "/api/v1/schedules"): [Ask(), Ask(query={"limit": 1, "user": "nobody"})],
+    ("GET", "/api/v1/schedules/{schedule_id}"): [Ask()],
+    ("POST", "/api/v1/schedules/{schedule_id}/pause"): [Ask()],
+    ("POST", "/api/v1/schedules/{schedule_id}/resume"): [Ask()],
+    ("DELETE", "/api/v1/schedules/{schedule_id}"): [Ask()],
+    ("POST", "/api/v1/maintenance"): [Ask(WINDOW)],
+    ("GET", "/api/v1/maintenance"): [Ask()],
+    ("DELETE", "/api/v1/maintenance/{window_id}"): [Ask()],
     ("POST", "/api/v1/sweeps"): [Ask(SWEEP)],
     ("GET", "/api/v1/sweeps"): [Ask(), Ask(query={"limit": 1, "state": "running"})],
     ("GET", "/api/v1/sweeps/{sweep_id}"): [Ask(), Ask(query={"limit": 1, "metric": "x", "goal": "max"})],
@@ -240,6 +258,9 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/uncordon"): [Ask()],
     ("POST", "/api/v1/hosts/{host_id}/drain"): [Ask({"deadline_s": 60})],
     ("DELETE", "/api/v1/hosts/{host_id}"): [Ask()],
+    ("PATCH", "/api/v1/hosts/{host_id}/labels"): [
+        Ask({"labels": {"room": value}}, path="/api/v1/hosts/local/labels") for value in ("b2", None)
+    ],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/cordon"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/cordon")],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/drain"): [
         Ask({"deadline_s": 60}, path="/api/v1/hosts/local/gpus/{gpu}/drain")
@@ -264,6 +285,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/events:search"): [Ask()],
     ("GET", "/api/v1/timeline"): [Ask()],
     ("GET", "/api/v1/timeline/expected"): [Ask(), Ask(query={"limit": 1})],
+    ("GET", "/api/v1/failures"): [Ask(), Ask(query={"user": "nobody"})],
     ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
     ("GET", "/api/v1/usage/capacity"): [Ask()],
     ("GET", "/api/v1/webhooks"): [Ask()],

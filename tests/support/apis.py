@@ -133,7 +133,13 @@ def serve_api(
         features=FEATURES,
     )
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1, timeout_keep_alive=20
+        app,
+        host="127.0.0.1",
+        port=0,
+        log_level="warning",
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=20,
+        proxy_headers=False,
     )
     server = uvicorn.Server(bounded(config, Connections(limits_for(2048))))
     thread = threading.Thread(target=server.run, daemon=True)

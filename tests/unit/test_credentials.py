@@ -10,7 +10,7 @@ import pytest
 from schedulearn.api.access.credentials import LINK_S, SESSION_S, Credentials
 from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.people import accounts
+from schedulearn.scheduler.store.people import accounts, identities
 
 NOW = 1_800_000_000.0
 
@@ -71,6 +71,49 @@ def test_a_session_ends_by_itself_by_logging_out_and_with_another_token_of_the_s
     assert opened(db, clock, "another-horse-battery").find_session(cookies[1]) is None
     clock.now += SESSION_S
     assert found.find_session(cookies[1]) is None
+
+
+def test_a_signed_in_session_outlives_the_service_and_ends_by_itself_or_with_its_account(db: Database) -> None:
+    clock = Clock()
+    found = opened(db, clock)
+    account = found.change(db, lambda conn: accounts.add_account(conn, "ada", Role.USER, NOW))
+    cookie, seconds = found.sign_in(db, account.id, 600.0)
+    again = opened(db, clock, "another-horse-battery")
+    grant = again.find_session(cookie)
+    assert grant is not None
+    assert (grant.actor.name, grant.actor.role, grant.actor.tokens_end_at) == ("ada", Role.USER, None)
+    assert again.find(cookie) is None, "it is no token"
+    again.change(db, lambda conn: accounts.set_role(conn, "ada", Role.VIEWER, NOW))
+    assert not again.holds(grant)
+    clock.now += seconds
+    assert again.find_session(cookie) is None
+    cookie, _ = again.sign_in(db, account.id, 600.0)
+    again.change(db, lambda conn: accounts.set_disabled(conn, "ada", "admin", NOW))
+    assert again.find_session(cookie) is None
+    again.change(db, lambda conn: accounts.set_disabled(conn, "ada", None, NOW))
+    assert again.find_session(cookie) is None, "a session that was ended stays so"
+    cookie, _ = again.sign_in(db, account.id, 600.0)
+    again.change(db, lambda conn: accounts.remove_account(conn, "ada", NOW))
+    assert again.find_session(cookie) is None
+    again.change(db, lambda conn: accounts.add_account(conn, "ada", Role.ADMIN, NOW))
+    assert again.find_session(cookie) is None, "nor is it a session of the next user of this name"
+
+
+def test_tokens_rest_when_their_owner_has_not_signed_in_for_long(db: Database) -> None:
+    clock = Clock()
+    found = opened(db, clock)
+    token = of_ada(found, db, None)
+    found.max_age = 14 * 86_400
+    clock.now += found.max_age
+    assert found.find(token) is not None, "nobody signs in to this account"
+    found.change(db, lambda conn: identities.link(conn, "ada", "https://id.lab.org", "7d3c", clock.now))
+    clock.now += found.max_age - 1
+    assert found.find(token) is not None
+    clock.now += 1
+    assert found.find(token) is None
+    assert found.log_in(db, token) is None
+    found.change(db, lambda conn: identities.note_sign_in(conn, "https://id.lab.org", "7d3c", clock.now))
+    assert found.find(token) is not None
 
 
 def test_the_login_link_is_good_once_and_for_an_hour(db: Database) -> None:

@@ -75,7 +75,8 @@ def run(
     restrict_umask()
     try:
         settings = load_settings(config, **flags)
-        made_token = not settings.loopback and settings.token is None
+        # Where people sign in, a proxy on this machine must not pass for the account that runs the service.
+        made_token = settings.token is None and (not settings.loopback or settings.has_sign_in)
         is_first = made_token and not (settings.data / "token").exists()
         if made_token:
             settings = settings.model_copy(update={"token": stored_token(settings.data)})

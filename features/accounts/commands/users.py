@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -67,9 +68,10 @@ def list_users(session: CliSession) -> None:
         print_json(found)
         return
     rows = [
-        [each["name"], each["role"], _ids_of(each) or "-", show_time(each["created_at"])] for each in found["items"]
+        [each["name"], each["role"], _ids_of(each) or "-", _sign_in_of(each), show_time(each["created_at"])]
+        for each in found["items"]
     ]
-    print_table(session, ("NAME", "ROLE", "WRITES AS", "CREATED"), rows)
+    print_table(session, ("NAME", "ROLE", "WRITES AS", "SIGN-IN", "CREATED"), rows)
 
 
 @users.command("add")
@@ -145,6 +147,80 @@ def set_ids(
         return
     ids = _ids_of(made)
     click.echo(f"{clean(made['name'])} writes on the hosts as {ids}" if ids else f"{clean(made['name'])} has no uid")
+
+
+@users.command("disable")
+@click.argument("name")
+@pass_session
+def disable(session: CliSession, name: str) -> None:
+    """Disable a user: no token, session or sign-in works.
+
+    Jobs go on. Tokens stay, and work again after `enable`.
+
+    \b
+    Example:
+      schedulearn users disable ada
+    """
+    _show_change(session, session.client.set_disabled(name, True), "is disabled")
+
+
+@users.command("enable")
+@click.argument("name")
+@pass_session
+def enable(session: CliSession, name: str) -> None:
+    """Enable a user who was disabled.
+
+    \b
+    Example:
+      schedulearn users enable ada
+    """
+    _show_change(session, session.client.set_disabled(name, False), "is enabled")
+
+
+@users.command("link")
+@click.argument("name")
+@click.option("--issuer", required=True, help="URL of the identity provider; `proxy`: a trusted proxy.")
+@click.option("--subject", required=True, help="The person's `sub` there; the page of a refused sign-in shows it.")
+@pass_session
+def link(session: CliSession, name: str, issuer: str, subject: str) -> None:
+    """Let a person at an identity provider sign in as a user.
+
+    The rules of sign-in then decide the user's role.
+
+    \b
+    Example:
+      schedulearn users link ada --issuer https://id.lab.org/realms/lab --subject 7d3c
+    """
+    _show_change(session, session.client.link_user(name, issuer, subject), f"signs in by {clean(issuer)}")
+
+
+@users.command("unlink")
+@click.argument("name")
+@pass_session
+def unlink(session: CliSession, name: str) -> None:
+    """Let nobody sign in as a user by a provider. Tokens stay.
+
+    \b
+    Example:
+      schedulearn users unlink ada
+    """
+    session.client.unlink_user(name)
+    if not session.as_json:
+        click.echo(f"{clean(name)} no longer signs in by a provider")
+
+
+def _show_change(session: CliSession, made: Mapping[str, Any], what: str) -> None:
+    if session.as_json:
+        print_json(made)
+        return
+    click.echo(f"{clean(made['name'])} {what}")
+
+
+def _sign_in_of(user: Mapping[str, Any]) -> str:
+    if user["disabled_by"]:
+        return f"disabled by {user['disabled_by']}"
+    hosts = [urlsplit(each["issuer"]).netloc or each["issuer"] for each in user["identities"]]
+    return ", ".join(dict.fromkeys(hosts)) or "token"
 
 
 def _ids_of(user: Mapping[str, Any]) -> str:

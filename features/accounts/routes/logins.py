@@ -157,7 +157,7 @@ def _create_token(request: Request, found: LoginRequest, approval: Approval) -> 
     if own >= MAX_TOKENS:
         raise ConflictError(f"{actor.name} has {own} tokens: revoke those that are not in use")
     ends = time.time() + DEFAULT_DAYS * 86400
-    ends = min(ends, actor.expires_at) if actor.expires_at is not None else ends
+    ends = min(ends, actor.tokens_end_at) if actor.tokens_end_at is not None else ends
 
     def answer(row: Token, token: str) -> Response:
         return _answer(found.state, shown_token(request, row, token))

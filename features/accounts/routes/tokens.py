@@ -95,8 +95,8 @@ def create_token(request: Request, body: TokenIn) -> Response:
     owner = body.user or actor.name
     role = _role_for(request, actor, owner, body.role)
     ends = None if body.expires_in_days is None else time.time() + body.expires_in_days * 86400
-    if actor.expires_at is not None:
-        ends = min(ends or actor.expires_at, actor.expires_at)
+    if actor.tokens_end_at is not None:
+        ends = min(ends or actor.tokens_end_at, actor.tokens_end_at)
 
     def answer(row: Token, token: str) -> Response:
         return Answer(shown_token(request, row, token), 201, headers={"cache-control": "no-store"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated, Self
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -12,6 +13,7 @@ from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.access.permissions import Access, Permission, needs, refused_to
+from schedulearn.api.access.sign_in import MAX_ISSUER, MAX_SUBJECT
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
@@ -23,7 +25,7 @@ from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.core.task import HIGHEST_ID, RunAs
 from schedulearn.scheduler.errors import ConflictError, InvalidError
 from schedulearn.scheduler.specs.texts import whole
-from schedulearn.scheduler.store.people import accounts
+from schedulearn.scheduler.store.people import accounts, identities
 from schedulearn.scheduler.store.people.accounts import Account
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
@@ -78,6 +80,28 @@ class UserChange(Ids):
     `uid`, `gid` and `gids` are changed together."""
 
     role: Role | None = None
+    disabled: bool | None = Field(
+        default=None, description="true: no token, session or sign-in of the user works, until it is false again"
+    )
+
+
+class IdentityIn(BaseModel):
+    """Person at a provider."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    issuer: str = Field(
+        min_length=1, max_length=MAX_ISSUER, description="URL of the OpenID Connect provider; `proxy`: a trusted proxy"
+    )
+    subject: str = Field(
+        min_length=1, max_length=MAX_SUBJECT, description="the person's `sub` at the provider, or name at the proxy"
+    )
+
+
+class IdentityOut(AnswerModel):
+    issuer: str
+    subject: str
+    signed_in_at: At | None = Field(description="time of the last sign-in; null: never")
 
 
 class UserOut(AnswerModel):
@@ -92,6 +116,11 @@ class UserOut(AnswerModel):
     )
     gid: int | None
     gids: list[int]
+    disabled_by: Literal["admin", "rules"] | None = Field(
+        description="`admin`: an admin disabled the account; `rules`: no rule lets the person sign in any more; null: "
+        "it is enabled"
+    )
+    identities: list[IdentityOut] = Field(description="persons at a provider or proxy who sign in as this user")
 
 
 class UserList(AnswerModel):
@@ -102,8 +131,12 @@ class WhoAmI(AnswerModel):
     name: str
     role: Role
     sees_all_jobs: bool = Field(description="false: you only see your own jobs, by the setting hide_jobs")
-    token_id: int | None = Field(description="ID of your token; null: you are the account that runs the service")
+    token_id: int | None = Field(
+        description="ID of your token; null: you signed in by a provider or proxy, or are the account that runs the "
+        "service"
+    )
     expires_at: At | None = Field(description="time at which your token or session expires; null: never")
+    signed_in: bool = Field(description="true: by a session that a provider or proxy vouches for")
     logged_in: bool = Field(description="true: by a token or session; false: by your account on this machine")
     refused: dict[Permission, str] = Field(
         description="permissions that you lack, with the reason; you have all others"
@@ -139,7 +172,8 @@ def list_users(request: Request) -> UserList:
 
     The account that runs the service is always an admin, and is not listed."""
     with cluster_of(request).db.read() as db:
-        return UserList(items=[UserOut.model_validate(each) for each in accounts.list_accounts(db)])
+        found = identities.identities_by_account(db)
+        return UserList(items=[_shown(each, found.get(each.id, ())) for each in accounts.list_accounts(db)])
 
 
 @router.post("/users", status_code=201, response_model=UserOut, responses=problems(409, 422))
@@ -154,7 +188,7 @@ def add_user(request: Request, body: UserIn) -> Response:
 
     def change(conn: Connection) -> Response:
         account = accounts.add_account(conn, body.name, body.role, now)
-        return _answer(account if ids is None else set_ids(conn, body.name, ids, writable, now), 201)
+        return _answer(conn, account if ids is None else set_ids(conn, body.name, ids, writable, now), 201)
 
     return credentials.change(cluster_of(request).db, change)
 
@@ -163,19 +197,43 @@ def add_user(request: Request, body: UserIn) -> Response:
 def change_user(request: Request, name: UserName, body: UserChange) -> Response:
     """Change a user's role, or the IDs of the user's jobs on hosts.
 
-    The role takes effect at once for all tokens and sessions. The IDs are used by tasks that start later. An ID can't
-    be changed while a job runs with it (409)."""
+    The role, and whether the user is disabled, take effect at once for all tokens and sessions. The IDs are used by
+    tasks that start later. An ID can't be changed while a job runs with it (409)."""
     now, ids, writable = time.time(), body.run_as(name), cluster_of(request).settings.writable_data_sets
 
     def change(conn: Connection) -> Response:
         account = accounts.get_account(conn, name)
         if body.role is not None:
             account = accounts.set_role(conn, name, body.role, now)
+        if body.disabled is not None:
+            account = accounts.set_disabled(conn, name, "admin" if body.disabled else None, now)
         if body.model_fields_set & Ids.model_fields.keys():
             account = set_ids(conn, name, ids, writable, now)
-        return _answer(account)
+        return _answer(conn, account)
 
     return credentials_of(request).change(cluster_of(request).db, change)
+
+
+@router.put("/users/{name}/identities", response_model=UserOut, responses=problems(404, 409, 422))
+def link_user(request: Request, name: UserName, body: IdentityIn) -> Response:
+    """Let a person at a provider sign in as this user.
+
+    The rules of sign-in then decide the user's role. Repeating it changes nothing."""
+    now = time.time()
+
+    def change(conn: Connection) -> Response:
+        identities.link(conn, name, body.issuer, body.subject, now)
+        return _answer(conn, accounts.get_account(conn, name))
+
+    return credentials_of(request).change(cluster_of(request).db, change)
+
+
+@router.delete("/users/{name}/identities", status_code=204, responses=problems(404))
+def unlink_user(request: Request, name: UserName) -> Response:
+    """Remove all identities of a user, and end the sessions that they began. Tokens stay."""
+    now = time.time()
+    credentials_of(request).change(cluster_of(request).db, lambda conn: identities.unlink(conn, name, now))
+    return Response(status_code=204)
 
 
 @router.delete("/users/{name}", status_code=204, responses=problems(404, 409, 422))
@@ -205,5 +263,10 @@ def remove_user(
     return Response(status_code=204)
 
 
-def _answer(account: Account, status: int = 200) -> Response:
-    return Answer(UserOut.model_validate(account), status)
+def _answer(conn: Connection, account: Account, status: int = 200) -> Response:
+    found = identities.identities_by_account(conn).get(account.id, ())
+    return Answer(_shown(account, found), status)
+
+
+def _shown(account: Account, found: Sequence[identities.LinkedPerson]) -> UserOut:
+    return UserOut.model_validate({**account._asdict(), "identities": found})

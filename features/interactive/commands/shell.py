@@ -33,6 +33,8 @@ SHELL = (
 @click.option("--code", metavar="WHERE", help="Working directory: a folder, a digest, or https://...[@REF] for git.")
 @click.option("--priority", type=int, metavar="N", help="Priority, 0 to 100; higher first.  [default: 50]")
 @click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Maximum run time: 30m, 2h.")
+@click.option("--cpus", type=float, metavar="N", help="Maximum processors.  [default: no limit]")
+@click.option("--memory", metavar="SIZE", help="Maximum memory, e.g. 64g.  [default: its share by GPUs]")
 @pass_session
 def shell(
     session: CliSession,
@@ -41,6 +43,8 @@ def shell(
     code: str | None,
     priority: int | None,
     max_duration: float | None,
+    cpus: float | None,
+    memory: str | None,
 ) -> int:
     """Start a shell on GPUs of the cluster.
 
@@ -53,7 +57,7 @@ def shell(
       schedulearn shell --gpus 2 --image pytorch/pytorch --code .
     """
     require_unix()
-    asked = {"priority": priority, "max_duration": max_duration}
+    asked = {"priority": priority, "max_duration": max_duration, "cpus": cpus, "memory": memory}
     spec: Json = {
         "name": "shell",
         "type": "Shell",

@@ -12,7 +12,6 @@ from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.features.sweeps.experiment_spec import Design
 from schedulearn.features.sweeps.steps import SweepProgress, SweepReason, SweepState
 from schedulearn.scheduler.core.states import JobState
-from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 
 
 class SweepCounts(AnswerModel):
@@ -121,11 +120,3 @@ class SweepDetail(SweepOut):
     logged: list[str] = Field(description="names of the metrics that the runs of this page have logged")
     table: list[RunOut]
     next: int | None = Field(description="value of `after` for the next page of the table; null on the last")
-
-
-def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
-    """Return the job of a sweep, with masked values of variables.
-
-    Other users than the owner also don't see secrets in commands."""
-    job = job if to_owner else without_secrets(job)
-    return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}

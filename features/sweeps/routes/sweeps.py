@@ -18,11 +18,12 @@ from schedulearn.api.large_bodies import MANY, body_as, request_of
 from schedulearn.api.requests import WITH_KEY, RowId, idempotency_key
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.features.sweeps import table as store
-from schedulearn.features.sweeps.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
+from schedulearn.features.sweeps.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage
 from schedulearn.features.sweeps.service import settled_sweep
 from schedulearn.features.sweeps.spec import SweepSpec, parameters_of
 from schedulearn.features.sweeps.steps import SweepState
 from schedulearn.features.sweeps.worker import worker_of
+from schedulearn.scheduler.specs.env_masking import shown_job
 
 router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, HostConstraints, Job
+from schedulearn.scheduler.core.feasible_hosts import kept_for_exclusive
+from schedulearn.scheduler.core.host_constraints import place, unfit_hosts
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
 from schedulearn.scheduler.core.planning.limits import Asked, usual_memory
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, QuotaHolder, Quotas
+from schedulearn.scheduler.core.planning.windows import InTheWay, in_the_way, longest_run
 from schedulearn.scheduler.core.states import WAITS, Reason
 from schedulearn.scheduler.core.task import GIB
 
@@ -27,6 +30,9 @@ Places = Mapping[str, str | Explanation]
 
 PATIENCE_S = 600.0
 """Seconds for which a job that does not fit lets others pass, before a host is kept for it."""
+
+
+_MOST_WHYS = 5  # hosts that a reason names
 
 
 class CpuUse(NamedTuple):
@@ -70,6 +76,7 @@ class NewJob(NamedTuple):
     cpus: float | None
     memory_bytes: int | None
     shm_bytes: int
+    host_constraints: HostConstraints | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +98,13 @@ class CpuOnly:
     """Whether other users may submit jobs: then no user takes the last places."""
     now: float = 0.0
 
-    def places(self, among: Set[str] | None = None, new: NewJob | None = None) -> Places:
+    def places(
+        self, among: Set[str] | None = None, new: NewJob | None = None, closed: Set[str] = frozenset()
+    ) -> Places:
         """Return the places of waiting jobs without GPUs.
 
-        `among`: only of these jobs. `new`: as if this job were submitted now."""
+        `among`: only of these jobs. `new`: as if this job were submitted now. `closed`: hosts that are kept
+        for exclusive jobs."""
         waiting: list[NewJob | Job] = [
             job for job in self.state.jobs.values()
             if not job.required_gpus and job.state in WAITS and job.id not in self.resting
@@ -104,36 +114,58 @@ class CpuOnly:
             waiting.append(new)
         if not waiting:
             return {}
-        rooms = self._rooms()
+        rooms = self._rooms(closed)
         turns = _Turns(waiting, rooms.held)
         places: dict[str, str | Explanation] = {}
         for job in turns:
             need = cpu_use(job)
-            place = self._place(job, need, rooms)
+            place = self._place(job, need, rooms, self._unfit_for(job))
             if not isinstance(place, Explanation):
                 rooms.take(place, self.quotas.holders_of(job.user), need)
                 turns.started(job.user)
             places[job.id] = place
         return places
 
-    def _rooms(self) -> _Rooms:
+    def _rooms(self, closed: Set[str]) -> _Rooms:
         hosts = [host.id for host in self.state.hosts if host.active and host.id in self.ready]
+        closed = closed | exclusive_hosts(self.state)
         rooms = _Rooms({host: _whole(self.facts.get(host), self.most) for host in hosts})
         for task in self.state.tasks:
             job = self.state.jobs.get(task.job_id)
             if job is not None and not job.required_gpus:
                 rooms.take(task.host_id, self.quotas.holders_of(job.user), cpu_use(job))
+        rooms.closed = closed
         return rooms
 
-    def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> str | Explanation:
+    def _unfit_for(self, job: NewJob | Job) -> Mapping[str, str]:
+        """Return host -> why the job can't run there by its constraints."""
+        wanted = job.host_constraints
+        return unfit_hosts(wanted, self.state.hosts) if wanted is not None else {}
+
+    def _windows_for(self, job: NewJob | Job) -> InTheWay:
+        """Return the hosts where a maintenance window is in the way."""
+        if not self.state.windows or isinstance(job, NewJob):
+            return InTheWay()
+        return in_the_way(longest_run(job, None), self.state.windows, self.state.hosts, self.now)
+
+    def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]) -> str | Explanation:
         if not rooms.could_fit(need):
             return _unsatisfiable(need, rooms.whole.keys(), self.most)
+        if unfit and not any(need.within(whole) for host, whole in rooms.whole.items() if host not in unfit):
+            return _no_such_host(job, unfit)
         if (why := self._over_quota(job, need, rooms) or self._too_large_a_share(job, need, rooms)) is not None:
             return why
-        fitting = rooms.fitting(need)
+        windows = self._windows_for(job)
+        able = {host for host, whole in rooms.whole.items() if host not in unfit and need.within(whole)}
+        if able and able <= windows.why.keys():
+            whys = ". ".join(
+                f"{why[:1].upper()}{why[1:]}" for why in [windows.why[each] for each in sorted(able)][:_MOST_WHYS]
+            )
+            return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {whys}.")
+        fitting = [host for host in rooms.fitting(need) if host not in unfit and host not in windows.why]
         if not fitting:
             if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
-                rooms.keep(need)
+                rooms.keep(need, unfit)
             return _no_room(rooms, self.most)
         return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
 
@@ -182,10 +214,20 @@ def with_cpu_only(ask: Callable[[Snapshot], Plan], snapshot: Snapshot, cpu_only:
     mine = {job.id for job in snapshot.jobs if not job.required_gpus}
     if not mine:
         return plan
-    places = cpu_only.places(mine)
+    places = cpu_only.places(mine, closed=kept_for_exclusive(snapshot, plan))
     starts = {job: {to: 0} for job, to in places.items() if not isinstance(to, Explanation)}
     waits = {job: why for job, why in places.items() if isinstance(why, Explanation)}
     return replace(plan, allocations={**plan.allocations, **starts}, reasons={**plan.reasons, **waits})
+
+
+def exclusive_hosts(state: ClusterState) -> set[str]:
+    """Return the hosts of running exclusive jobs."""
+    alone = {
+        job.id
+        for job in state.jobs.values()
+        if job.host_constraints is not None and job.host_constraints.get("exclusive")
+    }
+    return {task.host_id for task in state.tasks if task.job_id in alone} if alone else set()
 
 
 class _Rooms:
@@ -199,6 +241,8 @@ class _Rooms:
         """Used part of `all`."""
         self.held: dict[QuotaHolder, CpuUse] = {}
         """Resources held by users and groups, on all hosts."""
+        self.closed: Set[str] = frozenset()
+        """Hosts of exclusive jobs."""
         self.kept = ""
         """Host that is kept for a job that fits nowhere."""
         self._full: set[CpuUse] = set()
@@ -221,14 +265,17 @@ class _Rooms:
     def fitting(self, need: CpuUse) -> list[str]:
         if need in self._full:
             return []
-        found = [host for host, left in self.left.items() if host != self.kept and need.within(left)]
+        found = [
+            host for host, left in self.left.items()
+            if host != self.kept and host not in self.closed and need.within(left)
+        ]  # fmt: skip
         if not found:
             self._full.add(need)
         return found
 
-    def keep(self, need: CpuUse) -> None:
+    def keep(self, need: CpuUse, unfit: Mapping[str, str]) -> None:
         """Keep the suitable host with the most free resources."""
-        able = [host for host, whole in self.whole.items() if need.within(whole)]
+        able = [host for host, whole in self.whole.items() if host not in unfit and need.within(whole)]
         self.kept = max(able, key=lambda host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs))
 
 
@@ -292,6 +339,12 @@ def _no_room(rooms: _Rooms, most: int) -> Explanation:
         f"memory that they request.{kept}"
     )
     return Explanation(Reason.WAITING_FOR_HOST.value, sentence)
+
+
+def _no_such_host(job: NewJob | Job, unfit: Mapping[str, str]) -> Explanation:
+    where = place(job.host_constraints or {})
+    whys = "".join(f" {why[:1].upper()}{why[1:]}." for why in list(unfit.values())[:_MOST_WHYS])
+    return Explanation(Reason.UNSATISFIABLE.value, f"It needs no GPU, but {where}; no open one has enough room.{whys}")
 
 
 def _unsatisfiable(need: CpuUse, hosts: Set[str], most: int) -> Explanation:

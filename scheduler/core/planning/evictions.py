@@ -9,6 +9,7 @@ from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, Tas
 from schedulearn.scheduler.core.outcomes.gpu_health import jobs_leave
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
 from schedulearn.scheduler.core.planning.start_times import held
+from schedulearn.scheduler.core.planning.windows import maintenance, next_window_times
 from schedulearn.scheduler.core.states import JobState, Parking, Reason
 
 _MOVABLE = (JobState.STARTING, JobState.RUNNING)
@@ -29,6 +30,7 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
     deadline of the drain; others leave at once, since they lose nothing. Running elastic jobs also leave a host that
     is to be powered down, and leave their GPUs if they are held."""
     drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
+    whys = _why_drained(state, now)
     emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
     faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault and jobs_leave(gpu.fault_kind)}
     draining = {gpu.uuid: gpu for gpu in state.gpus if gpu.drain_until is not None}
@@ -43,13 +45,25 @@ def evictions(state: ClusterState, now: float) -> list[Eviction]:
             why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves elsewhere."
             found[job.id] = Eviction(job, why)
         elif task.host_id in drained and (at_once or now >= drained[task.host_id]):
-            found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves elsewhere."))
+            found.setdefault(job.id, Eviction(job, f"{whys[task.host_id]} It moves elsewhere."))
         elif (gpu := _drained(task, draining, now, at_once=at_once)) is not None:
             why = f"GPU {gpu.ordinal} of {task.host_id} is being drained. It moves elsewhere."
             found.setdefault(job.id, Eviction(job, why))
         elif task.host_id in emptying and job.elastic and job.state == JobState.RUNNING:
             found.setdefault(job.id, Eviction(job, f"{task.host_id} is being parked. It moves elsewhere."))
     return list({**found, **_pauses(state)}.values())
+
+
+def _why_drained(state: ClusterState, now: float) -> dict[str, str]:
+    """Return host -> why it is drained, as a sentence."""
+    windows = {window.id: window for window in state.windows}
+    return {
+        host.id: maintenance(windows[host.window_id], host.id, now)
+        if host.window_id in windows
+        else f"{host.id} is being drained."
+        for host in state.hosts
+        if host.drain_until is not None
+    }
 
 
 def _pauses(state: ClusterState) -> dict[str, Eviction]:
@@ -76,9 +90,10 @@ def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def next_deadlines(state: ClusterState, now: float) -> list[float]:
-    """Return the seconds until each future deadline of a drain."""
+    """Return the seconds until each future deadline of a drain, and each step of a maintenance window."""
     ends = [*(host.drain_until for host in state.hosts), *(gpu.drain_until for gpu in state.gpus)]
-    return [end - now for end in ends if end is not None and end > now]
+    drains = [end - now for end in ends if end is not None and end > now]
+    return drains + next_window_times(state.windows, now)
 
 
 def time_left(state: ClusterState, now: float) -> list[float]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.feasible_hosts import kept_for_exclusive, suits
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.states import WAITS, JobState, Reason
@@ -155,7 +156,8 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
     if plan.jobs_per_gpu > 1:
         return plan
     views = {host.id: host for host in snapshot.hosts}
-    free = {host.id: host.gpus for host in snapshot.hosts if host.open}
+    alone = kept_for_exclusive(snapshot, plan)
+    free = {host.id: host.gpus for host in snapshot.hosts if host.open and host.machine not in alone}
     for allocation in plan.allocations.values():
         for part, gpus in allocation.items():
             if part in free:
@@ -183,7 +185,7 @@ def _host_with_image(
     fitting = [
         part for part, room in free.items()
         if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job.id, views[part].machine)
-        and views[part].machine not in job.unfit
+        and suits(views[part], job) and not job.exclusive
     ]  # fmt: skip
     return min(fitting, key=lambda part: free[part], default=None)
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from schedulearn.scheduler.core.cluster_state import (
     ClusterState,
     Gpu,
     Host,
+    HostConstraints,
     Job,
     JobProgress,
     ProgressInLog,
     Task,
     run_seconds,
 )
+from schedulearn.scheduler.core.host_constraints import Misfits, requirement
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.early_failures import is_open
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import blocked_by_dependencies
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_log, by_progress
+from schedulearn.scheduler.core.planning.windows import InTheWay, in_the_way, longest_run
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.predictions.run_times import RunTimes
 from schedulearn.scheduler.core.profile import JobProfile
@@ -58,7 +63,7 @@ def build_snapshot(
     `awaited`: jobs whose family's profile is being fitted; new ones are left out, and running ones stay as they are.
     `resting`: jobs that may not start yet. `length_of`: job id -> predicted work in GPU-seconds; None: unknown.
     `memory`: memory of shared GPUs; None: none are shared. `settling`: GPUs that were left and are not free yet.
-    `unfit`: job -> machines whose GPUs can't run its image, with the reason. `run_times`: those of ended jobs.
+    `unfit`: job -> hosts on which it can't run, with the reason. `run_times`: those of ended jobs.
     `caps_growth`: elastic jobs grow only to sizes near those that their profiles cover, for policies that resize.
     """
     ending = _ending_tasks(state)
@@ -66,6 +71,7 @@ def build_snapshot(
     hosts = _Parts(state, ready, ending, part_of, memory, now, settling)
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
+    misfits = Misfits(state.hosts, state.gpus, part_of)
     views = []
     out = resting | blocked_by_dependencies(state).keys()
     for job in state.jobs.values():
@@ -78,18 +84,36 @@ def build_snapshot(
         predicted = length_of(job.id)
         work = predicted.value if predicted is not None else None
         seen = view.as_job_view(state.progress.get(job.id), state.in_logs.get(job.id), work, run_times)
-        if job.required_gpus and (nowhere := unfit(job)):
-            seen = _rigid(replace(seen, unfit=nowhere))
+        seen = with_limits(seen, job.host_constraints, misfits, unfit(job) if job.required_gpus else {})
+        if state.windows and job.state in WAITS and not seen.allocation:
+            longest = longest_run(job, predicted.high if predicted is not None else None)
+            seen = with_windows(seen, in_the_way(longest, state.windows, state.hosts, now))
         views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
     return Snapshot(
         now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
     )
 
 
-def _rigid(job: JobView) -> JobView:
-    """Return the job as rigid: policies don't know images, and could move it to unsuitable GPUs."""
-    gpus = job.gpus or job.required_gpus
-    return replace(job, elastic=False, required_gpus=gpus, min_gpus=gpus, max_gpus=gpus)
+def with_limits(
+    seen: JobView, wanted: HostConstraints | None, misfits: Misfits, unfit: Mapping[str, str] = MappingProxyType({})
+) -> JobView:
+    """Return the view with the hosts on which the job can't run. `unfit`: those found otherwise."""
+    if wanted is None:
+        return replace(seen, unfit=unfit) if unfit else seen
+    return replace(
+        seen,
+        unfit={**misfits.of(wanted), **unfit},
+        wanted_hosts=requirement(wanted),
+        exclusive=bool(wanted.get("exclusive")),
+    )
+
+
+def with_windows(seen: JobView, found: InTheWay) -> JobView:
+    """Return the view without the hosts where a maintenance window is in the way."""
+    if not found.why:
+        return seen
+    until = {host: at for host, at in found.until.items() if host not in seen.unfit}
+    return replace(seen, unfit={**found.why, **seen.unfit}, postponed=until)
 
 
 def _ending_tasks(state: ClusterState) -> set[str]:
@@ -163,6 +187,8 @@ class _Part:
     """Whether a job is about to leave each usable GPU."""
     memory_left: list[int] = field(default_factory=list)
     """Predicted free bytes of each usable GPU; empty: GPUs are not shared."""
+    cpu_jobs: int = 0
+    """Tasks of the host that hold no usable GPU."""
 
     def free(self, own: Set[str]) -> list[int]:
         """Return the usable GPUs without jobs: those of `own` first, those that a job is leaving last."""
@@ -177,7 +203,9 @@ class _Part:
             gpu_type=self.gpus[0].type if self.gpus else "gpu",
             labels=self.host.labels,
             open=self.open,
+            cpu_jobs=self.cpu_jobs,
             parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
+            returning_gpus=0 if self.host.window_id is None else sum(1 for gpu in self.gpus if not gpu.fault),
             gpu_jobs=tuple(self.jobs),
             gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
             gpu_memory_left=tuple(self.memory_left),
@@ -214,6 +242,7 @@ class _Parts:
                 part = self._parts[name] = _Part(host, name, is_open, gpus)
                 for gpu in gpus:
                     self._add(part, gpu, state.leases.get(gpu.uuid, {}), ending)
+        self._count_other_tasks(state.tasks)
 
     def _add(self, part: _Part, gpu: Gpu, holders: Mapping[int, str], ending: Set[str]) -> None:
         staying = sum(1 for task_id in holders.values() if task_id not in ending)
@@ -224,6 +253,11 @@ class _Parts:
             part.leaving.append(staying < len(holders) or gpu.uuid in self._settling)
             if self._memory is not None:
                 part.memory_left.append(self._memory.left.get(gpu.uuid, _PLENTY))
+
+    def _count_other_tasks(self, tasks: Sequence[Task]) -> None:
+        others = Counter(task.host_id for task in tasks if self._index.keys().isdisjoint(task.gpu_uuids))
+        for part in self._parts.values():
+            part.cpu_jobs = others[part.host.id]
 
     def index(self, uuid: str) -> tuple[int, ...]:
         return (self._index[uuid],) if uuid in self._index else ()

@@ -441,15 +441,13 @@ def serve_in_order(
             reasons[job.id] = behind(order, first)
             continue
         room.serve(job)
-        late = kept is not None and outlives(job, gpus, kept)
+        # Run times are predicted only for jobs that fit: most do not.
+        late = kept is not None and _place(gpus, room, room.first_host) is not None and outlives(job, gpus, kept)
         room.spare(kept.room if kept is not None and late else None)
         place = _place(gpus, room, choose_host)
+        room.spare(None)
         if place is None:
-            room.spare(None)
-            if first and kept and late and _place(gpus, room, room.first_host) is not None:
-                reasons[job.id] = held_up(kept)
-            else:
-                reasons[job.id] = room.too_full_for(gpus)
+            reasons[job.id] = held_up(kept) if kept is not None and late else room.too_full_for(gpus)
             if first is None:
                 first = job
                 if reserves:

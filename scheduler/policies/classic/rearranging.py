@@ -278,7 +278,8 @@ def serve_by_rank(
         several = gpus > plan.room.largest
         try_hard = kept is None and gpus < hopeless.get(several, inf)
         behind_it = takewhile(partial(may_preempt, job), last_first) if try_hard else ()
-        beside = kept.room if kept is not None and outlives(job, gpus, kept) else None
+        # Run times are predicted only for jobs that fit: most do not.
+        beside = kept.room if kept is not None and plan.fits(gpus) and outlives(job, gpus, kept) else None
         if plan.start(job, gpus, ((victim, 0) for victim in behind_it), beside):
             continue
         if kept is not None and beside is not None and plan.fits(gpus):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.core.model import Allocation, Basis, Explanation, HostView, JobView, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.remaining_work import time_left
-from schedulearn.scheduler.core.wanted_types import suits_type
+from schedulearn.scheduler.policies.goodput.host_kinds import suits_kind
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 _SOON_S = 60.0
@@ -84,7 +84,7 @@ def is_due(objective: GoodputObjective, now: float, job: JobView) -> bool:
 
 def _fits(job: JobView, there: Mapping[str, int]) -> bool:
     """Return whether a job fits on the GPUs of one type that suits it. Of larger jobs others say why they wait."""
-    return 0 < job.needed_gpus <= max((gpus for kind, gpus in there.items() if suits_type(job, kind)), default=0)
+    return 0 < job.needed_gpus <= max((gpus for kind, gpus in there.items() if suits_kind(job, kind)), default=0)
 
 
 def _in_order(objective: GoodputObjective, now: float, waiting: Sequence[JobView], queue: _Queue) -> Iterator[JobView]:
@@ -214,7 +214,7 @@ class _Queue:
         gpus, seconds, kept = job.needed_gpus, time_left(job), self._reserved
         if kept is None:
             self._make_room(job)
-        kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_type(job, kind)]
+        kinds = [kind for kind, free in self._free.items() if free >= gpus and suits_kind(job, kind)]
         for kind in sorted(kinds, key=lambda kind: (self._free[kind], kind)):
             if kept is not None and kind == kept.kind and self._holds_up(job, seconds, kept):
                 if gpus > self._spare:
@@ -241,7 +241,7 @@ class _Queue:
             return
         least, need = self._least_of_elastic(job.priority), job.needed_gpus
         found = []
-        for kind in (kind for kind in self._free if suits_type(job, kind)):
+        for kind in (kind for kind in self._free if suits_kind(job, kind)):
             hosts = [host for host in self._hosts if host.gpu_type == kind]
             free = self._free[kind] - sum(least[host.id] for host in hosts)
             if free >= need:
@@ -302,11 +302,11 @@ class _Queue:
             for kind, gpus in held.items():
                 free[kind] += gpus
                 after.setdefault(kind, []).append(other)
-                if free[kind] >= job.needed_gpus and suits_type(job, kind):
+                if free[kind] >= job.needed_gpus and suits_kind(job, kind):
                     self._spare = free[kind] - job.needed_gpus
                     return _Reserved(job, kind, max(0.0, seconds), after[kind])
         # Only GPUs that were lost can lead here.
-        kind = max((kind for kind in self._all if suits_type(job, kind)), key=lambda kind: (self._all[kind], kind))
+        kind = max((kind for kind in self._all if suits_kind(job, kind)), key=lambda kind: (self._all[kind], kind))
         return _Reserved(job, kind, max((end[0] for end in self._ends), default=0.0), after.get(kind, ()))
 
 

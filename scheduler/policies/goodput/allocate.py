@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.admission import held_back
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
+from schedulearn.scheduler.policies.goodput.host_kinds import by_kind
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options
@@ -35,29 +38,45 @@ _CLAIMS = 4
 
 def decide(objective: GoodputObjective, snapshot: Snapshot) -> Plan:
     """Return the plan for `objective`, of at least one job and one host."""
+    snapshot = by_kind(snapshot)
     jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
     held = held_back(objective, snapshot)
-    plan, first = _claimed(objective, snapshot, jobs, held.reasons)
+    tried = _claimed(objective, snapshot, jobs, held.reasons)
     if not held.reasons:
-        return plan
+        return _plan(objective, snapshot, jobs, tried)
     admitted = {job.id for job in jobs if not job.allocation} - held.reasons.keys()
-    if (passed_over := admitted - _got(plan)) and (others := held_back(objective, snapshot, passed_over)) != held:
+    passed_over = admitted - _got(tried)
+    if passed_over and (others := held_back(objective, snapshot, passed_over)) != held:
         held = others
-        plan, first = _claimed(objective, snapshot, jobs, held.reasons, first)
+        tried = _claimed(objective, snapshot, jobs, held.reasons, tried)
     if len({host.gpu_type for host in snapshot.hosts}) > 1:
         # Jobs may have got another type than was assumed, and leave one free.
-        started = tuple(replace(job, allocation=plan.allocations.get(job.id, {})) for job in snapshot.jobs)
-        after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(plan)).reasons
+        started = tuple(replace(job, allocation=tried.allocations.get(job.id, {})) for job in snapshot.jobs)
+        after = held_back(objective, replace(snapshot, jobs=started), admitted - _got(tried)).reasons
         if held.reasons.keys() - after.keys():
             reasons = {each: why for each, why in held.reasons.items() if each in after or each in held.stops}
             held = replace(held, reasons=reasons)
-            plan, first = _claimed(objective, snapshot, jobs, held.reasons, first)
+            tried = _claimed(objective, snapshot, jobs, held.reasons, tried)
     back, stops = dict(held.reasons), dict(held.stops)
-    while in_vain := {job for job, other in stops.items() if not plan.allocations.get(other)}:
+    while in_vain := {job for job, other in stops.items() if not tried.allocations.get(other)}:
         back = {job: why for job, why in back.items() if job not in in_vain}
         stops = {job: other for job, other in stops.items() if job not in in_vain}
-        plan, first = _claimed(objective, snapshot, jobs, back, first)
-    return plan
+        tried = _claimed(objective, snapshot, jobs, back, tried)
+    return _plan(objective, snapshot, jobs, tried)
+
+
+class _Tried(NamedTuple):
+    """Allocations without the jobs that are held back, and what they rest on."""
+
+    back: Mapping[str, Explanation]
+    """Jobs that are held back -> why."""
+    first: frozenset[str]
+    """Jobs that start in any case: they claim GPUs."""
+    choosing: Choosing
+    choice: Ints
+    allocations: dict[str, Allocation]
+    """GPUs of the jobs that get some."""
+    speedup: dict[str, float]
 
 
 def _claimed(
@@ -65,49 +84,65 @@ def _claimed(
     snapshot: Snapshot,
     jobs: tuple[JobView, ...],
     back: Mapping[str, Explanation],
-    first: frozenset[str] = frozenset(),
-) -> tuple[Plan, frozenset[str]]:
-    """Return the plan without the jobs that are held `back`, and the jobs that come first: they claim GPUs."""
-    plan = _decide(objective, snapshot, jobs, back, first)
+    before: _Tried | None = None,
+) -> _Tried:
+    """Return allocations without the jobs that are held `back`, after the claims of others.
+
+    The jobs that came first `before` still do."""
+    tried = _try(objective, snapshot, jobs, back, frozenset() if before is None else before.first, before)
     for _ in range(_CLAIMS):
         # A job that claims GPUs may take those of another that must not wait either.
-        if not (more := claimants(objective, snapshot, plan.allocations, back) - first):
+        if not (more := claimants(objective, snapshot, tried.allocations, back) - tried.first):
             break
-        first |= more
-        plan = _decide(objective, snapshot, jobs, back, first)
-    return plan, first
+        tried = _try(objective, snapshot, jobs, back, tried.first | more, tried)
+    return tried
 
 
-def _got(plan: Plan) -> set[str]:
-    return {job_id for job_id, allocation in plan.allocations.items() if allocation}
+def _got(tried: _Tried) -> set[str]:
+    return {job_id for job_id, allocation in tried.allocations.items() if allocation}
 
 
-def _decide(
+def _try(
     objective: GoodputObjective,
     snapshot: Snapshot,
     everybody: tuple[JobView, ...],
     back: Mapping[str, Explanation],
-    first: Set[str] = frozenset(),
-) -> Plan:
-    """Return the plan without the jobs that are held `back`. Those that come `first` start in any case."""
+    first: frozenset[str],
+    before: _Tried | None,
+) -> _Tried:
+    """Allocate GPUs. The choices of `before` are used again if the same jobs are held back."""
     jobs = tuple(job for job in everybody if job.id not in back)
     keeping = frozenset(job.id for job in jobs if objective.keeps(job))
-    choosing, choice = _chosen(objective, snapshot, jobs, keeping, first)
+    if before is not None and before.back.keys() == back.keys():
+        choosing = before.choosing.claimed_by(first)
+    else:
+        choosing = _choosing(objective, snapshot, jobs, keeping, first)
     options = choosing.options
+    choice = choosing.within(options.capacity)
     wants = {
         job.id: options.want(row, int(column))
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
     allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping, first)
+    return _Tried(back, first, choosing, choice, allocations, speedup)
+
+
+def _plan(objective: GoodputObjective, snapshot: Snapshot, everybody: tuple[JobView, ...], tried: _Tried) -> Plan:
+    """Return the plan with these allocations, its reasons, and the number of hosts that it wants."""
+    back, _, choosing, choice, allocations, speedup = tried
+    options = choosing.options
     desired = None
     if snapshot.scales:
         if back:  # more hosts are worth what all jobs gain by them
-            choosing, choice = _chosen(objective, snapshot, everybody, keeping, first)
+            keeping = frozenset(job.id for job in everybody if job.id not in back and objective.keeps(job))
+            choosing = _choosing(objective, snapshot, everybody, keeping, tried.first)
+            choice = choosing.within(choosing.options.capacity)
         desired = _desired_hosts(choosing, snapshot, allocations, choice)
         if back:  # GPUs that wait for a reserved job look unused
             desired = max(desired, sum(1 for host in snapshot.hosts if host.open and host.gpus))
-    reasons = {job.id: why for job in jobs if (why := _why(job, allocations, speedup[job.id], options)) is not None}
+    why = ((job, _why(job, allocations, speedup[job.id], options)) for job in options.jobs)
+    reasons = {job.id: each for job, each in why if each is not None}
     return Plan(
         allocations,
         desired_hosts=desired,
@@ -117,13 +152,10 @@ def _decide(
     )
 
 
-def _chosen(
+def _choosing(
     objective: GoodputObjective, snapshot: Snapshot, jobs: tuple[JobView, ...], keeping: Set[str], first: Set[str]
-) -> tuple[Choosing, Ints]:
-    """Return the choices of `jobs`, and the column that each gets."""
-    options = build_options(jobs, snapshot.hosts, objective, keeping)
-    choosing = Choosing(objective, options, snapshot.now, first)
-    return choosing, choosing.within(options.capacity)
+) -> Choosing:
+    return Choosing(objective, build_options(jobs, snapshot.hosts, objective, keeping), snapshot.now, first)
 
 
 def _placed(
@@ -139,7 +171,7 @@ def _placed(
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     ids, rows = [job.id for job in jobs], np.arange(len(jobs))
     able = [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping]
-    takers = Takers(jobs, choosing.weights, options.types, options.speedups.one_host, choosing.restarts)
+    takers = Takers(jobs, choosing.weights, options.types, options.one_host, choosing.restarts)
     growing = {job.id for job in jobs if job.in_place and job.elastic and objective.takes_spare_gpus(job)}
 
     def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:
@@ -201,9 +233,28 @@ class Choosing:
         self._stays = np.array([not job.elastic or objective.keeps(job) for job in options.jobs])
         self._stays &= options.speedup[:, options.stay] > 0
         self._first = np.array([job.id in first for job in options.jobs])
+        self._costs: dict[tuple[int, ...], Floats] = {}
+        """Number of GPUs of each type -> costs."""
+
+    def claimed_by(self, first: Set[str]) -> Choosing:
+        """Return these choices with other jobs that come first."""
+        other = copy(self)
+        other._first = np.array([job.id in first for job in self.options.jobs])
+        return other
 
     def within(self, room: Ints) -> Ints:
         """Return the column of each job, (J,), with `room` GPUs of each type."""
+        options, tuning, key = self.options, self.objective.tuning, tuple(room.tolist())
+        if key not in self._costs:
+            self._costs[key] = self._cost(room)
+        cost = self._costs[key].copy()
+        pinned = max(tuning.pinned, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
+        cost[self._first, options.wait] = pinned
+        cost[self._stays, options.wait] = pinned * len(cost)
+        return assign(cost, options.gpus, options.pool, room, tuning).choice
+
+    def _cost(self, room: Ints) -> Floats:
+        """Return the cost of each column of each job, (J, C), with `room` GPUs of each type."""
         objective, options, weight, value = self.objective, self.options, self.weights[:, None], self._value
         tuning = objective.tuning
         base, gpu_seconds, by_worth = self._base, self._gpu_seconds, objective.foresees
@@ -224,13 +275,10 @@ class Choosing:
         else:
             price = np.maximum(market * tuning.slack, floor)
             held_up = weight * (1 + price)
-        cost = base + price * gpu_seconds
+        cost: Floats = base + price * gpu_seconds
         cost[:, options.wait] = tuning.waiting * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
         charge(cost, held_up, lateness(objective, options, self.now, room), options.wait, tuning)
-        pinned = max(tuning.pinned, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
-        cost[self._first, options.wait] = pinned
-        cost[self._stays, options.wait] = pinned * len(cost)
-        return assign(cost, options.gpus, options.pool, room, tuning).choice
+        return cost
 
 
 def _weights(objective: GoodputObjective, options: Options, now: float, later: Floats) -> Floats:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -112,14 +113,16 @@ def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
     before = np.where(left[where[:, 0]] >= takes, state - takes * stride[where], len(state))  # (kinds, states)
     best = np.zeros(len(state) + 1)
     best[-1] = np.inf
+    rows, columns = np.isfinite(cost).nonzero()
+    sources, costs = before[kind.reshape(cost.shape)[rows, columns]], cost[rows, columns][:, None]
+    ends = np.searchsorted(rows, np.arange(len(cost) + 1)).tolist()
     picks = np.empty((len(cost), len(state)), dtype=np.int64)
-    for job, row in enumerate(kind.reshape(cost.shape)):
-        columns = np.isfinite(cost[job]).nonzero()[0]
-        value = best[before[row[columns]]]
-        value += cost[job, columns, None]
-        pick = value.argmin(axis=0)
-        picks[job] = columns[pick]
-        best[:-1] = value[pick, state]
+    for job, (begin, end) in enumerate(pairwise(ends)):
+        value = best[sources[begin:end]]
+        value += costs[begin:end]
+        picks[job] = value.argmin(axis=0)
+        best[:-1] = value.min(axis=0)
+    picks = columns[picks + np.array(ends[:-1])[:, None]]
     best = best[:-1]
     choice = np.empty(len(cost), dtype=np.int64)
     at = int(state[-1])

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
@@ -35,6 +36,14 @@ class Options:
     """GPUs of open hosts."""
     speedups: Speedups
     tuning: Tuning
+    barred: npt.NDArray[np.bool_] | None = None
+    """(J, P): whether a job can't have GPUs of a type; None: each may have all."""
+
+    @property
+    def one_host(self) -> Floats:
+        """(J, P, width): S on 1, 2, ... GPUs of one host of each type, 0 where not allowed."""
+        found = self.speedups.one_host
+        return found if self.barred is None else np.where(self.barred[:, :, None], 0.0, found)
 
     @property
     def charged(self) -> Floats:
@@ -85,6 +94,10 @@ def build_options(
         speedup = np.where(untried & priced & (columns.size == 2), np.maximum(speedup, tuning.untried_speedup), speedup)
     fixed = np.array([bool(job.allocation) and not job.elastic for job in jobs])[:, None]  # may neither move nor change
     speedup[(columns.size < low) | (columns.size > high) | fixed] = 0.0
+    barred = None
+    if any(job.unfit for job in jobs):
+        barred = np.array([[kind in job.unfit for kind in pools.types] for job in jobs])
+        speedup[barred[:, columns.pool]] = 0.0
     size = np.tile(np.concatenate([columns.size, [0, 0]]).astype(np.int64), (len(jobs), 1))
     found = Options(
         jobs,
@@ -97,6 +110,7 @@ def build_options(
         total=sum(host.gpus for host in pools.open_hosts.values()),
         speedups=speedups,
         tuning=tuning,
+        barred=barred,
     )
     _let_stay(found, hosts, pools, keeping)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +83,7 @@ def pack(
         if not packer.placed.get(job.id) and (job.elastic or not job.allocation):
             least = job.needed_gpus
             want = wants.get(job.id, Want(least, ""))
-            packer.put(job.id, packer.remains(want, least))
+            packer.put(job.id, packer.remains(want, least, job.unfit))
     return rebind({job_id: allocation for job_id, allocation in packer.placed.items() if allocation}, jobs, hosts)
 
 
@@ -224,12 +224,12 @@ class _Packer:
                     break
         return found
 
-    def remains(self, want: Want, least: int) -> dict[str, int]:
-        """Choose as much of `want` as one host has left, of any type if necessary.
+    def remains(self, want: Want, least: int, barred: Collection[str] = ()) -> dict[str, int]:
+        """Choose as much of `want` as one host has left, of any type if necessary that is not `barred`.
 
         If no host has `least`, choose `least` GPUs over as few hosts of one type as possible.
         """
-        kinds = [kind for kind in sorted(self.by_free) if self.room[kind] >= least]
+        kinds = [kind for kind in sorted(self.by_free) if self.room[kind] >= least and kind not in barred]
         kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:
             by_free = self.by_free[kind]

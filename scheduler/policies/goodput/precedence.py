@@ -12,11 +12,13 @@ Only the minimum of a job is claimed like this. Weights share out the rest, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 
 from schedulearn.scheduler.core.model import Allocation, JobView, Snapshot
-from schedulearn.scheduler.core.wanted_types import suits_type
 from schedulearn.scheduler.policies.goodput.admission import gpus_by_type, held_by_type, is_due, open_types
+from schedulearn.scheduler.policies.goodput.host_kinds import suits_kind
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
 
@@ -38,12 +40,6 @@ def claimants(
     return {job.id for job in sorted(waiting, key=lambda job: job.by_priority) if room.claim(job, due=job.id in due)}
 
 
-def _comes_after(other: JobView, job: JobView, *, due: bool) -> bool:
-    if other.priority != job.priority:
-        return other.priority < job.priority
-    return due and other.elastic and other.order > job.order
-
-
 class _Room:
     """GPUs of each type that waiting jobs can claim."""
 
@@ -59,8 +55,7 @@ class _Room:
         """GPUs that running rigid jobs do not hold, and no job has claimed."""
         self._givers: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
         """Elastic jobs, and rigid ones that would only start now, with their GPUs of each type."""
-        self._known: dict[tuple[str, int, object], tuple[bool, int]] = {}
-        """(type, priority, order of a job that is due) -> answer of `_given`."""
+        self._minimums: dict[str, _Minimums] = {}
         self._stops = min((job.priority for job in snapshot.jobs if job.allocation and job.id in stopped), default=100)
         """Minimum priority of the rigid jobs that stop."""
         for job in snapshot.jobs:
@@ -73,22 +68,42 @@ class _Room:
     def claim(self, job: JobView, *, due: bool) -> bool:
         """Claim the minimum of a job, if it finds room where elastic jobs after it stop."""
         need = job.needed_gpus
-        for kind in self._givers:
-            gives, kept = self._given(kind, job, due=due)
+        for kind, givers in self._givers.items():
+            if kind not in self._minimums:
+                self._minimums[kind] = _Minimums(givers)
+            gives, kept = self._minimums[kind].beside(job, due=due)
             takes = gives or job.priority > self._stops
-            if takes and need <= self._free[kind] - kept and suits_type(job, kind):
+            if takes and need <= self._free[kind] - kept and suits_kind(job, kind):
                 self._free[kind] -= need
                 return True
         return False
 
-    def _given(self, kind: str, job: JobView, *, due: bool) -> tuple[bool, int]:
-        """Return whether any giver comes after a job, and the GPUs that the others keep.
 
-        For jobs that are not due, it depends on their priority alone."""
-        key = kind, job.priority, job.order if due else None
-        if key not in self._known:
-            givers = self._givers[kind]
-            before = [(other, gpus) for other, gpus in givers if not _comes_after(other, job, due=due)]
-            kept = sum(min(gpus, other.needed_gpus) for other, gpus in before)
-            self._known[key] = len(before) < len(givers), kept
-        return self._known[key]
+class _Minimums:
+    """Minimum GPUs of givers, by priority and order."""
+
+    def __init__(self, givers: Sequence[tuple[JobView, int]]) -> None:
+        by_priority = sorted((job.priority, min(gpus, job.needed_gpus)) for job, gpus in givers)
+        self._priorities = [priority for priority, _ in by_priority]
+        self._gpus = list(accumulate((gpus for _, gpus in by_priority), initial=0))
+        elastic: dict[int, list[tuple[tuple[float, int, str], int]]] = {}
+        for job, gpus in givers:
+            if job.elastic:
+                elastic.setdefault(job.priority, []).append((job.order, min(gpus, job.needed_gpus)))
+        self._elastic = {
+            priority: ([order for order, _ in found], list(accumulate((gpus for _, gpus in found), initial=0)))
+            for priority, found in ((priority, sorted(found)) for priority, found in elastic.items())
+        }
+        """Priority -> orders of elastic givers, and sums of their minimum GPUs."""
+
+    def beside(self, job: JobView, *, due: bool) -> tuple[bool, int]:
+        """Return whether any giver comes after a job, and the minimum GPUs of the others.
+
+        Givers of lower priority come after it, and after a `due` job also later elastic ones of its priority."""
+        lower = bisect_left(self._priorities, job.priority)
+        gives, kept = lower > 0, self._gpus[-1] - self._gpus[lower]
+        if due and job.priority in self._elastic:
+            orders, gpus = self._elastic[job.priority]
+            later = bisect_right(orders, job.order)
+            gives, kept = gives or later < len(orders), kept - (gpus[-1] - gpus[later])
+        return gives, kept

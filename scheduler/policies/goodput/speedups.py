@@ -11,6 +11,7 @@ import numpy as np
 
 from schedulearn.metrics.model.goodput import Goodput, goodput_table
 from schedulearn.scheduler.core.model import JobView
+from schedulearn.scheduler.policies.goodput.host_kinds import type_of
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
 from schedulearn.scheduler.policies.goodput.objective import GoodputObjective
 
@@ -53,6 +54,7 @@ def columns_of(
     width = max(widths) if fills else 1
     within = np.tile(np.arange(1, width + 1), len(types))
     pools = np.concatenate([np.repeat(np.arange(len(types)), width), pool])
+    names = [type_of(kind) for kind in types]
     shapes = zip(hosts.tolist(), size.tolist(), pool.tolist(), strict=True)
     return CandidateSizes(
         size,
@@ -61,7 +63,7 @@ def columns_of(
         width,
         nodes=np.concatenate([np.ones_like(within), hosts]),
         gpus=np.concatenate([within, size]),
-        kinds=tuple(types[index] for index in pools) if len(types) > 1 else None,
+        kinds=tuple(names[index] for index in pools) if len(set(names)) > 1 else None,
         column={shape: at for at, shape in enumerate(shapes)},
     )
 
@@ -110,7 +112,7 @@ class Speedups:
             return float(self.packed[row, column])
         if (function := self.functions[row]) is None:
             return gpus
-        gpu_type = self.columns.types[pool] if self.columns.kinds else None
+        gpu_type = type_of(self.columns.types[pool]) if self.columns.kinds else None
         here = function(np.array([hosts]), np.array([gpus]), gpu_type)
         return float(here[0]) / float(self.unit[row])
 

@@ -21,8 +21,10 @@ from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people.notices import Notice, NoticeChannel, forget_addresses
 from schedulearn.scheduler.store.people.tables import (
+    AccountIdentity,
     AccountTable,
     GroupMember,
+    LoginSession,
     QuotaTable,
     RegistryLoginTable,
     SecretTable,
@@ -46,6 +48,7 @@ class Account(NamedTuple):
     uid: int | None
     gid: int | None
     gids: list[int]
+    disabled_by: str | None
 
 
 _ACCOUNTS = (
@@ -119,6 +122,30 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
     return get_account(db, name)
 
 
+def set_disabled(db: Connection, name: str, by: str | None, now: float) -> Account:
+    """Disable an account, or enable it if `by` is None. Raises NotFoundError.
+
+    Tokens stay, and work again once it is enabled. Sessions end."""
+    before = get_account(db, name)
+    if before.disabled_by != by:
+        db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(disabled_by=by))
+        if by is not None:
+            db.execute(delete(LoginSession).where(col(LoginSession.account_id) == before.id))
+        told = {"admin": "was disabled by an admin", "rules": "was disabled: no rule lets them sign in any more"}
+        message = f"User {name} {told[by] if by is not None else 'is enabled again'}."
+        repository.add_event(db, now, "user.changed", code="disabled" if by else "enabled", message=message)
+    return get_account(db, name)
+
+
+def owns_something(db: Connection, name: str) -> bool:
+    """Return whether jobs, data or other objects have this name as their owner, with or without an account."""
+    return any(
+        db.execute(select(col(getattr(model, column))).where(col(getattr(model, column)) == name).limit(1)).first()
+        for model, column, named in _owned()
+        if named
+    )
+
+
 def remove_account(db: Connection, name: str, now: float) -> str:
     """Remove an account with its tokens and sessions, and return its retired name.
 
@@ -128,7 +155,10 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     remove_tokens_of(db, name, now)
     forget_addresses(db, name, now)
     row = col(AccountTable.name) == name
-    retired = f"{name[:_SHOWN]}{_RETIRED}{db.execute(select(col(AccountTable.id)).where(row)).scalar_one()}"
+    account_id = db.execute(select(col(AccountTable.id)).where(row)).scalar_one()
+    db.execute(delete(AccountIdentity).where(col(AccountIdentity.account_id) == account_id))
+    db.execute(delete(LoginSession).where(col(LoginSession.account_id) == account_id))
+    retired = f"{name[:_SHOWN]}{_RETIRED}{account_id}"
     db.execute(update(AccountTable).where(row).values(name=retired, removed_at=now))
     for model, column, _ in _owned():
         _rename(db, model, column, name, retired)

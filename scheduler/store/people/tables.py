@@ -33,6 +33,23 @@ class AccountTable(SQLModel, table=True):
     gid: int | None = None
     gids: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
     """Ids of their supplementary groups on the hosts."""
+    disabled_by: str | None = None
+    """`admin` or `rules` (of sign-in): no token or session of the account works. None: all work."""
+
+
+class AccountIdentity(SQLModel, table=True):
+    """Person at an identity provider or proxy, who signs in to an account."""
+
+    __tablename__ = "account_identity"
+    __table_args__ = (Index("account_identity_by_account", "account_id"),)
+
+    issuer: str = Field(primary_key=True)
+    """URL of the provider, or `proxy`."""
+    subject: str = Field(primary_key=True)
+    """Identifier of the person there, which never changes. Names may."""
+    account_id: int
+    created_at: float = Field(sa_type=InstantColumn)
+    signed_in_at: float | None = Field(default=None, sa_type=InstantColumn)
 
 
 class ApiToken(SQLModel, table=True):
@@ -72,6 +89,10 @@ class LoginSession(SQLModel, table=True):
     None: it began with the service's own token, or with its link for the first login."""
     began_by: str = Field(default="")
     """Hash of the service's own token that began the session. It ends when that token is replaced."""
+    account_id: int | None = None
+    """Account that signed in at a provider or proxy. None: a token began the session."""
+    proxy_user: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """User whom the proxy named at the sign-in. The session is valid only while the proxy names them."""
     created_at: float = Field(sa_type=InstantColumn)
     expires_at: float = Field(sa_type=InstantColumn)
 

@@ -19,6 +19,8 @@ from schedulearn.scheduler.store.people.tables import ApiToken, LoginSession
 
 MAX_SESSIONS = 1000
 """Maximum number of sessions; the oldest are ended for new ones."""
+MAX_SESSIONS_OF_ACCOUNT = 20
+"""The same of one account that signs in at a provider: its sessions end no others."""
 
 
 class Token(NamedTuple):
@@ -39,6 +41,8 @@ class Session(NamedTuple):
     began_by: str
     created_at: float
     expires_at: float
+    account_id: int | None = None
+    proxy_user: str = ""
 
 
 _TOKENS = select(*(col(getattr(ApiToken, name)) for name in Token._fields)).order_by(col(ApiToken.id))
@@ -115,8 +119,12 @@ def list_sessions(db: Connection) -> list[Session]:
 def add_session(db: Connection, session: Session) -> None:
     """Add a session. Delete expired sessions, and the oldest above the maximum."""
     db.execute(delete(LoginSession).where(col(LoginSession.expires_at) <= session.created_at))
-    newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc()).limit(MAX_SESSIONS - 1)
-    db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest)))
+    newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc())
+    if session.account_id is not None:
+        own = col(LoginSession.account_id) == session.account_id
+        kept = newest.where(own).limit(MAX_SESSIONS_OF_ACCOUNT - 1)
+        db.execute(delete(LoginSession).where(own, col(LoginSession.hash).not_in(kept)))
+    db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest.limit(MAX_SESSIONS - 1))))
     db.execute(insert(LoginSession).values(**session._asdict()))
 
 

@@ -21,7 +21,7 @@ from matrices import each
 from schedulearn.api.access.permissions import ASKED, Permission
 
 OPEN = {
-    *(("GET", "/healthz"), ("GET", "/api/v1/client")),
+    *(("GET", "/healthz"), ("GET", "/api/v1/client"), ("GET", "/api/v1/sign-in")),
     *(("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")),
     *(("POST", "/api/v1/logins"), ("POST", "/api/v1/logins/token")),
 }
@@ -37,12 +37,13 @@ FOR_USERS = {
     *(("GET", "/api/v1/jobs/job_id/processes"), ("GET", "/api/v1/jobs/job_id/ports/name")),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps"), ("POST", "/api/v1/experiments")),
     ("POST", "/api/v1/searches"),
+    ("POST", "/api/v1/schedules"),
     ("POST", "/api/v1/advise"),
     *(("POST", "/api/v1/content"), ("PUT", "/api/v1/content/sha256")),
     *(("POST", "/api/v1/data/name/versions"), ("DELETE", "/api/v1/data/name")),
     ("GET", "/api/v1/tokens"),
 }
-OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
+OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id|schedules/schedule_id)(/.*)?")
 ROUTES = [route for route in described_routes() if route not in OPEN | OF_JOBS]
 FOR_VIEWERS = {
     ("POST", "/api/v1/jobs:preview"),

@@ -6,12 +6,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 from builders import task_spec
 from clusters import FakeCluster, spec, wait_for
 from fakes.runtime import FakeRuntime
-from services import run
+from providers import SECRET, forging_provider, settings_for
+from services import invoke, run
 
-from schedulearn.features.admin.doctor import Doctor
+from schedulearn.api.settings import load_settings
+from schedulearn.features.admin.doctor import Doctor, sign_in_findings
 from schedulearn.scheduler.cluster import lock_data_folder
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
@@ -109,3 +112,34 @@ def test_the_command_says_what_it_finds_and_ends_with_1_until_it_is_mended(tmp_p
     assert "Fixed." in run("doctor", "--mend", *data).out
     assert "Nothing is wrong." in run("doctor", *data).out
     assert "there is no schedulearn.db" in run("doctor", "--data", str(tmp_path / "none"), code=1).err
+
+
+def test_a_provider_that_lets_nobody_in_is_found(tmp_path: Path) -> None:
+    with forging_provider() as forger:
+        settings = load_settings(**settings_for(forger.issuer))
+        assert list(sign_in_findings(settings)) == []
+        assert list(sign_in_findings(load_settings())) == []
+        lost = load_settings(
+            **settings_for(forger.issuer, oidc_client_secret="", oidc_client_secret_file=str(tmp_path / "none"))
+        )
+        assert [found.what for found in sign_in_findings(lost)] == [
+            "the file with the client secret can't be read: the operator must check oidc_client_secret_file"
+        ]
+        forger.published = []
+        assert "has no key" in next(sign_in_findings(settings)).what
+        for wrong, said in (
+            ({"issuer": "https://evil.test"}, "says it is 'https://evil.test': set oidc_issuer to that"),
+            ({"token_endpoint": None}, "has no valid token_endpoint"),
+            ({"jwks_uri": "file:///etc/passwd"}, "has no valid jwks_uri"),
+            ({"token_endpoint": "http://evil.test/"}, "has no valid token_endpoint"),
+            ({"userinfo_endpoint": "ftp://x"}, "has no valid userinfo_endpoint"),
+        ):
+            forger.discovery = wrong
+            assert said in next(sign_in_findings(settings)).what
+    assert "does not answer" in next(sign_in_findings(settings)).what
+    Database(sqlite_url(tmp_path)).close()
+    config = tmp_path / "settings.yaml"
+    config.write_text(yaml.safe_dump(settings_for(forger.issuer)))
+    said = invoke("doctor", "--data", str(tmp_path), "--config", str(config), code=1).out
+    assert "sign-in: the provider does not answer" in said
+    assert SECRET not in said

@@ -97,6 +97,8 @@ def job(*options: str, body: str = "true") -> JobSpec:
         (["--gpus=2", "--mem-per-gpu=16G"], {"memory": 32 << 30}),
         (["--export=ALL,A=1"], {"env": {"A": "1"}}),
         (["-A lab", "--comment=x  # a comment"], {"labels": {"account": "lab"}}),
+        (["-w gpu1", "-x gpu3,gpu-4"], {"hosts": ["gpu1"], "exclude_hosts": ["gpu3", "gpu-4"]}),
+        (["-G 2", "--exclusive"], {"exclusive": True}),
         (["--hold"], {"hold": True, "start_after": None}),
         (["-b now+90"], {"start_after": timedelta(seconds=90), "hold": False}),
         (["--begin=now+2hours", "-H"], {"start_after": timedelta(hours=2), "hold": True}),
@@ -235,7 +237,11 @@ def untranslated(*lines: str, arguments: tuple[str, ...] = ()) -> str:
         (["#SBATCH --dependency=afterok:12", "true"], "line 2: --dependency=afterok:12: name the other job by its id"),
         (["#SBATCH --mail-type=END,TIME_LIMIT_80", "true"], "TIME_LIMIT_80 has no counterpart"),
         (["#SBATCH --gpus=a100:1,h100:1", "true"], "several types"),
-        (["#SBATCH -C bigmem", "true"], "line 2: --constraint=bigmem: hosts have no features"),
+        (["#SBATCH -C bigmem", "true"], "line 2: --constraint=bigmem: hosts have labels here"),
+        (["#SBATCH -w gpu1,gpu2", "true"], "line 2: --nodelist=gpu1,gpu2: set the key hosts"),
+        (["#SBATCH -x gpu[1-3]", "true"], "line 2: --exclude=gpu[1-3]: write each host by name"),
+        (["#SBATCH --exclusive", "true"], "line 2: --exclusive: only jobs with GPUs have hosts alone"),
+        (["#SBATCH --exclusive=user -G1", "true"], "--exclusive=user: only jobs"),
         (["#SBATCH --gres=gpu:1,nvme:1", "true"], "line 2: --gres=gpu:1,nvme:1: nvme:1 has no counterpart"),
         (["#SBATCH --export=HOME,A=1", "true"], "line 2: --export=HOME,A=1: takes HOME of your shell"),
         (["echo $SLURM_PROCID"], "line 2: SLURM_PROCID is not set here"),
@@ -310,7 +316,9 @@ def test_the_defaults_that_init_writes_as_comments_are_the_defaults() -> None:
     text = invoke("init", "-").out
     plain = read_jobs(text, "job.yaml")
     assert isinstance(plain, dict)
-    lines = [line for line in text.splitlines() if not line.startswith("# ") or re.match(r"# [a-z_]+: ?\S", line)]
+    lines = [
+        line for line in text.splitlines() if not line.startswith("# ") or re.match(r"# (?!default:)[a-z_]+: ?\S", line)
+    ]
     everything = read_yaml("\n".join(line.removeprefix("# ") for line in lines if ":" in line))
     ours = {key: value for key, value in everything.items() if key in JobFields.model_fields}
     assert JobSpec(**ours) == JobSpec(**plain)

@@ -12,7 +12,8 @@ DATABASE = os.environ["SCHEDULEARN_TEST_DATABASE"]
 STORED = {
     "job": "id, priority, state IN ('cancelled', 'stopping')", "webhook": "id, active", "policy": "id",
     "host": "id, state = 'active'", "sweep": "id, name, state IN ('cancelled', 'stopping')",
-    "account": "name, role", "api_token": "id, name, owner, role, expires_at", "quota": "*", "secret": "*",
+    "account": "name, role, disabled_by", "account_identity": "*",
+    "api_token": "id, name, owner, role, expires_at", "quota": "*", "secret": "*",
     "login_session": "hash, expires_at", "data_version": "name, version, digest",
 }  # fmt: skip
 """What requests store, and hosts and the loop leave alone while no job ends. Columns that they change are not here."""

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
+from schedulearn.features.recurring.worker import Recurring
 from schedulearn.features.sweeps.worker import SweepWorker
 from schedulearn.scheduler.background import Timing
 from schedulearn.scheduler.cluster import Cluster
@@ -85,7 +86,7 @@ class VirtualService:
                 ),
                 make_runtime=lambda row: engines[row.id],
                 make_probe=lambda row, fetch: engines[row.id].gpus,  # type: ignore[arg-type,return-value]
-                features=[SweepWorker],
+                features=[SweepWorker, Recurring],
                 timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), self._later),
             )
         self._observe_effects()
@@ -111,6 +112,13 @@ class VirtualService:
             self.cluster.loop.turn()
         except StoreError:
             pass  # the loop logs it, and the next turn starts afresh
+
+    def run_schedules(self) -> None:
+        """As the thread of schedules."""
+        try:
+            self.cluster.worker(Recurring).use_cases.run_due()
+        except StoreError:
+            pass  # it is logged, and tried again
 
     def observe(self, host_id: str) -> None:
         with patch.object(HostWatch, "start", lambda watch: None):  # `hear` does what its thread does

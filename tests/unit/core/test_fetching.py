@@ -68,6 +68,15 @@ def test_a_job_goes_to_a_host_like_it_that_has_its_image_and_room() -> None:
     assert (plan_of(found), found.fetch) == ({"a": {"h4": 2}}, {})
 
 
+def test_a_job_does_not_go_to_a_host_with_its_image_where_it_cannot_run_or_another_is_alone() -> None:
+    hosts = [host("h1"), host("h2"), host("h3")]
+    alone = job("e", gpus=1, exclusive=True, allocation={"h2": 1})
+    wants = job("a", at=1, unfit={"h3": "h3 has room=b1"})
+    found = look(snapshot([alone, wants], hosts), {("a", "h1"): False})
+    assert found.fetch == {"a": ("h1",)}
+    assert plan_of(found) == {"e": {"h2": 1}}
+
+
 def test_a_running_job_is_moved_only_once_its_image_is_where_it_goes() -> None:
     mover = job("m", elastic=True, allocation={"h1": 1}, run_seconds=50.0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from schedulearn.scheduler.core.feasible_hosts import is_mig, plan_feasible
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.wanted_types import is_mig, plan_by_type
 from schedulearn.scheduler.policies.registry import make_policy
 
 MIG = HostView("m / A100 MIG 1g.5gb", 7, "NVIDIA A100-SXM4-40GB MIG 1g.5gb", part_of="m")
@@ -21,7 +21,7 @@ def planned(
         there = {job.id for job in seen.jobs}
         return Plan({job: allocation for job, allocation in allocations.items() if job in there})
 
-    plan = plan_by_type(ask, snapshot)
+    plan = plan_feasible(ask, snapshot)
     return plan, {job: dict(allocation) for job, allocation in plan.allocations.items() if allocation}
 
 
@@ -60,7 +60,7 @@ def test_policies_that_ship_give_nobody_several() -> None:
     jobs = (elastic("e", 1), rigid("two", 2), rigid("one", 1), elastic("f", 1, {MIG.id: 1}))
     for algorithm in ("fifo", "goodput", "tiresias", "roundrobin"):
         snapshot = Snapshot(now=100.0, seed=0, hosts=(MIG, WHOLE), jobs=jobs)
-        found = plan_by_type(make_policy(algorithm).allocate, snapshot).allocations
+        found = plan_feasible(make_policy(algorithm).allocate, snapshot).allocations
         assert all(allocation.get(MIG.id, 0) <= 1 for allocation in found.values()), algorithm
         assert all(len(allocation) <= 1 for allocation in found.values()), algorithm
 

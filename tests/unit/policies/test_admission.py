@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from builders import PowerLaw, host, job, snapshot
 
+from schedulearn.scheduler.core.feasible_hosts import plan_feasible
 from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
-from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.application import rigid_application
 from schedulearn.scheduler.sim.arguments import equal_hosts
@@ -289,7 +289,7 @@ def test_no_job_that_requires_a_type_takes_gpus_that_were_freed_for_one_of_highe
     low, high = preemptible("low", 8, priority=50), waits("high", 8, takes=60.0, priority=80)
     typed = waits("typed", 1, at=NOW - 3000, takes=60.0, priority=50, gpu_type="b")
     state = snapshot([low, high, typed], hosts, now=NOW)
-    plan = plan_by_type(make_policy("priority").allocate, state)
+    plan = plan_feasible(make_policy("priority").allocate, state)
     assert plan.allocations == {"high": {"h1": 8}}
 
 

@@ -56,10 +56,11 @@ export async function cancelJobs(ids: string[]): Promise<{ done: number; failed:
 }
 
 /** Job as the service accepts it. Sizes may be text such as "8g", which the OpenAPI document omits. */
-export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory">> & {
+export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory" | "gpu_memory_min">> & {
   shm_size?: string | number;
   memory?: string | number | null;
   gpu_memory?: string | number | null;
+  gpu_memory_min?: string | number | null;
 };
 
 /** Store a job. Sending it again with the same key stores no second job. `envFrom` is the id of the job whose values
@@ -257,6 +258,11 @@ export function addUser(user: { name: string; role: Role }): Promise<User> {
 /** Set the role of a user. It applies at once to all their tokens and sessions. */
 export function setRole({ name, role }: { name: string; role: Role }): Promise<User> {
   return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { role } }));
+}
+
+/** Disable a user, so that no token, session or sign-in of theirs works, or enable them again. */
+export function setDisabled({ name, disabled }: { name: string; disabled: boolean }): Promise<User> {
+  return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { disabled } }));
 }
 
 /** Set the ids under which a user's jobs write folders on hosts. With nulls, their jobs write none. */

@@ -412,6 +412,13 @@ export const clientQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
+/** Ways to sign in without a token. */
+export const signInQuery = queryOptions({
+  queryKey: ["sign-in"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/sign-in", { signal })),
+  staleTime: A_MINUTE_MS,
+});
+
 /** Login of a command line. It is read once: after the decision the service forgets it. */
 export function loginQuery(code: string) {
   return queryOptions({

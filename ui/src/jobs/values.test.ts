@@ -87,6 +87,9 @@ test("JSON and form say the same, both ways", () => {
     memory: "64g",
     gpu_type: "A100",
     gpu_memory: "20g",
+    gpu_memory_min: "24g",
+    hosts: "room=b2, gpu-01",
+    exclude_hosts: "gpu-03",
     metric: "speed",
     on_hang: "end",
     pull: "always",
@@ -103,6 +106,21 @@ test.each([
   ['{"nmae": "x"}', "nmae"],
 ])("JSON that is no job says why: %s", (text, words) => {
   expect(() => fromJson(text)).toThrow(words);
+});
+
+test.each([
+  ["room=b2", "room=b2"],
+  [["room=b2", "gpu-01"], "room=b2, gpu-01"],
+  [{ room: ["b1", "b2"], disk: "nvme" }, "room=b1, room=b2, disk=nvme"],
+])("hosts are a text, a list or labels: %j", (hosts, text) => {
+  const values = fromJson(
+    JSON.stringify({ ...toBody(FIVE), hosts, gpu_type: ["a100", "h100"], exclusive: true }),
+  );
+  expect(values).toMatchObject({ hosts: text, gpu_type: "a100,h100", exclusive: true });
+  const again = toBody(
+    fromBody(specOf({ ...toBody(values), hosts: text.split(", "), env: {}, labels: {} } as Job)),
+  );
+  expect(again).toMatchObject({ hosts: text, gpu_type: "a100,h100", exclusive: true });
 });
 
 test("data sets are names, or names with paths", () => {

@@ -30,6 +30,11 @@ export interface Values {
   family: string;
   gpu_type: string;
   gpu_memory: string;
+  gpu_memory_min: string;
+  /** Names and labels, with commas. */
+  hosts: string;
+  exclude_hosts: string;
+  exclusive: boolean;
   metric: string;
   on_hang: string;
   pull: string;
@@ -90,6 +95,10 @@ export const EMPTY: Values = {
   family: "",
   gpu_type: "",
   gpu_memory: "",
+  gpu_memory_min: "",
+  hosts: "",
+  exclude_hosts: "",
+  exclusive: false,
   metric: "",
   on_hang: "",
   pull: "",
@@ -123,6 +132,9 @@ const OPTIONAL_TEXTS = [
   "family",
   "gpu_type",
   "gpu_memory",
+  "gpu_memory_min",
+  "hosts",
+  "exclude_hosts",
   "metric",
   "on_hang",
   "pull",
@@ -180,6 +192,7 @@ export function toBody(values: Values): JobBody {
   }
   if (values.elastic) body.elastic = true;
   if (values.preemptible) body.preemptible = true;
+  if (values.exclusive) body.exclusive = true;
   // As in `schedulearn run`, code on one GPU needs no launcher.
   if (!values.launcher && values.more.code && !values.elastic && Number(values.required_gpus) <= 1)
     body.launcher = "none";
@@ -242,6 +255,10 @@ export function specOf(job: Job): JobBody {
     ...(job.metric && { metric: job.metric }),
     ...(job.gpu_type && { gpu_type: job.gpu_type }),
     ...(job.gpu_memory && { gpu_memory: job.gpu_memory }),
+    ...(job.gpu_memory_min && { gpu_memory_min: job.gpu_memory_min }),
+    ...(isGiven(job.hosts) && { hosts: job.hosts }),
+    ...(isGiven(job.exclude_hosts) && { exclude_hosts: job.exclude_hosts }),
+    ...(job.exclusive && { exclusive: true }),
     ...(job.on_hang && { on_hang: job.on_hang }),
     ...(job.log_metrics === false && { log_metrics: false }),
     ...(job.pull === "always" && { pull: job.pull }),
@@ -276,6 +293,8 @@ export function fromBody(body: JobBody): Values {
     else if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
     else if (key === "mounts") values[key] = linesOf(mountsOf(value));
     else if (key === "notify") values[key] = [value].flat().join(", ");
+    else if (key === "hosts" || key === "exclude_hosts") values[key] = termsOf(value).join(", ");
+    else if (key === "gpu_type") values[key] = [value].flat().join(",");
     else if (key === "deadline") values[key] = localTime(String(value));
     else values[key] = SIZES.includes(key) ? String(value) : value;
   }
@@ -301,7 +320,13 @@ const linesOf = (pairs: Record<string, string>) =>
     .map(([name, value]) => `${name}=${value}`)
     .join("\n");
 
-const SIZES = ["shm_size", "memory", "gpu_memory"];
+/** Return names and labels of hosts, which may be a text, a list, or labels with one or more values each. */
+function termsOf(value: unknown): string[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [value].flat().map(String);
+  return Object.entries(value).flatMap(([key, values]) => [values].flat().map((each) => `${key}=${each}`));
+}
+
+const SIZES = ["shm_size", "memory", "gpu_memory", "gpu_memory_min"];
 
 /** Format a time for a form field: local, to the minute. */
 function localTime(iso: string): string {

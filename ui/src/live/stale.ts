@@ -16,7 +16,9 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
     );
   }
   if (/^(host|gpu)\./.test(event.kind)) found.push([keys.hosts], [keys.cluster]);
+  if (/^host\.(window_|maintenance|active)/.test(event.kind)) found.push([keys.maintenance], [keys.timeline]);
   if (event.kind.startsWith("sweep.")) found.push([keys.sweeps]);
+  if (event.kind.startsWith("schedule.") || event.kind === "job.queued") found.push([keys.schedules]);
   if (event.kind.startsWith("webhook.")) found.push([keys.webhooks]);
   if (event.kind.startsWith("token.")) found.push([keys.tokens]);
   if (event.kind.startsWith("policy.")) found.push([keys.policy], [keys.policyHistory]);

@@ -12,7 +12,11 @@ export function whyNot(me: Me | undefined, permission: Permission): WhyNot {
 }
 
 /** Return why the user may not change `owner`'s job or sweep. */
-export function whyNotOf(me: Me | undefined, owner: string, what: "job" | "sweep" = "job"): WhyNot {
+export function whyNotOf(
+  me: Me | undefined,
+  owner: string,
+  what: "job" | "sweep" | "schedule" = "job",
+): WhyNot {
   const role = whyNot(me, "change_own_jobs");
   if (role !== null || !me || owner === me.name || whyNot(me, "change_all_jobs") === null) return role;
   return `This ${what} belongs to ${owner || "no user"}: only the owner and admins may change it`;

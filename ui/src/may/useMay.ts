@@ -10,4 +10,5 @@ export const useMe = () => useQuery(whoQuery).data;
 export const useWhyNot = (permission: Permission): WhyNot => whyNot(useMe(), permission);
 
 /** Return why the user may not change `owner`'s job or sweep. */
-export const useWhyNotOf = (owner: string, what?: "job" | "sweep"): WhyNot => whyNotOf(useMe(), owner, what);
+export const useWhyNotOf = (owner: string, what?: "job" | "sweep" | "schedule"): WhyNot =>
+  whyNotOf(useMe(), owner, what);

@@ -5,6 +5,7 @@ import { access, queryClient } from "../api/access";
 import { openSession } from "../api/session";
 import { tokenIn } from "../tokens/tokens";
 import { InstallClient } from "./InstallClient";
+import { SignInWays } from "./SignInWays";
 import classes from "./TokenForm.module.css";
 
 /** Login form in place of the page. It is shown when the service or a user asks for it. */
@@ -29,6 +30,7 @@ export function TokenForm() {
         <Stack gap="md">
           <img src="/ui/favicon.svg" alt="" width={40} height={40} />
           <h1>Schedulearn</h1>
+          <SignInWays />
           <Text size="sm">
             Sign in with your token, which begins with <span className="mono">sl_</span>, or with the whole
             line that you were sent. An admin of this service creates it.

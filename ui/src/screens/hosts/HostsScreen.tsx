@@ -5,6 +5,7 @@ import { useLocation, useSearchParams } from "react-router";
 import { runningNamesQuery, watchedHostsQuery } from "../../api/queries";
 import type { Host } from "../../api/types";
 import { shareColors } from "../../format/color";
+import { Maintenance } from "../../maintenance/Maintenance";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
@@ -58,6 +59,7 @@ export default function HostsScreen() {
                 onChange={(event) => setText(event.currentTarget.value)}
               />
             )}
+            <Maintenance />
             {shown?.length === 0 && found.length !== 0 && <Text>No host name contains this text.</Text>}
             {shown && <HostList hosts={shown} names={names ?? NO_NAMES} open={open} onToggle={toggle} />}
           </>

@@ -64,6 +64,11 @@ export function JobFacts({ job, readAt }: Props) {
           <Fact name="Launcher">{job.launcher}</Fact>
           <Fact name="Priority">{job.priority}</Fact>
           {job.user && <Fact name="User">{job.user}</Fact>}
+          {job.gpu_type && <Fact name="GPU type">{job.gpu_type}</Fact>}
+          {job.gpu_memory_min !== null && <Fact name="GPU memory">at least {size(job.gpu_memory_min)}</Fact>}
+          {job.hosts.length > 0 && <Fact name="Hosts">{job.hosts.join(", ")}</Fact>}
+          {job.exclude_hosts.length > 0 && <Fact name="Not on hosts">{job.exclude_hosts.join(", ")}</Fact>}
+          {job.exclusive && <Fact name="Exclusive">no other job runs on its hosts</Fact>}
           {job.start_after && (
             <Fact name="Earliest start">
               <When at={job.start_after} />

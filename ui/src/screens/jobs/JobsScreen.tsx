@@ -13,6 +13,7 @@ import { choiceOf, filterOf } from "../../jobs/filters";
 import { canCancel, groupCount } from "../../jobs/states";
 import { GuardedButton } from "../../may/GuardedButton";
 import { whyNot, whyNotOf } from "../../may/may";
+import { Schedules } from "../../schedules/Schedules";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
@@ -76,6 +77,7 @@ export default function JobsScreen() {
       }
     >
       <ClusterStrip />
+      <Schedules />
       <Loaded query={jobs} title="The jobs can't be read">
         {() =>
           never ? (

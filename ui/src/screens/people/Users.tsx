@@ -4,7 +4,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
 import { faultsOf } from "../../api/client";
-import { addUser, removeUser, setRole } from "../../api/commands";
+import { addUser, removeUser, setDisabled, setRole } from "../../api/commands";
 import { usersQuery } from "../../api/queries";
 import type { Role, WhoAmI } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
@@ -27,6 +27,7 @@ export function Users({ me }: { me: WhoAmI }) {
   const [removing, setRemoving] = useState("");
   const told = (error: Error) => notifications.show({ color: "red", message: error.message });
   const change = useMutation({ mutationFn: setRole, onError: told, ...usePeopleChange(() => {}) });
+  const disable = useMutation({ mutationFn: setDisabled, onError: told, ...usePeopleChange(() => {}) });
   const remove = useMutation({
     mutationFn: removeUser,
     onError: told,
@@ -36,7 +37,7 @@ export function Users({ me }: { me: WhoAmI }) {
     <Panel title="Users" action={<AddUser />}>
       <Text size="sm" c="dimmed" mb="sm">
         Viewers read, users submit jobs and change their own, admins may do everything. Users sign in with
-        tokens that you create for them.
+        tokens that you create for them, or as the settings of this service say.
       </Text>
       <Loaded query={users} title="The users can't be read">
         {({ items }) =>
@@ -44,10 +45,15 @@ export function Users({ me }: { me: WhoAmI }) {
             <Text size="sm">None yet: the account that runs the service is its admin.</Text>
           ) : (
             <DataTable columns={["Name", "Role", "Writes as", "Since"]} actions>
-              {items.map(({ name, role, uid, gid, gids, created_at }) => (
+              {items.map(({ name, role, uid, gid, gids, created_at, disabled_by }) => (
                 <tr key={name}>
                   <td>
                     <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
+                    {disabled_by && (
+                      <Text size="xs" c="dimmed">
+                        {disabled_by === "admin" ? "disabled" : "disabled by the rules of sign-in"}
+                      </Text>
+                    )}
                   </td>
                   <td>
                     <NativeSelect
@@ -66,6 +72,14 @@ export function Users({ me }: { me: WhoAmI }) {
                   </td>
                   <td className={panel.nowrap}>
                     <AddToken me={me} owner={name} />{" "}
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`${disabled_by ? "Enable" : "Disable"} ${name}`}
+                      onClick={() => disable.mutate({ name, disabled: !disabled_by })}
+                    >
+                      {disabled_by ? "Enable" : "Disable"}
+                    </Button>{" "}
                     <Button
                       size="xs"
                       variant="default"

@@ -28,9 +28,7 @@ export function You({ me }: { me: WhoAmI }) {
           {me.role}: you may {MAY[me.role]}
           {!me.sees_all_jobs && "; others' jobs are hidden from you"}
         </Fact>
-        <Fact name="Identified by">
-          {me.token_id === null ? "your account: you run this service" : `token ${me.token_id}`}
-        </Fact>
+        <Fact name="Identified by">{identifiedBy(me)}</Fact>
         {me.expires_at && (
           <Fact name="Until">
             <When at={me.expires_at} />
@@ -54,6 +52,11 @@ export function You({ me }: { me: WhoAmI }) {
       )}
     </Panel>
   );
+}
+
+function identifiedBy(me: WhoAmI): string {
+  if (me.signed_in) return "your sign-in";
+  return me.token_id === null ? "your account: you run this service" : `token ${me.token_id}`;
 }
 
 function Uses({ label, uses }: { label: string; uses: Use[] }) {

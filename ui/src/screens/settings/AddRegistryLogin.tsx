@@ -1,4 +1,4 @@
-import { Button, PasswordInput, Select, TextInput } from "@mantine/core";
+import { Button, NativeSelect, PasswordInput, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -94,13 +94,12 @@ export function AddRegistryLogin({ me }: { me: WhoAmI }) {
           onChange={(event) => setPassword(event.currentTarget.value)}
         />
         {me.role === "admin" && (
-          <Select
+          <NativeSelect
             label="For the jobs of"
             mt="md"
             data={HOLDERS}
             value={holder}
-            allowDeselect={false}
-            onChange={(value) => setHolder(value ?? "me")}
+            onChange={(event) => setHolder(event.currentTarget.value)}
           />
         )}
         {ofGroup && (

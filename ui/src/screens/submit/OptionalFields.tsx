@@ -141,7 +141,7 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
       <div className={classes.pair}>
         <NativeSelect
           label="GPU type"
-          description={elastic ? "Rigid jobs only" : "Of all its GPUs"}
+          description="Of all its GPUs"
           data={[
             { value: "", label: "any (default)" },
             ...types.map((type) => ({ value: type, label: type })),
@@ -153,6 +153,24 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
           description="Maximum per GPU; default: usage of its family"
           placeholder="20g"
           {...form.getInputProps("gpu_memory")}
+        />
+        <TextInput
+          label="Minimum GPU memory"
+          description="Of each GPU; default: any"
+          placeholder="24g"
+          {...form.getInputProps("gpu_memory_min")}
+        />
+        <TextInput
+          label="Hosts"
+          description="Names or labels, with commas; default: any"
+          placeholder="room=b2"
+          {...form.getInputProps("hosts")}
+        />
+        <TextInput
+          label="Not on hosts"
+          description="Names or labels, with commas"
+          placeholder="gpu-03"
+          {...form.getInputProps("exclude_hosts")}
         />
       </div>
       <Switch
@@ -174,6 +192,12 @@ function Size({ form, folded }: GroupProps & { folded: boolean }) {
         <Switch
           label="Preemptible: jobs of higher priority may stop it, and it starts again"
           {...form.getInputProps("preemptible", { type: "checkbox" })}
+        />
+      )}
+      {!elastic && (
+        <Switch
+          label="Exclusive: it runs only on hosts where no other job runs"
+          {...form.getInputProps("exclusive", { type: "checkbox" })}
         />
       )}
     </Part>

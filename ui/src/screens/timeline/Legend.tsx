@@ -6,6 +6,7 @@ const SIGNS = [
   { look: "cancelled", text: "cancelled" },
   { look: "starting", text: "GPU held, container not yet running" },
   { look: "foreseen", text: "expected" },
+  { look: "maintenance", text: "maintenance" },
   { look: "policy", text: "policy changed" },
 ] as const;
 

@@ -9,6 +9,7 @@ import {
   useState,
 } from "react";
 import { useNavigate } from "react-router";
+import type { MaintenanceWindow } from "../../api/types";
 import type { Marker } from "../../chart/Chart";
 import { draw, HEAD_PX, namesPx } from "./draw";
 import {
@@ -32,6 +33,7 @@ interface Props {
   window: Window;
   now: number;
   markers: readonly Marker[];
+  maintenance: readonly MaintenanceWindow[];
   onWindow: (window: Window) => void;
 }
 
@@ -49,7 +51,7 @@ const PANS: Record<string, number> = { ArrowLeft: -0.2, ArrowRight: 0.2 };
 
 /** Timeline of GPUs, one lane per GPU. Dragging pans, Ctrl and the wheel zoom, and a click opens the job. Arrow keys
  * move from bar to bar. */
-export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }: Props) {
+export function TimelineCanvas({ lanes, window: shown, now, markers, maintenance, onWindow }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const drag = useRef<{ x: number; top: number; y: number; window: Window; far: boolean } | null>(null);
@@ -87,10 +89,11 @@ export function TimelineCanvas({ lanes, window: shown, now, markers, onWindow }:
       }
       ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
       const hovered = hover?.bar.job ?? null;
-      draw(ctx, { lanes, window: shown, now, markers, ...box, lanePx, top, dark, hovered, chosen: there });
+      const scene = { lanes, window: shown, now, markers, maintenance, ...box, lanePx, top, dark };
+      draw(ctx, { ...scene, hovered, chosen: there });
     });
     return () => cancelAnimationFrame(frame);
-  }, [lanes, shown, now, markers, box, lanePx, top, dark, hover?.bar.job, there]);
+  }, [lanes, shown, now, markers, maintenance, box, lanePx, top, dark, hover?.bar.job, there]);
 
   // React's wheel listeners are passive, but a zoom must not also scroll.
   const zoomAt = useRef<(share: number, factor: number) => void>(() => {});

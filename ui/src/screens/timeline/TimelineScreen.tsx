@@ -119,7 +119,7 @@ export default function TimelineScreen() {
       }
     >
       <Loaded query={timeline} title="The timeline can't be read">
-        {({ until, complete }) => (
+        {({ until, complete, windows }) => (
           <>
             {all.length === 0 && <p>No GPUs yet: add a host, or start the service with --simulate-gpus.</p>}
             {all.length > 0 && (
@@ -154,6 +154,7 @@ export default function TimelineScreen() {
                   window={shown}
                   now={Math.max(now, Date.parse(until))}
                   markers={markers}
+                  maintenance={windows}
                   onWindow={setDragged}
                 />
                 <Legend />

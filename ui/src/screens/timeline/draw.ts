@@ -1,3 +1,4 @@
+import type { MaintenanceWindow } from "../../api/types";
 import type { Marker } from "../../chart/Chart";
 import { timeLabels } from "../../chart/ticks";
 import { jobColor } from "../../format/color";
@@ -13,6 +14,7 @@ interface Scene {
   window: Window;
   now: number;
   markers: readonly Marker[];
+  maintenance: readonly MaintenanceWindow[];
   /** Size of the canvas in CSS pixels. */
   width: number;
   height: number;
@@ -71,6 +73,8 @@ interface Pen {
   names: number;
   x: (ms: number) => number;
   hatch: CanvasPattern | null;
+  /** Pattern of maintenance windows. */
+  closed: CanvasPattern | null;
   labels: Label[];
 }
 
@@ -91,7 +95,16 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene) {
   const look = scene.dark ? DARK : LIGHT;
   const scale = (width - names) / (window.to - window.from);
   const x = (ms: number) => names + (ms - window.from) * scale;
-  const pen: Pen = { ctx, scene, look, names, x, hatch: hatchOf(ctx, look.bad), labels: [] };
+  const pen: Pen = {
+    ctx,
+    scene,
+    look,
+    names,
+    x,
+    hatch: hatchOf(ctx, look.bad),
+    closed: hatchOf(ctx, look.off),
+    labels: [],
+  };
   ctx.clearRect(0, 0, width, height);
   ctx.font = FONT;
   ctx.textBaseline = "middle";
@@ -137,6 +150,7 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
     ctx.fillStyle = look.ink;
     ctx.fillText(String(lane.index), names - 20, y + lanePx / 2);
   }
+  if (lane.uuid !== "") drawMaintenance(pen, lane.host, y);
   let drawn = -1;
   for (const bar of lane.bars) {
     const end = reachOf(bar, now);
@@ -161,6 +175,18 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
     const rows = Math.min(last, to) - row + 1;
     if (rows * lanePx < 14) continue;
     pen.labels.push(labelOf(pen, bar, left, shown, y + (rows * lanePx) / 2));
+  }
+}
+
+/** Draw the maintenance windows of a lane's host below its bars. */
+function drawMaintenance({ ctx, scene, names, x, closed }: Pen, host: string, y: number) {
+  for (const { hosts, start, end } of scene.maintenance) {
+    if (!closed || (hosts.length > 0 && !hosts.includes(host))) continue;
+    const left = Math.max(names, x(Date.parse(start)));
+    const right = Math.min(scene.width, x(Date.parse(end)));
+    if (right <= left) continue;
+    ctx.fillStyle = closed;
+    ctx.fillRect(left, y + 1, right - left, scene.lanePx - 2);
   }
 }
 

@@ -43,6 +43,7 @@ const timeline: Timeline = {
   lanes: [lane(0), lane(1), lane(2, false), lane(3, false)],
   spans: [span("late", [0], 50, null), span("early", [0, 1, 2], 10, 40)],
   complete: true,
+  windows: [],
 };
 const expected = (job: string, start: number | null, end: number | null): Expected => ({
   job,

@@ -5,7 +5,7 @@ from __future__ import annotations
 DOCKER_HUB = "docker.io"
 NO_LOGIN = 0
 """Id in place of a login: a pull without a login of its user or their group."""
-_HUB_NAMES = frozenset({"index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com"})
+_HUB_NAMES = frozenset({"index.docker.io", "registry-1.docker.io"})
 
 
 def registry_named(host: str) -> str:

@@ -37,7 +37,7 @@ def log_in(session: CliSession, /, host: str, username: str, group: str | None, 
     \b
     Examples:
       schedulearn registry login registry.lab:5000 --username ada
-      schedulearn registry login ghcr.io --username ada < ~/.ghcr-token
+      schedulearn registry login registry.lab --username ada < ~/.registry-token
       schedulearn registry login docker.io --username robot --shared
     """
     password = (

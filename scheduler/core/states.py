@@ -124,6 +124,7 @@ class Reason(StrEnum):
     HANG_END = "hang_end"
     CANCEL_REQUESTED = "cancel_requested"
     TIME_LIMIT_REACHED = "time_limit_reached"
+    PRUNE_REQUESTED = "prune_requested"
     COMPLETED = "completed"
     COMMAND_FAILED = "command_failed"
     IMAGE_UNAVAILABLE = "image_unavailable"
@@ -134,6 +135,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     PREDECESSOR_FAILED = "predecessor_failed"
     TIME_LIMIT = "time_limit"
+    PRUNED = "pruned"
 
     def to_state(self) -> JobState:
         """Return the state of this reason. Every reason has one, which a test checks."""
@@ -173,6 +175,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.HANG_END: _X,
     Reason.CANCEL_REQUESTED: _X,
     Reason.TIME_LIMIT_REACHED: _X,
+    Reason.PRUNE_REQUESTED: _X,
     Reason.COMPLETED: _OK,
     Reason.COMMAND_FAILED: _BAD,
     Reason.IMAGE_UNAVAILABLE: _BAD,
@@ -183,6 +186,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.CANCELLED: _GONE,
     Reason.PREDECESSOR_FAILED: _GONE,
     Reason.TIME_LIMIT: _LATE,
+    Reason.PRUNED: _GONE,
 }
 
 

@@ -210,7 +210,9 @@ def prepare_runs(
     """Return a function that inserts the runs of a new sweep.
 
     It is prepared before the change is queued, to spare the writer the work. `runs`: parameters of each run."""
-    rows = [{"sweep_id": sweep_id, "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
+    rows = [
+        {"sweep_id": sweep_id, "number": n, "params": p, "tries": 0, "pruned": False} for n, p in enumerate(runs, 1)
+    ]
     return prepare_rows(dialect, SweepRun, rows)
 
 

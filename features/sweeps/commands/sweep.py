@@ -27,7 +27,7 @@ from schedulearn.features.sweeps.commands.common import (
     wait_for_end,
 )
 
-_WANTED = "one sweep: an object with name, job, and one of grid, random and list"
+_WANTED = "one sweep: an object with name, job, and one of grid, random, list and search"
 _STYLES = {"running": "green", "stopping": "magenta", "completed": "dim green", "failed": "bold red"}
 
 

@@ -73,7 +73,10 @@ def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, word
 
 
 def test_what_the_service_refuses_is_told(service: Service) -> None:
-    assert "give one of grid, random and list" in service.invoke("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    assert (
+        "give one of grid, random, list and search"
+        in service.invoke("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    )
     assert "there is no sweep" in service.invoke("sweep", "show", "0000000000", code=1).err
 
 

@@ -143,21 +143,10 @@ def question_of(sweep: SweepRow, trials: Sequence[TrialRow], count: int, judged:
     highest = spec["metric"]["goal"] == "max"
     return {
         "name": sweep.id, "sampler": sweep.search, "seed": spec.get("seed", 0), "highest": highest, "count": count,
-        "axes": {name: axis_of(choice) for name, choice in spec["parameters"].items()} if count else {},
+        "parameters": spec["parameters"] if count else {},
         "trials": [_record(trial, spec["metric"]["name"], highest, full=index in judged)
                    for index, trial in enumerate(trials)],
         "pruning": spec.get("prune"), "judged": judged,
-    }  # fmt: skip
-
-
-def axis_of(choice: Mapping[str, Any] | Sequence[object]) -> dict[str, Any]:
-    """Return the values of a stored parameter as the study has them."""
-    if not isinstance(choice, Mapping):
-        return {"choices": list(choice)}
-    low, high = choice["min"], choice["max"]
-    whole = isinstance(low, int) and isinstance(high, int) and choice.get("type") != "float"
-    return {
-        "low": low, "high": high, "whole": whole, "log": choice.get("scale") == "log", "step": choice.get("step"),
     }  # fmt: skip
 
 

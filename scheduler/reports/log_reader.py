@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -41,6 +41,8 @@ MIN_STORE_S, MAX_STORE_S = 2.0, 10.0
 """Interval at which a job's points are stored: a twentieth of its run time, within these bounds."""
 MAX_NEW_POINTS = 40
 """Points of a metric that are stored at once."""
+MAX_ENDED = 200
+"""Newest ended tasks whose logs are compared at the start with what was read of them."""
 _MAX_WAITING = 400
 _CLOSING_CHECKS = 15
 """Checks of an ended task whose log is not marked as complete."""
@@ -106,10 +108,14 @@ class LogReader:
         self._thread.start()
 
     def find_tasks(self) -> None:
-        """Find the tasks that have not ended, before any of them is seen to end."""
+        """Find the tasks whose logs are not read to their end, before any other is seen to end.
+
+        A task may have ended just before the service was killed."""
         with self._db.read() as conn:
             self._last_seq = conn.execute(select(func.max(col(Task.seq)))).scalar() or 0
-            self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)))
+            self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)).tuples())
+            ended = conn.execute(_LAST_ENDED).all()
+            self._track(task[:4] for task in ended if self._logs.size(task[1]) > (task[4] or 0))
 
     def close(self) -> None:
         self._thread.close()
@@ -121,7 +127,7 @@ class LogReader:
     def look(self) -> None:
         """Read what was added to the logs, and store what is due."""
         with self._db.read() as conn:
-            new = conn.execute(_FIRST_TASKS.where(col(Task.seq) > self._last_seq)).all()
+            new = conn.execute(_FIRST_TASKS.where(col(Task.seq) > self._last_seq)).tuples().all()
             self._track(new)
             if not self._tracked:
                 return
@@ -150,7 +156,7 @@ class LogReader:
         else:
             del self._tracked[tracked.task_id]
 
-    def _track(self, rows: Iterable[Row[int | None, str, str, int]]) -> None:
+    def _track(self, rows: Iterable[tuple[int | None, str, str, int]]) -> None:
         for seq, task_id, job_id, attempt in rows:
             self._last_seq = max(self._last_seq, seq or 0)
             self._tracked.setdefault(task_id, _Tracked(task_id, job_id, attempt))
@@ -255,6 +261,14 @@ _FIRST_TASKS = (
     select(col(Task.seq), col(Task.id), col(Task.job_id), col(Task.attempt))
     .where(col(Task.rank) == 0)
     .order_by(col(Task.seq))
+)
+_LAST_ENDED = (
+    select(col(Task.seq), col(Task.id), col(Task.job_id), col(Task.attempt), col(ReadLog.bytes_read))
+    .join(Job, col(Job.id) == col(Task.job_id))
+    .outerjoin(ReadLog, (col(ReadLog.job_id) == col(Task.job_id)) & (col(ReadLog.task_id) == col(Task.id)))
+    .where(col(Task.rank) == 0, col(Task.state) == TaskPhase.ENDED, col(Task.attempt) == col(Job.attempt))
+    .order_by(col(Task.seq).desc())
+    .limit(MAX_ENDED)
 )
 _LIVING = select(col(Task.id), col(Task.state)).where(col(Task.state) != TaskPhase.ENDED, col(Task.rank) == 0)
 

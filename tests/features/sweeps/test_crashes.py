@@ -104,3 +104,45 @@ def test_a_service_that_dies_between_any_two_writes_neither_loses_nor_doubles_a_
     told = [kind for (kind,) in rows("SELECT kind FROM event WHERE kind LIKE 'sweep.%' ORDER BY id")]
     assert told == ["sweep.running", "sweep.stopping", "sweep.failed", "sweep.running"]
     database.close()
+
+
+@pytest.mark.process
+def test_a_search_loses_no_trial_and_runs_none_twice_though_the_service_is_killed(tmp_path: Path) -> None:
+    """Trials write their values to their logs. The service is killed while they are chosen and while they run."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    script = tmp_path / "train.sh"
+    script.write_text(f"echo ran >> {marks}/$SCHEDULEARN_JOB_ID\necho epoch 1/1 loss=$1\n")
+    job = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": f"sh {script} {{x}} {{y}}",
+           "required_gpus": 1}  # fmt: skip
+    trials = 14
+    body = {"name": "search", "job": job, "search": "tpe", "trials": trials, "prune": "median",
+            "parameters": {"x": {"min": 0.0, "max": 1.0, "type": "float"}, "y": ["a", "b"]},
+            "goal": {"metric": "loss", "mode": "min"}}  # fmt: skip
+    with Service(tmp_path / "data", gpus=4) as served:
+        sweep = served.call("POST", "/api/v1/sweeps", body)["id"]
+
+        def runs() -> int:
+            return int(served.call("GET", f"/api/v1/sweeps/{sweep}")["runs"])
+
+        for known in (9, 11, 13):
+            wait_for(lambda known=known: runs() >= known, seconds=120, what=f"{known} trials", pause=0.05)
+            served.kill()
+            check_leases(served)
+            served.start()
+        found = wait_for(
+            lambda: s if (s := served.call("GET", f"/api/v1/sweeps/{sweep}"))["state"] == "completed" else None,
+            seconds=120,
+        )
+        assert found["message"] == f"Of {trials} runs {trials} succeeded."
+        assert [run["number"] for run in found["table"]] == list(range(1, trials + 1))
+        assert {run["tries"] for run in found["table"]} == {1}
+        values = [run["params"]["x"] for run in found["table"]]
+        wait_for(
+            lambda: [run["best"] for run in served.call("GET", f"/api/v1/sweeps/{sweep}")["table"]] == values,
+            what="the values in all logs",
+        )
+        assert served.rows("SELECT count(*), count(DISTINCT sweep) FROM job") == [(trials, 1)]
+        assert {mark.name for mark in marks.iterdir()} == {run["job"] for run in found["table"]}
+        assert {mark.read_text() for mark in marks.iterdir()} == {"ran\n"}, "a trial ran more than once"
+        check_intervals(served)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -113,9 +113,10 @@ class LogReader:
         A task may have ended just before the service was killed."""
         with self._db.read() as conn:
             self._last_seq = conn.execute(select(func.max(col(Task.seq)))).scalar() or 0
-            self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)).tuples())
+            self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)))
             ended = conn.execute(_LAST_ENDED).all()
-            self._track(task[:4] for task in ended if self._logs.size(task[1]) > (task[4] or 0))
+            unread = [task_id for task_id, read in ended if self._logs.size(task_id) > (read or 0)]
+            self._track(conn.execute(_FIRST_TASKS.where(col(Task.id).in_(unread))))
 
     def close(self) -> None:
         self._thread.close()
@@ -127,7 +128,7 @@ class LogReader:
     def look(self) -> None:
         """Read what was added to the logs, and store what is due."""
         with self._db.read() as conn:
-            new = conn.execute(_FIRST_TASKS.where(col(Task.seq) > self._last_seq)).tuples().all()
+            new = conn.execute(_FIRST_TASKS.where(col(Task.seq) > self._last_seq)).all()
             self._track(new)
             if not self._tracked:
                 return
@@ -156,7 +157,7 @@ class LogReader:
         else:
             del self._tracked[tracked.task_id]
 
-    def _track(self, rows: Iterable[tuple[int | None, str, str, int]]) -> None:
+    def _track(self, rows: Iterable[Row[int | None, str, str, int]]) -> None:
         for seq, task_id, job_id, attempt in rows:
             self._last_seq = max(self._last_seq, seq or 0)
             self._tracked.setdefault(task_id, _Tracked(task_id, job_id, attempt))
@@ -263,7 +264,7 @@ _FIRST_TASKS = (
     .order_by(col(Task.seq))
 )
 _LAST_ENDED = (
-    select(col(Task.seq), col(Task.id), col(Task.job_id), col(Task.attempt), col(ReadLog.bytes_read))
+    select(col(Task.id), col(ReadLog.bytes_read))
     .join(Job, col(Job.id) == col(Task.job_id))
     .outerjoin(ReadLog, (col(ReadLog.job_id) == col(Task.job_id)) & (col(ReadLog.task_id) == col(Task.id)))
     .where(col(Task.rank) == 0, col(Task.state) == TaskPhase.ENDED, col(Task.attempt) == col(Job.attempt))

@@ -35,7 +35,7 @@ _MAX_FAILURES = 3
 _MAX_POINTS = 60  # of trials that are not judged
 
 
-class _Answer(TypedDict):
+class _Decisions(TypedDict):
     chosen: list[dict[str, Any]]
     bad: dict[str, int]
 
@@ -84,7 +84,7 @@ class Tuner:
         return 0.0 if count else _LOOK_S
 
     def _store(
-        self, sweep: SweepRow, trials: Sequence[TrialRow], size: int, answer: _Answer, judged: Mapping[int, int]
+        self, sweep: SweepRow, trials: Sequence[TrialRow], size: int, answer: _Decisions, judged: Mapping[int, int]
     ) -> None:
         chosen = [Chosen(each["params"], each["attrs"] or None) for each in answer["chosen"]]
         decided = []
@@ -97,10 +97,10 @@ class Tuner:
         if chosen or answer["bad"]:
             self._wake()
 
-    def _ask(self, sweep: SweepRow, question: Mapping[str, object]) -> _Answer | None:
+    def _ask(self, sweep: SweepRow, question: Mapping[str, object]) -> _Decisions | None:
         """Return the decisions, or None if the child process failed. After some failures the search ends."""
         try:
-            found: _Answer = json.loads(ask_child("study_process", question, _CHILD_S))
+            found: _Decisions = json.loads(ask_child("study_process", question, _CHILD_S))
         except subprocess.CalledProcessError as error:
             log.error("sweep %s: the question to Optuna failed: %s", sweep.id, error.stderr[-4000:])
         except subprocess.TimeoutExpired:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clusters import wait_for
 from services import IMAGE, Service
 
 YAML = f"""
@@ -57,6 +58,17 @@ def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
     service.invoke("sweep", "cancel", started["id"])
     ended = service.invoke("sweep", "wait", started["id"], "--json", code=130).json
     assert (ended["state"], ended["counts"]["cancelled"] + ended["counts"]["pending"]) == ("cancelled", 9)
+
+
+def test_a_search_shows_its_kind_and_best_value(service: Service, tmp_path: Path) -> None:
+    """The values are read from the logs."""
+    job = {"container_image": IMAGE, "launcher": "none", "command": "echo epoch 1/1 loss={x}", "required_gpus": 0}
+    search = {"name": "found", "job": job, "search": "grid", "parameters": {"x": {"min": 1, "max": 2}},
+              "goal": {"metric": "loss"}, "prune": "median"}  # fmt: skip
+    sweep = service.invoke("sweep", "start", "--json", "-", stdin=json.dumps(search)).json["id"]
+    service.invoke("sweep", "wait", sweep)
+    line = "Search by grid, 2 of 2 trials; pruned by median: 0 so far; best loss 1 in run 1."
+    wait_for(lambda: service.invoke("sweep", "show", sweep).out.splitlines()[1] == line, what=line)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ FIRST_RUNS = {"tpe": 8, "cmaes": 1}
 _MAX_NAMES = 50
 _NUMBER_TEXT = 24  # maximum characters of a number
 _LARGEST = 1e100  # maximum bound of random numbers, so that differences are finite
+_STEP_DIGITS = 12  # significant digits of values with a step: neighbours stay apart
 _DIGITS = 6  # significant digits of random numbers, for readability
 
 _NAME = re.compile(r"(env\.)?[A-Za-z_][A-Za-z0-9_-]{0,99}")
@@ -126,7 +127,7 @@ class Span(_Strict):
         if self.step is not None:
             steps = math.floor((high - low) / self.step + 1e-9)
             value = low + math.floor(share * (steps + 1)) * self.step
-            return value if whole else min(float(f"{value:.{_DIGITS}g}"), high)
+            return value if whole else min(float(f"{value:.{_STEP_DIGITS}g}"), high)
         end = high + 1 if whole else high
         if self.scale == "log":
             value = math.exp(math.log(low) + share * (math.log(end) - math.log(low)))
@@ -263,7 +264,7 @@ class SweepSpec(_Strict):
             raise ValueError(f"a sweep with prune has at most {MAX_TRIALS} runs, not {size}")
         for name in names:
             _check_name(name, self.job)
-        if size * len(str(self.job)) > MAX_TRIED:
+        if (size + self._checked) * len(str(self.job)) > MAX_TRIED:
             raise ValueError(
                 f"the jobs of {size} runs would have more than {MAX_TRIED >> 20} MiB of text: shorten the command, or "
                 "try less"
@@ -291,6 +292,13 @@ class SweepSpec(_Strict):
     def is_adaptive(self) -> bool:
         """Whether results of earlier runs decide the parameters of later ones."""
         return self.search in ADAPTIVE
+
+    @property
+    def _checked(self) -> int:
+        """Number of jobs that are checked for the later runs of an adaptive search."""
+        if not self.is_adaptive or self.parameters is None:
+            return 0
+        return sum(2 if isinstance(choice, Span) else len(choice) for choice in self.parameters.values())
 
     @property
     def names(self) -> Sequence[str]:
@@ -352,6 +360,9 @@ def _check_grid(trials: int | None, parameters: Mapping[str, Span | Values]) -> 
 def _check_adaptive(search: str, trials: int, parameters: Mapping[str, Span | Values]) -> None:
     if trials > MAX_TRIALS:
         raise ValueError(f"search: {search} has at most {MAX_TRIALS} trials, not {trials}")
+    choices = sum(len(choice) for choice in parameters.values() if not isinstance(choice, Span))
+    if choices > MAX_TRIALS:
+        raise ValueError(f"search: {search} has at most {MAX_TRIALS} choices of all parameters, not {choices}")
     for name, choice in parameters.items():
         if not isinstance(choice, Span) and len({(type(each), each) for each in choice}) < len(choice):
             raise ValueError(f"the choices of {name} repeat: give each once")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _CHILD_S = 120.0
 _LOOK_S = 1.0
+_IDLE_S = 3.0
+"""Interval of checks while no sweep searches or prunes."""
 _REST = 5.0
 """Pause after a question on pruning, in times of its duration: it takes at most a sixth of a processor."""
 _BUSY_S = 30.0  # after a child that failed
@@ -50,6 +53,8 @@ class Tuner:
         self._failures: dict[str, int] = {}
         self._judged_again: dict[str, float] = {}
         """Sweep -> time of the monotonic clock before which it is not judged again."""
+        self._asked_again: dict[str, float] = {}
+        """The same, before which nothing is asked: the last question failed."""
         self._thread = Background("tuner", self._run, first_s=_LOOK_S)
 
     def start(self) -> None:
@@ -61,8 +66,12 @@ class Tuner:
     def _run(self) -> float:
         with self._db.read() as conn:
             due = trial_rows.sweeps_to_continue(conn)
+        known = {sweep.id for sweep in due}
+        for memory in (self._judged_again, self._asked_again, self._failures):
+            for ended in memory.keys() - known:
+                del memory[ended]
         rests = [self.step(sweep) for sweep in due if not self._thread.stopping]
-        return max(rests, default=_LOOK_S)
+        return min(rests, default=_IDLE_S)
 
     def step(self, sweep: SweepRow) -> float:
         """Continue one sweep; return the seconds until the next check."""
@@ -73,11 +82,12 @@ class Tuner:
         count = trials_to_add(trials, size, progress.max_parallel) if sweep.open and sweep.search in ADAPTIVE else 0
         now = time.monotonic()
         judged = to_judge(trials) if sweep.prune and now >= self._judged_again.get(sweep.id, now) else {}
-        if not count and not judged:
+        if (not count and not judged) or now < self._asked_again.get(sweep.id, now):
             return _LOOK_S
         answer = self._ask(sweep, question_of(sweep, trials, count, judged))
         if answer is None:
-            return _BUSY_S
+            self._asked_again[sweep.id] = time.monotonic() + _BUSY_S
+            return _LOOK_S
         if judged:
             self._judged_again[sweep.id] = now + _REST * (time.monotonic() - now)
         self._store(sweep, trials, size, answer, judged)
@@ -152,7 +162,7 @@ def question_of(sweep: SweepRow, trials: Sequence[TrialRow], count: int, judged:
 
 def _record(trial: TrialRow, metric: str, highest: bool, *, full: bool) -> dict[str, Any]:
     outcome, value = _outcome(trial, metric, highest)
-    points = {int(step): value for step, value, *_ in trial.points or ()}
+    points = {int(step): value for step, value, *_ in trial.points or () if math.isfinite(value)}
     ordered = sorted(map(list, points.items()))
     return {
         "params": trial.params, "outcome": outcome, "value": value, "attrs": trial.sampler or {},
@@ -172,7 +182,7 @@ def _outcome(trial: TrialRow, metric: str, highest: bool) -> tuple[str, float | 
     if trial.pruned:
         return "pruned", None
     if trial.state is JobState.SUCCEEDED:
-        if best is not None:
+        if best is not None and math.isfinite(best):
             return "complete", best
         if trial.results is None:  # its log may still be read
             return "running", None

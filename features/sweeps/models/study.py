@@ -6,6 +6,7 @@ the service itself never loads Optuna.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -22,6 +23,8 @@ Point = tuple[int, float]
 STARTUP_TRIALS = 8
 """Random trials before TPE uses their values. Chosen by `python -m bench.training.tuning`."""
 _BITS = 31
+_ROUNDING = 1e-9
+_LARGEST_COUNT = 1 << 40
 
 
 class Outcome(StrEnum):
@@ -42,27 +45,41 @@ class Axis(NamedTuple):
     step: float | None = None
 
     def distribution(self) -> BaseDistribution:
-        """Return the distribution. Choices are numbered, because Optuna holds 1 and true for equal."""
+        """Return the distribution. Choices and steps are numbered.
+
+        Optuna holds 1 and true for equal, and rounds steps in its own way."""
         if self.choices:
             return CategoricalDistribution(range(len(self.choices)))
-        if self.whole:
-            return IntDistribution(int(self.low), int(self.high), log=self.log, step=int(self.step or 1))
-        return FloatDistribution(self.low, self.high, log=self.log, step=self.step)
+        if self.step is not None:
+            return IntDistribution(0, math.floor((self.high - self.low) / self.step + _ROUNDING))
+        if self._is_counted:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether floating-point numbers can tell these whole numbers apart, as Optuna needs."""
+        return self.whole and max(abs(self.low), abs(self.high)) < _LARGEST_COUNT
 
     def as_stored(self, found: object) -> Value:
         """Return a value that Optuna chose as it is written in the sweep."""
         if self.choices:
             return self.choices[int(str(found))]
+        if self.step is not None:
+            value = self.low + int(str(found)) * self.step
+            return int(value) if self.whole else min(float(f"{value:.12g}"), float(self.high))
         if self.whole:
-            return int(str(found))
-        return min(max(float(f"{float(str(found)):.6g}"), self.low), self.high)
+            return min(max(round(float(str(found))), int(self.low)), int(self.high))
+        return min(max(float(f"{float(str(found)):.6g}"), float(self.low)), float(self.high))
 
     def as_chosen(self, stored: Value) -> int | float:
         """Return the value for Optuna. Reverse of `as_stored`."""
         if self.choices:
             kind = type(stored)
             return next(i for i, each in enumerate(self.choices) if each == stored and type(each) is kind)
-        return int(stored) if self.whole else float(stored)
+        if self.step is not None:
+            return round((float(stored) - self.low) / self.step)
+        return int(stored) if self._is_counted else float(stored)
 
 
 class TrialRecord(NamedTuple):

@@ -20,9 +20,11 @@ AXES = {
     "lr": Axis(low=1e-5, high=1.0, log=True),
     "depth": Axis(low=1, high=8, whole=True),
     "width": Axis(low=32, high=256, whole=True, step=32),
+    "third": Axis(low=0.0, high=1.0, step=1 / 3),
+    "huge": Axis(low=-(2**63), high=2**63 - 1, whole=True),
     "kind": Axis(choices=(1, True, "1", 1.0)),
 }
-PARAMS = {"lr": 0.01, "depth": 3, "width": 64, "kind": True}
+PARAMS = {"lr": 0.01, "depth": 3, "width": 64, "third": 0.333333333333, "huge": 5, "kind": True}
 METHODS = ["asha", "hyperband", "median"]
 
 
@@ -41,9 +43,10 @@ def suggest(trials: Sequence[TrialRecord], sampler: str, count: int = 1) -> list
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
 def test_a_search_gets_better_though_each_trial_has_a_new_study(sampler: str) -> None:
     """Trials pass through JSON, as they do in the database."""
-    trials = [TrialRecord(PARAMS, Outcome.COMPLETE, _loss(PARAMS))]
+    axes = {name: AXES[name] for name in ("lr", "depth", "kind")}
+    trials = [TrialRecord({name: PARAMS[name] for name in axes}, Outcome.COMPLETE, _loss(PARAMS))]
     for _ in range(39):
-        [chosen] = suggest(trials, sampler)
+        [chosen] = Study("s", axes, trials, highest=False, sampler=sampler, seed=3).suggest(1)
         params, attrs = json.loads(json.dumps(chosen))
         assert params == chosen.params
         trials.append(TrialRecord(params, Outcome.COMPLETE, _loss(params), attrs=attrs))
@@ -67,10 +70,13 @@ def test_the_same_trials_give_the_same_suggestion() -> None:
 def test_suggestions_are_values_of_the_sweep() -> None:
     kinds = set()
     for count in range(60):
-        [(params, _)] = suggest([ended(1.0)] * count, "tpe")
+        [(params, attrs)] = suggest([ended(1.0)] * count, "tpe")
+        assert suggest([TrialRecord(params, Outcome.COMPLETE, 1.0, attrs=attrs)] * 9, "tpe"), "it can be rebuilt"
         assert 1e-5 <= float(str(params["lr"])) <= 1.0
         assert params["depth"] in range(1, 9)
         assert params["width"] in range(32, 257, 32)
+        assert params["third"] in (0.0, 0.333333333333, 0.666666666667, 1.0)
+        assert -(2**63) <= int(str(params["huge"])) < 2**63
         kinds.add((type(params["kind"]), params["kind"]))
     assert kinds == {(int, 1), (bool, True), (str, "1"), (float, 1.0)}, "1, true and 1.0 are different choices"
 

@@ -114,28 +114,32 @@ def searched(task: Task, search: str, trials: int, seed: int, parallel: int = 1)
     return max(trial.value for trial in done if trial.value is not None)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.training.tuning", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--task", choices=TASKS)
-    parser.add_argument("--parallel", type=int, default=PARALLEL)
-    asked = parser.parse_args()
+def main(seeds: float = SEEDS, names: Sequence[str] = tuple(TASKS), parallel: int = PARALLEL) -> bool:
     kept = True
-    for name in [asked.task] if asked.task else TASKS:
+    for name in names:
         task = TASKS[name]
-        at_random = [searched(task, "random", 2 * TRIALS, 1000 + seed) for seed in range(asked.seeds)]
+        at_random = [searched(task, "random", 2 * TRIALS, 1000 + seed) for seed in range(int(seeds))]
         print(f"{name}, random, {2 * TRIALS} trials: mean {statistics.fmean(at_random):.4f}, {_told(at_random)}")
         for sampler in SAMPLERS:
-            found = [searched(task, sampler, TRIALS, seed, asked.parallel) for seed in range(asked.seeds)]
+            found = [searched(task, sampler, TRIALS, seed, parallel) for seed in range(int(seeds))]
             better = sum(mine >= other for mine, other in zip(found, at_random, strict=True))
             mean, budget = statistics.fmean(found), statistics.fmean(at_random)
-            what = f"{name}, {sampler}, {TRIALS} trials, {asked.parallel} at once"
-            measured = f"mean {mean:.4f}, {_told(found)}; at least as good for {better} of {asked.seeds} seeds"
+            what = f"{name}, {sampler}, {TRIALS} trials, {parallel} at once"
+            measured = f"mean {mean:.4f}, {_told(found)}; at least as good for {better} of {int(seeds)} seeds"
             if sampler == BOUND:
                 kept = verdict(what, measured, f"{budget:.4f}", mean >= budget) and kept
             else:
                 print(f"       {what}: {measured}")
-    return 0 if kept else 1
+    return kept
+
+
+def _command(arguments: Sequence[str]) -> bool:
+    parser = argparse.ArgumentParser(prog="python -m bench.training.tuning", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--task", choices=TASKS)
+    parser.add_argument("--parallel", type=int, default=PARALLEL)
+    args = parser.parse_args(arguments)
+    return main(args.seeds, [args.task] if args.task else tuple(TASKS), args.parallel)
 
 
 def _told(values: Sequence[float]) -> str:
@@ -143,4 +147,4 @@ def _told(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(0 if _command(sys.argv[1:]) else 1)

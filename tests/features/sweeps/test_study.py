@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_search_gets_better_though_each_trial_has_a_new_study(sampler: str) ->
     assert sum(losses[-10:]) < 0.6 * sum(losses[1:11])
 
 
-def _loss(params: dict[str, object]) -> float:
+def _loss(params: Mapping[str, object]) -> float:
     lr, depth = float(str(params["lr"])), float(str(params["depth"]))
     return abs(math.log10(lr) + 3) + abs(depth - 6) * 0.2
 

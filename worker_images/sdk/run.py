@@ -76,8 +76,7 @@ class Run(Place):
             return
         if self.env.checkpoint_dir:
             self._checkpoints = Checkpoints(self.env.checkpoint_dir)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._on_term)
+        self.catch_sigterm()
         if self.leads and self.env.report_url:
             self._reporter = Reporter(self.env, self._report, self._measurements.put_back)
 
@@ -139,6 +138,11 @@ class Run(Place):
     def close(self) -> None:
         if self._reporter is not None:
             self._reporter.close()
+
+    def catch_sigterm(self) -> None:
+        """Make SIGTERM stop the run at the end of a step. A framework may have put its own handler in place."""
+        if self.env is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_term)
 
     def begin_pass(self, this: Pass) -> None:
         self.current = this

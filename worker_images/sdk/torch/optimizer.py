@@ -78,8 +78,13 @@ class TorchInstruments(Instruments):
     def attach(self, optimizer: Any, model: Any) -> None:
         new = Attached(optimizer)
         self._attached.append(new)
+
+        def step(_: Any, closure: Any = None) -> Any:
+            return self._patched_step(new, closure)
+
+        step.__dict__.update(getattr(new.step, "__dict__", {}))  # a schedule's mark: it warns if it finds none
         # Bound to the optimizer, not to this object: schedules bind it anew.
-        optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(new, closure), optimizer)
+        optimizer.step = types.MethodType(step, optimizer)
         optimizer.zero_grad = partial(self._patched_zero_grad, new)
         if self._workers.name == "horovod":
             optimizer.synchronize = partial(self._patched_synchronize, new)

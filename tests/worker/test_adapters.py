@@ -1,0 +1,110 @@
+"""What the frameworks' adapters refuse and say, with the real frameworks. tests/e2e/test_adapters.py trains by them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from environments import Python
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.horovod,
+    pytest.mark.skipif(
+        not os.environ.get("SCHEDULEARN_TEST_TRAINING"),
+        reason="ADAPTERS ARE NOT tested here: their frameworks take minutes to install. Run `make test-training`",
+    ),
+]
+
+ATTEMPT = """
+def attempt(words, call):
+    try:
+        call()
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise SystemExit("nothing said about " + words)
+"""
+
+LIGHTNING = (
+    ATTEMPT
+    + """
+import lightning.pytorch as pl, torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
+import schedulearn.worker.lightning as worker
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(2, 1)
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss(of all)", loss)
+        return loss
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.ones(8, 2))
+
+def fit(loader=None, strategy=True, callback=True, **options):
+    if strategy:
+        options["strategy"] = worker.Strategy()
+    if callback:
+        options["callbacks"] = [worker.Callback()]
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer = pl.Trainer(max_epochs=2, accelerator="cpu", **quiet, **options)
+    trainer.fit(Model(), DataLoader(data, batch_size=4) if loader is None else loader)
+    return trainer
+
+data = TensorDataset(torch.ones(10, 2))
+attempt("needs its strategy", lambda: fit(strategy=False))
+attempt("needs its callback", lambda: fit(callback=False))
+attempt("use 1, and a DataLoader with 2 times the batch", lambda: fit(accumulate_grad_batches=2))
+sampler = WeightedRandomSampler([1.0] * 10, 10)
+attempt("the SDK orders the samples", lambda: fit(DataLoader(data, batch_size=4, sampler=sampler)))
+attempt("no length", lambda: fit(DataLoader(Stream(), batch_size=4)))
+attempt("several training DataLoaders", lambda: fit([DataLoader(data, 4), DataLoader(data, 4)]))
+trainer = fit()
+assert trainer.global_step == 3 * 3, trainer.global_step  # the job's epochs
+trainer = fit(limit_train_batches=2)
+assert trainer.global_step == 3 * 2, trainer.global_step
+"""
+)
+
+TRANSFORMERS = (
+    ATTEMPT
+    + """
+import torch, sys
+from transformers import Trainer, TrainingArguments
+import schedulearn.worker.transformers as worker
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(2, 1)
+    def forward(self, x):
+        return {"loss": self.net(x).mean()}
+
+def train(**options):
+    made = TrainingArguments(
+        sys.argv[1], per_device_train_batch_size=4, num_train_epochs=2, use_cpu=True, report_to=[],
+        save_strategy="no", remove_unused_columns=False, disable_tqdm=True, **options,
+    )
+    trainer = Trainer(Model(), made, train_dataset=[{"x": torch.ones(2)}] * 10)
+    worker.train(trainer)
+    return trainer
+
+attempt("use 1, and per_device_train_batch_size=8", lambda: train(gradient_accumulation_steps=2))
+assert train().state.global_step == 3 * 3  # the job's epochs
+"""
+)
+
+
+@pytest.mark.parametrize("code", [LIGHTNING, TRANSFORMERS], ids=["lightning", "transformers"])
+def test_what_would_train_otherwise_is_refused(horovod_env: Path, frameworks: str, tmp_path: Path, code: str) -> None:
+    python = Python(horovod_env, tmp_path, frameworks)
+    job = {**python.job, "SCHEDULEARN_EPOCHS": "3", "SCHEDULEARN_MAX_BATCH_SIZE": "16"}
+    del job["SCHEDULEARN_CHECKPOINT_DIR"]  # each of several trainings in one process would continue the one before
+    output = python.run("alone", 1, "-c", code, str(tmp_path / "output"), **job)
+    assert "the batch stays at 4, not up to 16" in output

@@ -15,7 +15,7 @@ from training import ROOT, Training, kill, last_attempt, processes_of, resize, s
 
 EPOCHS = 8
 STEPS = 23  # of an epoch: 1437 samples in batches of 64
-SCRIPTS = {"lightning": "accuracy", "transformers": "eval_accuracy"}
+SCRIPTS = {"lightning": "accuracy", "transformers": "eval_accuracy", "ddp": "accuracy", "fsdp": "accuracy"}
 """Framework -> its metric of the test data."""
 
 pytestmark = [
@@ -70,6 +70,7 @@ def test_training_that_is_resized_twice_and_killed_once_learns_the_same(
         job.wait_for(size)
     checkpoints = served.data / "checkpoints" / job.id
     wait_until(lambda: list(checkpoints.glob("*.json")), "a checkpoint")
+    assert bool(list(checkpoints.glob("*.shards/*.distcp"))) == (name == "fsdp")
     kill(*processes_of(job.id))
     wait_until(lambda: last_attempt(job) == 4, "the fourth attempt", seconds=120)
     job.hurry()

@@ -15,7 +15,13 @@ from training import ROOT, Training, kill, last_attempt, processes_of, resize, s
 
 EPOCHS = 8
 STEPS = 23  # of an epoch: 1437 samples in batches of 64
-SCRIPTS = {"lightning": "accuracy", "transformers": "eval_accuracy", "ddp": "accuracy", "fsdp": "accuracy"}
+SCRIPTS = {
+    "lightning": "accuracy",
+    "transformers": "eval_accuracy",
+    "ddp": "accuracy",
+    "fsdp": "accuracy",
+    "accelerate": "accuracy",
+}
 """Framework -> its metric of the test data."""
 
 pytestmark = [

@@ -67,6 +67,7 @@ attempt("no length", lambda: fit(DataLoader(Stream(), batch_size=4)))
 attempt("several training DataLoaders", lambda: fit([DataLoader(data, 4), DataLoader(data, 4)]))
 trainer = fit()
 assert trainer.global_step == 3 * 3, trainer.global_step  # the job's epochs
+attempt("for one call of fit", lambda: trainer.fit(Model(), DataLoader(data, 4)))
 trainer = fit(limit_train_batches=2)
 assert trainer.global_step == 3 * 2, trainer.global_step
 """
@@ -100,11 +101,74 @@ assert train().state.global_step == 3 * 3  # the job's epochs
 """
 )
 
+ACCELERATE = (
+    ATTEMPT
+    + """
+import os, sys, torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+import schedulearn.worker.accelerate as worker
 
-@pytest.mark.parametrize("code", [LIGHTNING, TRANSFORMERS], ids=["lightning", "transformers"])
+data = TensorDataset(torch.ones(10, 2))
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def adapt(loader=None, only=None, accelerator=None):
+    accelerator = accelerator or Accelerator(cpu=True)
+    loader = DataLoader(data, 4, shuffle=True) if loader is None else loader
+    net, prepared, loader = accelerator.prepare(model, optimizer, loader)
+    states = {"model": net, "optimizer": prepared}
+    return accelerator, prepared, *worker.adapt(accelerator, loader, **(only or states))
+
+attempt("use 1, and 2 times the batch", lambda: adapt(accelerator=Accelerator(cpu=True, gradient_accumulation_steps=2)))
+attempt("the SDK orders the samples", lambda: adapt(DataLoader(data, 4, sampler=WeightedRandomSampler([1.0] * 10, 10))))
+attempt("give adapt the model and its optimizer", lambda: adapt(only={"model": model}))
+accelerator, prepared, run, loader = adapt(accelerator=Accelerator(cpu=True))
+for epoch in run.epochs(2):
+    for (x,) in loader:
+        prepared.zero_grad()
+        accelerator.backward(model(x).mean())
+        prepared.step()
+    accelerator.log({"loss": 1.0, "note": "text"})
+assert (run.epoch, run.step) == (3, 3 * 3)  # the job's epochs
+os.environ["SCHEDULEARN_CHECKPOINT_DIR"] = sys.argv[1]
+adapt(accelerator=Accelerator(cpu=True))
+attempt("the second training of the job", lambda: adapt(accelerator=Accelerator(cpu=True)))
+"""
+)
+
+FSDP = (
+    ATTEMPT
+    + """
+import torch
+from torch.distributed.fsdp import fully_shard
+import schedulearn.worker.torch as worker
+
+torch.distributed.init_process_group("gloo")
+model = torch.nn.Linear(2, 1)
+fully_shard(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+run = worker.Run(4)  # up to 16, says the job
+run.optimizer(optimizer, model)
+assert run.batch.bounds.max_batch == 4
+attempt("does not support steps of several passes", lambda: worker.Run(4, max_local=2).optimizer(optimizer, model))
+"""
+)
+
+
+@pytest.mark.parametrize("code", [LIGHTNING, TRANSFORMERS, ACCELERATE], ids=["lightning", "transformers", "accelerate"])
 def test_what_would_train_otherwise_is_refused(horovod_env: Path, frameworks: str, tmp_path: Path, code: str) -> None:
     python = Python(horovod_env, tmp_path, frameworks)
     job = {**python.job, "SCHEDULEARN_EPOCHS": "3", "SCHEDULEARN_MAX_BATCH_SIZE": "16"}
     del job["SCHEDULEARN_CHECKPOINT_DIR"]  # each of several trainings in one process would continue the one before
     output = python.run("alone", 1, "-c", code, str(tmp_path / "output"), **job)
     assert "the batch stays at 4, not up to 16" in output
+
+
+def test_fsdp_says_what_it_can_not_do(horovod_env: Path, tmp_path: Path) -> None:
+    python = Python(horovod_env, tmp_path)
+    job = {**python.job, "SCHEDULEARN_MAX_BATCH_SIZE": "16"}
+    output = python.run("torchrun", 1, "-c", FSDP, **job)
+    assert "with FSDP the noise is not measured: the batch is fixed" in output
+    output = python.run("torchrun", 1, "-c", FSDP, **job, SCHEDULEARN_NUM_NODES="2", code=1)
+    assert "FSDP on several hosts is not supported" in output

@@ -98,6 +98,8 @@ class Callback(pl.Callback):  # type: ignore[misc]
                 f"accumulate_grad_batches={many} is not supported: use 1, and a DataLoader with {many} times the batch"
             )
             raise ValueError(said)
+        if self.run is not None:
+            raise ValueError("worker.Callback is for one call of fit: make another one, and another Trainer")
         self.trainer = trainer
         trainer.strategy.callback = self
 

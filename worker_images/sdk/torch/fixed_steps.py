@@ -34,9 +34,15 @@ class FixedRun(Run):
     """Run of a framework. `framework`: its name in messages; `batch_size`: total over all workers."""
 
     adapts = False
+    began = False
+    """Whether this process has one that saves checkpoints."""
 
     def __init__(self, framework: str, batch_size: int, seed: int = 0) -> None:
         super().__init__(batch_size, accumulate=False, scaling="none", seed=seed)
+        if self._checkpoints is not None:
+            if FixedRun.began:
+                raise ValueError("this is the second training of the job, and would continue the first: use two jobs")
+            FixedRun.began = True
         total = self.batch.bounds.init_batch
         if self.workers.size > total:
             raise ValueError(f"a batch of {total} is not enough for {self.workers.size} workers: ask for fewer GPUs")

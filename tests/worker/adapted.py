@@ -23,6 +23,7 @@ parser.add_argument("--epochs", type=int, default=4)
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--plain", action="store_true", help="without the SDK, on one worker")
+parser.add_argument("--items", action="store_true", help="of Transformers: the loss is divided by the labels of all")
 args = parser.parse_args()
 
 torch.set_num_threads(1)

@@ -24,12 +24,22 @@ class Digits(nn.Module):
         return {"loss": loss, "logits": logits}
 
 
+class DividesByItems(Digits):
+    """Its loss is divided as the Trainer says, as that of language models is."""
+
+    def forward(self, pixels, labels, index, num_items_in_batch=None, **_):
+        logits = self.net(pixels)
+        if num_items_in_batch is None:
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+        return {"loss": F.cross_entropy(logits, labels, reduction="sum") / num_items_in_batch, "logits": logits}
+
+
 def collate(samples):
     pixels, labels, index = (torch.stack(each) for each in zip(*samples, strict=True))
     return {"pixels": pixels, "labels": labels, "index": index}
 
 
-model = Digits()
+model = DividesByItems() if args.items else Digits()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 arguments = TrainingArguments(
     output_dir=os.path.join(args.out, "output"), num_train_epochs=args.epochs, per_device_train_batch_size=64,

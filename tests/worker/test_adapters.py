@@ -1,6 +1,7 @@
 """What the frameworks' adapters refuse and say, with the real frameworks. tests/e2e/test_adapters.py trains by them."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,16 @@ def test_fsdp_says_what_it_can_not_do(horovod_env: Path, tmp_path: Path) -> None
     assert "with FSDP the noise is not measured: the batch is fixed" in output
     output = python.run("torchrun", 1, "-c", FSDP, **job, SCHEDULEARN_NUM_NODES="2", code=1)
     assert "FSDP on several hosts is not supported" in output
+
+
+def test_a_loss_that_the_trainer_divides_by_all_labels_counts_each_sample_equally(
+    horovod_env: Path, frameworks: str, tmp_path: Path
+) -> None:
+    """The last batch of 29 has unequal shares. A weight by samples, in addition, would count some of them twice."""
+    python = Python(horovod_env, tmp_path, frameworks)
+    weights = []
+    for workers in (1, 2):
+        script = [str(Path(__file__).with_name("script_transformers.py")), "torchrun", str(tmp_path), "--items"]
+        output = python.run("torchrun", workers, *script, "--epochs", "2", SCHEDULEARN_JOB_ID="j")
+        weights.append(float(re.findall(r"weights ([0-9.]+)", output)[-1]))
+    assert weights[1] == pytest.approx(weights[0], rel=1e-5)

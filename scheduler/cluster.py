@@ -22,6 +22,7 @@ from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.settings_log import note_settings
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -358,6 +359,8 @@ class Cluster:
             call()
 
     def start(self) -> None:
+        now = self.timing.clock()
+        self.db.write(partial(note_settings, values=self.settings.model_dump(), now=now))
         for worker in (*self._acting, *self._of_hosts, *self._others):
             worker.start()
 

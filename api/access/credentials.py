@@ -13,9 +13,11 @@ from typing import TypeVar
 from sqlalchemy.engine import Connection
 
 from schedulearn.api.access.logins import LoginRequests
+from schedulearn.api.access.refusals import RefusedSignIns
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import accounts, tokens
+from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.run_as import own_account
 from schedulearn.scheduler.store.people.tokens import Session, Token
 
@@ -64,6 +66,7 @@ class Credentials:
         self._used: dict[int, float] = {}
         self._link: tuple[str, float] | None = None
         self.logins = LoginRequests()
+        self.refused = RefusedSignIns()
 
     def open(self, db: Database) -> None:
         self._db = db
@@ -90,6 +93,11 @@ class Credentials:
     def find_session(self, cookie: str) -> Grant | None:
         """Return the identity that a session's cookie proves; None if it is unknown or no longer valid."""
         return self._session_grant(digest_of(cookie))
+
+    def note_refusal(self, address: str) -> None:
+        """Record that an invalid token came from an address. Call it in the event loop."""
+        if self._db is not None:
+            self.refused.note(self._db, address)
 
     def holds(self, grant: Grant) -> bool:
         """Return whether a grant's credential is still valid, with at least the same role."""
@@ -184,7 +192,11 @@ class Credentials:
         now, cookie = self._clock(), secrets.token_urlsafe(32)
         ends = min(now + SESSION_S, grant.actor.expires_at or now + SESSION_S)
         session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)
-        self.change(db, lambda conn: tokens.add_session(conn, session))
+        acting = ACTOR.set(grant.actor.name)
+        try:
+            self.change(db, lambda conn: tokens.add_session(conn, session))
+        finally:
+            ACTOR.reset(acting)
         return cookie, ends - now
 
     def _use_link(self, digest: str) -> Grant | None:
@@ -196,8 +208,14 @@ class Credentials:
 
     def log_out(self, db: Database, cookie: str) -> None:
         digest = digest_of(cookie)
-        if digest in self._known.sessions:
-            self.change(db, lambda conn: tokens.remove_session(conn, digest))
+        if digest not in self._known.sessions:
+            return
+        grant = self._session_grant(digest)
+        acting = ACTOR.set(grant.actor.name if grant is not None else "")
+        try:
+            self.change(db, lambda conn: tokens.remove_session(conn, digest, self._clock()))
+        finally:
+            ACTOR.reset(acting)
 
 
 def digest_of(token: str) -> str:

@@ -36,7 +36,7 @@ from schedulearn.scheduler.store.models import (
     Task,
 )
 from schedulearn.scheduler.store.moved_outputs import forget_moved
-from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.acting import ACTOR, ADDRESS
 
 
 class Versioned(Protocol):
@@ -320,10 +320,13 @@ def add_event(
     job_id: str | None = None,
     host_id: str | None = None,
     data: Mapping[str, Any] | None = None,
+    about: str = "",
 ) -> None:
+    """Store an event. `about`: the changed thing that is neither a job nor a host, as `user:ada`."""
     message = hide_in_text(message)
     values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
-    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), "actor": ACTOR.get()})
+    by = {"actor": ACTOR.get(), "address": ADDRESS.get()}
+    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), **by, "about": about})
 
 
 def list_events(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -45,8 +44,7 @@ async def make_link(request: Request, job_id: str, name: Name) -> Response:
     """Create a link that opens a port of a job in a browser.
 
     Only the job's user and admins can do this."""
-    link = await _link(request, PortKey(job_id, name))
-    return Answer(link, 201, headers={"cache-control": "no-store"})
+    return Answer(_link(request, PortKey(job_id, name)), 201, headers={"cache-control": "no-store"})
 
 
 @router.get(
@@ -58,13 +56,12 @@ async def open_port(request: Request, job_id: str, name: Name) -> Response:
     """Redirect a browser to a port of a job.
 
     The page links to this. Only the job's user and admins can use it."""
-    link = await _link(request, PortKey(job_id, name))
+    link = _link(request, PortKey(job_id, name))
     return RedirectResponse(link.url, 303, {"cache-control": "no-store"})
 
 
-async def _link(request: Request, key: PortKey) -> PortLink:
-    db = cluster_of(request).db
-    with db.read() as conn:
+def _link(request: Request, key: PortKey) -> PortLink:
+    with cluster_of(request).db.read() as conn:
         job = repository.get_job(conn, key.job_id)
     ports = job.spec.get("ports", {})
     if key.name not in ports:
@@ -81,8 +78,4 @@ async def _link(request: Request, key: PortKey) -> PortLink:
         )
     sessions = cluster_of(request).worker(Interactive).port_sessions
     ticket, ends = sessions.ticket(key, actor_of(request), grant_of(request))
-    message = f"The port {key.name} was opened."
-    await db.awrite(
-        lambda conn: repository.add_event(conn, time.time(), "job.port_opened", message=message, job_id=key.job_id)
-    )
     return PortLink.model_validate({"url": f"{origin}{ENTER}?ticket={ticket}", "expires_at": ends, "origin": origin})

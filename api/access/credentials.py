@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.access.logins import LoginRequests
 from schedulearn.api.access.refusals import RefusedSignIns
 from schedulearn.scheduler.core.people import Actor, Role, least
+from schedulearn.scheduler.errors import ForbiddenError
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import accounts, tokens
 from schedulearn.scheduler.store.people.acting import ACTOR
@@ -125,10 +126,12 @@ class Credentials:
     def _actor(self, token: Token) -> Actor | None:
         if token.expires_at is not None and token.expires_at <= self._clock():
             return None
-        if token.owner == "":
-            return Actor(self.own, token.role, token.id, token.expires_at)
-        role = self._known.roles.get(token.owner)
-        return Actor(token.owner, least(token.role, role), token.id, token.expires_at) if role is not None else None
+        owns = Role.ADMIN if token.owner == "" else self._known.roles.get(token.owner)
+        if owns is None:
+            return None
+        role = least(token.role, owns)
+        counts_all = role is Role.METRICS and owns is Role.ADMIN
+        return Actor(token.owner or self.own, role, token.id, token.expires_at, counts_all)
 
     def _note_use(self, token_id: int) -> None:
         now = self._clock()
@@ -185,10 +188,13 @@ class Credentials:
     def log_in(self, db: Database, given: str) -> tuple[str, float] | None:
         """Open a session for the holder of a token or of the login link.
 
-        Returns its cookie, and for how many seconds it is valid; None if `given` is neither."""
+        Returns its cookie, and for how many seconds it is valid; None if `given` is neither. Raises ForbiddenError for
+        a token that reads metrics only."""
         grant = self.find(given) or self._use_link(digest_of(given))
         if grant is None:
             return None
+        if not grant.actor.role.includes(Role.VIEWER):
+            raise ForbiddenError(f"a token with the role {grant.actor.role} can't sign in: it only reads /metrics")
         now, cookie = self._clock(), secrets.token_urlsafe(32)
         ends = min(now + SESSION_S, grant.actor.expires_at or now + SESSION_S)
         session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)

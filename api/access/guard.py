@@ -99,7 +99,9 @@ class Guard:
         scope.setdefault("state", {}).update(actor=actor if is_known else None, grant=grant)
         acting = ACTOR.set(actor.name if is_known else "")
         coming = ADDRESS.set(address)
-        seeing = SEES_ONLY.set(actor.name if self.hides and is_known and not actor.is_admin else None)
+        seeing = SEES_ONLY.set(
+            actor.name if self.hides and is_known and not (actor.is_admin or actor.counts_all) else None
+        )
         try:
             if grant is None:
                 await self.app(scope, receive, send)

@@ -39,7 +39,7 @@ _BODY = {
 
 
 @router.post(
-    "/session", response_model=SessionOut, responses=problems(401, 413), max_body_size=1 << 50, openapi_extra=_BODY
+    "/session", response_model=SessionOut, responses=problems(401, 403, 413), max_body_size=1 << 50, openapi_extra=_BODY
 )
 @needs(Access.NOTHING)
 async def log_in(request: Request) -> Response:

@@ -46,6 +46,7 @@ class _ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         with self.cluster.db.read() as db:
             counts = repository.count_jobs(db)
+            deleted = repository.deleted_of(db, "jobs")
             resizes = repository.count_resizes(db)
             hosts = repository.load_hosts(db)
             held = repository.held_gpus(db)
@@ -53,7 +54,9 @@ class _ClusterCollector(Collector):
         for state, count in counts.items():
             jobs.add_metric([state], count)
         yield jobs
-        yield CounterMetricFamily("schedulearn_jobs_submitted", "Jobs ever submitted", value=sum(counts.values()))
+        yield CounterMetricFamily(
+            "schedulearn_jobs_submitted", "Jobs ever submitted", value=sum(counts.values()) + deleted
+        )
         yield CounterMetricFamily("schedulearn_resizes", "Resizes of running jobs", value=resizes)
         gpus = GaugeMetricFamily("schedulearn_gpus", "GPUs", labels=["host", "gpu_type", "state"])
         families = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _DCGM.items()}

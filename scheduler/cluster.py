@@ -21,6 +21,7 @@ from schedulearn.scheduler.control.fetching import time_left
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
+from schedulearn.scheduler.control.retention import Retention
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.settings_log import note_settings
 from schedulearn.scheduler.core.host_scaling import Switching
@@ -140,7 +141,7 @@ class Cluster:
         self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.log_reader, self.loop]
         self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
         self._others: Sequence[Worker] = [
-            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster,
+            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.retention, self.forecaster,
             *self._of_features, *([self.parking] if self.parking else []),
         ]  # fmt: skip
 
@@ -251,6 +252,7 @@ class Cluster:
         self.housekeeping = Housekeeping(
             self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
         )
+        self.retention = Retention(self.db, self.service, self.shows, chosen, self.clock_watch.aged)
 
     def _open_loop(self) -> None:
         chosen = self.settings

@@ -22,7 +22,7 @@ Run = Callable[[Sequence[str]], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class InstallStep:
     """One change. `say` is a sentence for the operator."""
 
     say: str
@@ -41,7 +41,7 @@ class Installation:
         self._run = run
         self._uses_postgres = uses_postgres
 
-    def install(self, environment: Path, *, upgrade: bool) -> list[Step]:
+    def install(self, environment: Path, *, upgrade: bool) -> list[InstallStep]:
         """Return the steps to install an environment, or to upgrade to it.
 
         Raises ConflictError if another version is installed and `upgrade` is not set, InvalidError for an environment
@@ -58,13 +58,13 @@ class Installation:
             steps += self._switch(version)
         elif installed is None:
             target = self.places.versions / version
-            steps.append(Step(f"Use version {version}.", lambda: point(self.places.current, target)))
+            steps.append(InstallStep(f"Use version {version}.", lambda: point(self.places.current, target)))
         steps += self._unit()
         if self._live and (steps or not self._is_active()):
             steps += [self._systemctl("daemon-reload"), self._systemctl("enable", "--now", UNIT)]
         return steps
 
-    def roll_back(self) -> list[Step]:
+    def roll_back(self) -> list[InstallStep]:
         """Return the steps to the version before the last upgrade. Raises NotFoundError if there is none."""
         places = self.places
         if self.installed is None or not places.previous.is_symlink():
@@ -74,13 +74,13 @@ class Installation:
         if self.loses_changes:
             aside = places.data / f"schedulearn.db.of-{now.name}.{int(time.time())}"
             steps.append(
-                Step(
+                InstallStep(
                     f"Restore the database from before the upgrade. The present one stays as {aside}: what happened "
                     "since the upgrade is not in the restored one.",
                     lambda: _restore(places, aside),
                 )
             )
-        steps.append(Step(f"Use version {before.name} again.", lambda: _swap(places, now, before)))
+        steps.append(InstallStep(f"Use version {before.name} again.", lambda: _swap(places, now, before)))
         return [*steps, *([self._systemctl("start", UNIT)] if self._live else [])]
 
     @property
@@ -89,17 +89,17 @@ class Installation:
         before, now = _schema(self.places.saved), _schema(self.places.data / "schedulearn.db")
         return before is not None and now is not None and before != now
 
-    def remove(self) -> list[Step]:
+    def remove(self) -> list[InstallStep]:
         """Return the steps that remove the unit and the environments. Data, settings and the account stay."""
         places, steps = self.places, []
         if places.unit.exists():
             if self._live:
                 steps.append(self._systemctl("disable", "--now", UNIT))
-            steps.append(Step(f"Remove {places.unit}.", places.unit.unlink))
+            steps.append(InstallStep(f"Remove {places.unit}.", places.unit.unlink))
             if self._live:
                 steps.append(self._systemctl("daemon-reload"))
         if places.home.exists():
-            steps.append(Step(f"Remove {places.home}.", lambda: shutil.rmtree(places.home)))
+            steps.append(InstallStep(f"Remove {places.home}.", lambda: shutil.rmtree(places.home)))
         return steps
 
     @property
@@ -107,7 +107,7 @@ class Installation:
         """Version in use; None: no service is installed."""
         return os.readlink(self.places.current).rpartition("/")[2] if self.places.current.is_symlink() else None
 
-    def _account(self) -> Iterator[Step]:
+    def _account(self) -> Iterator[InstallStep]:
         if not self._live:
             return
         docker = _has_group("docker")
@@ -116,50 +116,52 @@ class Installation:
         except KeyError:
             command = ["useradd", "--system", "--user-group", "--home-dir", str(self.places.data), "--no-create-home"]
             command += ["--shell", shutil.which("nologin") or "/usr/sbin/nologin", USER]
-            yield Step(f"Make the account {USER}, with which nobody can log in.", lambda: self._run(command))
+            yield InstallStep(f"Make the account {USER}, with which nobody can log in.", lambda: self._run(command))
         if docker and USER not in grp.getgrnam("docker").gr_mem:
             told = f"Put {USER} into the group docker. Its members can become root on this machine by a container."
-            yield Step(told, lambda: self._run(["usermod", "--append", "--groups", "docker", USER]))
+            yield InstallStep(told, lambda: self._run(["usermod", "--append", "--groups", "docker", USER]))
 
-    def _folders(self) -> Iterator[Step]:
+    def _folders(self) -> Iterator[InstallStep]:
         places = self.places
         if not places.data.exists():
-            yield Step(f"Make the data folder {places.data}, for {USER} only.", lambda: self._make(places.data, 0o700))
+            yield InstallStep(
+                f"Make the data folder {places.data}, for {USER} only.", lambda: self._make(places.data, 0o700)
+            )
         if not places.config.exists():
-            yield Step(f"Write the settings {places.config}.", lambda: self._write_settings(places.config))
+            yield InstallStep(f"Write the settings {places.config}.", lambda: self._write_settings(places.config))
 
-    def _environment(self, environment: Path, version: str) -> Iterator[Step]:
+    def _environment(self, environment: Path, version: str) -> Iterator[InstallStep]:
         target = self.places.versions / version
         if not target.exists():
             runs_at = Places(Path("/")).versions / version
-            yield Step(
+            yield InstallStep(
                 f"Copy {environment} to {target}.", lambda: copy_environment(environment, target, runs_at=runs_at)
             )
 
-    def _switch(self, version: str) -> Iterator[Step]:
+    def _switch(self, version: str) -> Iterator[InstallStep]:
         """Yield the steps from the installed version to another one, with a way back."""
         places = self.places
         before, now = places.current.resolve(), places.versions / version
         if self._live:
             yield self._systemctl("stop", UNIT)
         if self._uses_postgres(places.config):
-            yield Step("The database is not in the data folder: no copy is made. Dump it first.", lambda: None)
+            yield InstallStep("The database is not in the data folder: no copy is made. Dump it first.", lambda: None)
         elif (places.data / "schedulearn.db").exists():
-            yield Step(f"Copy the database to {places.saved}.", lambda: self._save(places))
-        yield Step(f"Use version {version}, and keep {before.name}.", lambda: _swap(places, before, now))
+            yield InstallStep(f"Copy the database to {places.saved}.", lambda: self._save(places))
+        yield InstallStep(f"Use version {version}, and keep {before.name}.", lambda: _swap(places, before, now))
         kept = {before, now}
         for other in sorted(places.versions.iterdir()):
             if other not in kept and not other.name.startswith("."):
-                yield Step(f"Remove the older version {other.name}.", lambda other=other: shutil.rmtree(other))  # type: ignore[misc]
+                yield InstallStep(f"Remove the older version {other.name}.", lambda other=other: shutil.rmtree(other))  # type: ignore[misc]
 
-    def _unit(self) -> Iterator[Step]:
+    def _unit(self) -> Iterator[InstallStep]:
         text, unit = unit_text(uses_docker=not self._live or _has_group("docker")), self.places.unit
         if not unit.exists() or unit.read_text() != text:
-            yield Step(f"Write the unit {unit}.", lambda: _write(unit, text, 0o644))
+            yield InstallStep(f"Write the unit {unit}.", lambda: _write(unit, text, 0o644))
 
-    def _systemctl(self, *words: str) -> Step:
+    def _systemctl(self, *words: str) -> InstallStep:
         command = ["systemctl", *words]
-        return Step(f"Run `{' '.join(command)}`.", lambda: self._run(command))
+        return InstallStep(f"Run `{' '.join(command)}`.", lambda: self._run(command))
 
     def _is_active(self) -> bool:
         return subprocess.run(["systemctl", "is-active", "--quiet", UNIT], check=False).returncode == 0

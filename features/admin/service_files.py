@@ -37,6 +37,7 @@ KillMode=process
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 ProtectSystem=strict
+ReadWritePaths=/tmp /var/tmp
 ProtectHome=read-only
 ProtectKernelTunables=yes
 ProtectKernelModules=yes

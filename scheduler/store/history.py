@@ -108,7 +108,7 @@ def job_names(db: Connection, ids: Collection[str]) -> dict[str, str]:
     return {row.id: row.name for row in db.execute(query)} if ids else {}
 
 
-class FoundEvents(NamedTuple):
+class EventSearch(NamedTuple):
     rows: list[Row[Any]]
     next_before: int | None
     """ID below which the search continues; None: it has read everything."""
@@ -127,7 +127,7 @@ def search_events(
     until: float | None = None,
     text: str = "",
     limit: int = 100,
-) -> FoundEvents:
+) -> EventSearch:
     """Return the newest events with an id below `before` that match all conditions.
 
     The newest comes first. `kinds`: prefixes of kinds. `text`: part of the message, or an exact code. `actor` may be
@@ -148,8 +148,8 @@ def search_events(
         query = query.where(or_(col(Event.message).contains(text, autoescape=True), col(Event.code) == text))
     rows = list(db.execute(query.order_by(col(Event.id).desc()).limit(limit)))
     if len(rows) == limit:
-        return FoundEvents(rows, rows[-1].id)
-    return FoundEvents(rows, floor if _goes_on(db, floor, since) else None)
+        return EventSearch(rows, rows[-1].id)
+    return EventSearch(rows, floor if _goes_on(db, floor, since) else None)
 
 
 def _by_index(job_id: str | None, actor: str | None, about: str | None) -> list[ColumnElement[bool]]:

@@ -239,6 +239,7 @@ def test_the_unit_is_hardened_and_leaves_jobs_alone(tmp_path: Path) -> None:
     assert service["User"] == "schedulearn"
     assert service["SupplementaryGroups"] == "docker"
     assert service["ProtectSystem"] == "strict"
+    assert service["ReadWritePaths"] == "/tmp /var/tmp", "ProtectSystem=strict makes them read-only too"
     assert service["StateDirectory"] == "schedulearn"
     assert service["NoNewPrivileges"] == "yes"
     assert service["Restart"] == "on-failure"

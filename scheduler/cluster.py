@@ -362,7 +362,12 @@ class Cluster:
 
     def start(self) -> None:
         now = self.timing.clock()
-        self.db.write(partial(note_settings, values=self.settings.model_dump(), now=now))
+        try:
+            self.db.write(partial(note_settings, values=self.settings.model_dump(), now=now))
+        except StoreError:
+            log.exception(
+                "changed settings could not be recorded"
+            )  # a full disk must not keep the service from starting
         for worker in (*self._acting, *self._of_hosts, *self._others):
             worker.start()
 

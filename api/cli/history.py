@@ -142,8 +142,12 @@ def _write(form: str, found: Iterator[Json]) -> None:
 
 
 def _cell(value: object) -> object:
-    """Return a value that no spreadsheet takes for a formula: users choose names in messages."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+    """Return a value that no spreadsheet takes for a formula, and no terminal for a command.
+
+    Users choose names in messages."""
+    if not isinstance(value, str):
+        return value
+    return clean(f"'{value}" if value.startswith(_FORMULA) else value)
 
 
 def _thing(event: Json) -> str:

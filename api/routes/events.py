@@ -8,10 +8,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers.event import EventPage, FoundEvents
+from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
 from schedulearn.api.state import actor_of, broadcaster_of, cluster_of
 from schedulearn.api.stream import event_stream, last_event_id, sse_response, wants_sse
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import history, repository
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
@@ -36,7 +38,7 @@ async def list_events(
     return EventPage.of(rows, actor_of(request))
 
 
-@router.get("/events:search")
+@router.get("/events:search", responses=problems(422))
 def search(
     request: Request,
     q: Annotated[str, Query(max_length=200, description="text in the message, or a code")] = "",
@@ -61,6 +63,8 @@ def search(
     An event must match all given criteria. One request searches 100,000 events; `next_before` continues."""
     what, _, name = (about or "").partition(":")
     if what in ("job", "host"):
+        if (job if what == "job" else host) is not None:
+            raise InvalidError(f"name the {what} once: by `{what}`, or by `about`", field="about")
         job, host, about = (name, host, None) if what == "job" else (job, name, None)
     with cluster_of(request).db.read() as db:
         found = history.search_events(

@@ -48,17 +48,34 @@ def copy_environment(source: Path, target: Path, *, runs_at: Path) -> None:
     """Copy an environment in one step: `target` is complete, or not there. Its scripts work at `runs_at`."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    for folder in (target.parent.parent, target.parent, partial):
+        make_readable(folder)
     for name in ("bin", "lib", "lib64", "pyvenv.cfg"):
         part = source / name
         if part.is_symlink() or part.is_file():
             shutil.copy2(part, partial / name, follow_symlinks=False)
         elif part.is_dir():
             shutil.copytree(part, partial / name, symlinks=True, ignore=_LEFT_OUT)
+    _open_to_all(partial)
     for script in (partial / "bin").iterdir():
         if script.is_file() and not script.is_symlink():
             _move_shebang(script, f"#!{source}/".encode(), f"#!{runs_at}/".encode())
     os.replace(partial, target)
+
+
+def make_readable(folder: Path) -> None:
+    """Make a folder that all accounts may read, whatever the umask. One that is there stays as it is."""
+    if not folder.exists():
+        make_readable(folder.parent)
+        folder.mkdir()
+        folder.chmod(0o755)
+
+
+def _open_to_all(folder: Path) -> None:
+    """Let all accounts read a copy: that of a user may be closed, and the service has an account of its own."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
 
 def _move_shebang(script: Path, old: bytes, new: bytes) -> None:

@@ -10,11 +10,17 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedulearn.features.admin.environments import check_interpreter, copy_environment, point, version_of
+from schedulearn.features.admin.environments import (
+    check_interpreter,
+    copy_environment,
+    make_readable,
+    point,
+    version_of,
+)
 from schedulearn.features.admin.service_files import UNIT, USER, Places, settings_text, unit_text
 from schedulearn.scheduler.errors import ConflictError, InvalidError, NotFoundError
 
@@ -77,7 +83,7 @@ class Installation:
                 InstallStep(
                     f"Restore the database from before the upgrade. The present one stays as {aside}: what happened "
                     "since the upgrade is not in the restored one.",
-                    lambda: _restore(places, aside),
+                    lambda: self._restore(aside),
                 )
             )
         steps.append(InstallStep(f"Use version {before.name} again.", lambda: _swap(places, now, before)))
@@ -86,7 +92,8 @@ class Installation:
     @property
     def loses_changes(self) -> bool:
         """Whether the earlier version can't read the present database, so that its copy must be restored."""
-        before, now = _schema(self.places.saved), _schema(self.places.data / "schedulearn.db")
+        with self._as_service():
+            before, now = _schema(self.places.saved), _schema(self.places.data / "schedulearn.db")
         return before is not None and now is not None and before != now
 
     def remove(self) -> list[InstallStep]:
@@ -167,11 +174,31 @@ class Installation:
         return subprocess.run(["systemctl", "is-active", "--quiet", UNIT], check=False).returncode == 0
 
     def _save(self, places: Places) -> None:
-        _copy_database(places.data / "schedulearn.db", places.saved)
-        self._own(places.saved)
+        with self._as_service():
+            _copy_database(places.data / "schedulearn.db", places.saved)
+
+    def _restore(self, aside: Path) -> None:
+        with self._as_service():
+            _restore(self.places, aside)
+
+    @contextmanager
+    def _as_service(self) -> Iterator[None]:
+        """Act with the rights of the data folder's owner: that account may put links there, which root would follow."""
+        owner = self.places.data.stat() if self.places.data.exists() else None
+        if not self._live or owner is None or os.geteuid() != 0:
+            yield
+            return
+        os.setegid(owner.st_gid)
+        os.seteuid(owner.st_uid)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
 
     def _make(self, folder: Path, mode: int) -> None:
-        folder.mkdir(parents=True)
+        make_readable(folder.parent)
+        folder.mkdir()
         folder.chmod(mode)
         self._own(folder)
 
@@ -197,7 +224,7 @@ def _has_group(name: str) -> bool:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_readable(path.parent)
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as out:
@@ -225,13 +252,9 @@ def _copy_database(source: Path, target: Path) -> None:
 def _restore(places: Places, aside: Path) -> None:
     """Put the saved database in place. The present one is copied first, with what is only in its journal."""
     present = places.data / "schedulearn.db"
-    owner = present.stat()
     _copy_database(present, aside)
     made = places.data / ".schedulearn.db.partial"
     _copy_database(places.saved, made)
-    for path in (aside, made):
-        if os.geteuid() == 0:
-            os.chown(path, owner.st_uid, owner.st_gid)
     for ending in ("-wal", "-shm"):
         present.with_name(present.name + ending).unlink(missing_ok=True)
     os.replace(made, present)

@@ -115,6 +115,50 @@ def test_it_shows_what_it_will_do_and_does_it_once(system: System) -> None:
     assert files(system.root) == before
 
 
+def test_the_service_can_read_what_a_careful_root_installs(system: System) -> None:
+    for path in (system.old, system.old / "bin", system.old / "bin/schedulearn"):
+        path.chmod(0o700)
+    before = os.umask(0o077)
+    try:
+        system.install(system.old)
+    finally:
+        os.umask(before)
+    for path in (system.root / "opt").rglob("*"):
+        assert path.is_symlink() or path.stat().st_mode & 0o044 == 0o044, path
+    assert (system.root / "opt/schedulearn/current/bin/schedulearn").stat().st_mode & 0o777 == 0o755
+    assert (system.root / "etc/schedulearn").stat().st_mode & 0o777 == 0o755
+    assert (system.root / "etc/schedulearn/schedulearn.yaml").stat().st_mode & 0o777 == 0o640
+    assert (system.root / "var/lib/schedulearn").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")
+def test_root_follows_no_link_that_the_service_made(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data folder belongs to the service, which must not reach files of root through an upgrade."""
+    system.install(system.old)
+    database(system.db, "0065", "before")
+    target = system.root / "of-root"
+    target.write_text("secret")
+    target.chmod(0o600)
+    for folder in (system.root, *system.root.parents):
+        if folder.stat().st_mode & 0o011 == 0:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    for path in (system.db.parent, system.db):
+        os.chown(path, 65534, 65534)
+    live = Installation(system.root, lambda command: None, lambda config: False)
+    monkeypatch.setattr(live, "_live", True)
+    with live._as_service():
+        assert os.geteuid() == 65534
+        with pytest.raises(PermissionError):
+            target.read_text()
+    assert os.geteuid() == 0
+    system.db.unlink()
+    system.db.symlink_to(target)
+    with pytest.raises((sqlite3.Error, OSError)):
+        live._save(live.places)
+    assert not live.places.saved.exists()
+    assert target.read_text() == "secret"
+
+
 def test_an_upgrade_has_a_way_back(system: System) -> None:
     system.install(system.old)
     database(system.db, "0065", "before")

@@ -21,7 +21,9 @@ from schedulearn.scheduler.control.fetching import time_left
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
+from schedulearn.scheduler.control.retention import Retention
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.settings_log import note_settings
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -142,7 +144,7 @@ class Cluster:
         self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.log_reader, self.loop]
         self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
         self._others: Sequence[Worker] = [
-            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster,
+            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.retention, self.forecaster,
             *self._of_features, *([self.parking] if self.parking else []),
         ]  # fmt: skip
 
@@ -254,6 +256,7 @@ class Cluster:
         self.housekeeping = Housekeeping(
             self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
         )
+        self.retention = Retention(self.db, self.service, self.shows, chosen, self.clock_watch.aged)
 
     def _open_loop(self) -> None:
         chosen = self.settings
@@ -362,6 +365,13 @@ class Cluster:
             call()
 
     def start(self) -> None:
+        now = self.timing.clock()
+        try:
+            self.db.write(partial(note_settings, values=self.settings.model_dump(), now=now))
+        except StoreError:
+            log.exception(
+                "changed settings could not be recorded"
+            )  # a full disk must not keep the service from starting
         for worker in (*self._acting, *self._of_hosts, *self._others):
             worker.start()
 

@@ -260,7 +260,9 @@ def add_sweep_event(
     conn: Connection, sweep_id: str, state: SweepState, reason: SweepReason, message: str, now: float
 ) -> None:
     told = f"Sweep {sweep_id}: {message}"
-    repository.add_event(conn, now, f"sweep.{state}", code=reason, message=told, data={"sweep": sweep_id})
+    repository.add_event(
+        conn, now, f"sweep.{state}", code=reason, message=told, data={"sweep": sweep_id}, about=f"sweep:{sweep_id}"
+    )
 
 
 _RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results, SweepRun.pruned)

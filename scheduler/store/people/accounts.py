@@ -94,7 +94,9 @@ def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
     _take_from_namesake(db, name)
     highest = db.execute(select(func.max(col(AccountTable.id)))).scalar() or 0
     db.execute(insert(AccountTable).values(name=name, id=highest + 1, role=role, created_at=now))
-    repository.add_event(db, now, "user.created", code=role.value, message=f"User {name} was created, as {role}.")
+    repository.add_event(
+        db, now, "user.created", code=role.value, message=f"User {name} was created, as {role}.", about=f"user:{name}"
+    )
     return get_account(db, name)
 
 
@@ -104,7 +106,7 @@ def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
     if before.role is not role:
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(role=role))
         message = f"User {name} is now {role}, was {before.role}."
-        repository.add_event(db, now, "user.changed", code=role.value, message=message)
+        repository.add_event(db, now, "user.changed", code=role.value, message=message, about=f"user:{name}")
     return get_account(db, name)
 
 
@@ -118,7 +120,9 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(**values))
         groups = f" and the groups {', '.join(map(str, ids.gids))}" if ids and ids.gids else ""
         said = f"writes on the hosts as uid {ids.uid}, gid {ids.gid}{groups}" if ids else "no longer has a uid"
-        repository.add_event(db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values)
+        repository.add_event(
+            db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values, about=f"user:{name}"
+        )
     return get_account(db, name)
 
 
@@ -163,7 +167,7 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     for model, column, _ in _owned():
         _rename(db, model, column, name, retired)
     message = f"User {name} was removed, with all tokens. Their remaining data belongs to {retired}."
-    repository.add_event(db, now, "user.removed", message=message)
+    repository.add_event(db, now, "user.removed", message=message, about=f"user:{name}")
     return retired
 
 

@@ -55,7 +55,7 @@ def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
     told = {key: value for key, value in values.items() if value is not None}
     said = ", ".join(f"{key} {value:g}" for key, value in told.items()) or "no limits"
     kind, what = ("group.created", "was created") if is_new else ("group.changed", "was changed")
-    repository.add_event(db, now, kind, message=f"Group {name} {what}: {said}.", data=told)
+    repository.add_event(db, now, kind, message=f"Group {name} {what}: {said}.", data=told, about=f"group:{name}")
 
 
 def remove_group(db: Connection, name: str, now: float) -> None:
@@ -70,7 +70,7 @@ def remove_group(db: Connection, name: str, now: float) -> None:
     db.execute(delete(GroupMember).where(col(GroupMember.group) == name))
     db.execute(delete(RegistryLoginTable).where(col(RegistryLoginTable.group) == name))
     db.execute(delete(UserGroup).where(col(UserGroup.name) == name))
-    repository.add_event(db, now, "group.removed", message=f"Group {name} was removed.")
+    repository.add_event(db, now, "group.removed", message=f"Group {name} was removed.", about=f"group:{name}")
 
 
 def add_member(db: Connection, name: str, user: str, now: float) -> None:
@@ -84,7 +84,9 @@ def add_member(db: Connection, name: str, user: str, now: float) -> None:
     db.execute(delete(GroupMember).where(col(GroupMember.user) == user))
     db.execute(insert(GroupMember).values(user=user, group=name))
     left = f", and no longer in {before}" if before is not None else ""
-    repository.add_event(db, now, "group.changed", message=f"User {user} is in group {name} now{left}.")
+    repository.add_event(
+        db, now, "group.changed", message=f"User {user} is in group {name} now{left}.", about=f"user:{user}"
+    )
 
 
 def remove_member(db: Connection, name: str, user: str, now: float) -> None:
@@ -95,7 +97,9 @@ def remove_member(db: Connection, name: str, user: str, now: float) -> None:
     wanted = (col(GroupMember.user) == user, col(GroupMember.group) == name)
     if not db.execute(delete(GroupMember).where(*wanted)).rowcount:
         raise NotFoundError(f"{user!r} is not in the group {name!r}")
-    repository.add_event(db, now, "group.changed", message=f"User {user} is no longer in group {name}.")
+    repository.add_event(
+        db, now, "group.changed", message=f"User {user} is no longer in group {name}.", about=f"user:{user}"
+    )
 
 
 def check_group(db: Connection, name: str) -> None:

@@ -340,7 +340,7 @@ def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(tmp_path:
     assert "schedulearn.api.cli.service.server" in imported
     assert imported & {"httpx", "rich", "numpy", "cryptography"} == set()
     [resident] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")]
-    assert resident < 115 * 1024
+    assert resident < 120 * 1024  # the budget in docs/performance.md
 
 
 def test_the_command_line_does_not_bring_along_the_service() -> None:

@@ -230,12 +230,14 @@ def _missed(count: int, first: str) -> str:
 
 def why_not(conn: Connection, user: str) -> str:
     """Return why a user may not submit jobs; empty: they may, or have no account, as those named by admins."""
-    query = select(col(AccountTable.role), col(AccountTable.removed_at)).where(col(AccountTable.name) == user)
+    query = select(AccountTable).where(col(AccountTable.name) == user)
     account = conn.execute(query).one_or_none()
     if account is None:
         return ""
     if account.removed_at is not None:
         return f"the account of its user {user} was removed"
+    if account.disabled_by is not None:
+        return f"the account of its user {user} is disabled"
     return (
         "" if Role(account.role).includes(Role.USER) else f"its user {user} is {account.role}, and needs the role user"
     )

@@ -177,6 +177,21 @@ def test_a_schedule_pauses_when_its_user_may_not_submit_any_more(lab: Lab) -> No
     assert len(lab.events("schedule.paused")) == 2
 
 
+def test_a_schedule_pauses_when_its_user_is_disabled(lab: Lab) -> None:
+    lab.db.write(lambda conn: accounts.add_account(conn, "ada", Role.USER, lab.now))
+    schedule = lab.add()
+    lab.db.write(lambda conn: accounts.set_disabled(conn, "ada", "admin", lab.now))
+    lab.pass_hours(1)
+    assert lab.jobs(schedule) == []
+    assert lab.row(schedule).message == "Paused: the account of its user ada is disabled."
+    with pytest.raises(InvalidError, match="is disabled"):
+        lab.schedules.resume(schedule, lambda *_: None)
+    lab.db.write(lambda conn: accounts.set_disabled(conn, "ada", None, lab.now))
+    lab.schedules.resume(schedule, lambda *_: None)
+    lab.pass_hours(1)
+    assert len(lab.jobs(schedule)) == 1
+
+
 def test_a_refused_schedule_stores_nothing(lab: Lab) -> None:
     bad: list[dict[str, Any]] = [
         {"every": "* * */20 * 1L"},

@@ -213,14 +213,11 @@ def test_an_exclusive_job_waits_for_an_empty_host_which_later_jobs_do_not_fill()
 
 
 def test_an_exclusive_job_does_not_start_beside_one_that_is_yet_to_leave() -> None:
-    state = snapshot(
-        [job("x", elastic=True, allocation={"h1": 1}), job("e", at=1, exclusive=True)], [host("h1", 4), host("h2", 4)]
-    )
-    moves = Plan({"x": {"h2": 1}, "e": {"h1": 1}})
-    plan = plan_feasible(lambda seen: replace(moves, allocations={
-        each.id: moves.allocations[each.id] for each in seen.jobs
-    }), state)  # fmt: skip
-    assert started(plan) == {"x": {"h2": 1}}
+    busy = [job("x", elastic=True, allocation={"h1": 1}), job("y", allocation={"h2": 1})]
+    state = snapshot([*busy, job("e", at=1, exclusive=True)], [host("h1", 4), host("h2", 4)])
+    moves = {"x": {"h2": 1}, "y": {"h2": 1}, "e": {"h1": 1}}
+    plan = plan_feasible(lambda seen: Plan({each.id: moves[each.id] for each in seen.jobs}), state)
+    assert started(plan) == {"x": {"h2": 1}, "y": {"h2": 1}}
     assert plan.reasons["e"] == "It waits for 1 GPU. None of these hosts is empty."
 
 

@@ -77,6 +77,7 @@ class NewJob(NamedTuple):
     memory_bytes: int | None
     shm_bytes: int
     host_constraints: HostConstraints | None = None
+    max_duration: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,10 @@ class CpuOnly:
 
     def _windows_for(self, job: NewJob | Job) -> InTheWay:
         """Return the hosts where a maintenance window is in the way."""
-        if not self.state.windows or isinstance(job, NewJob):
+        if not self.state.windows:
             return InTheWay()
-        return in_the_way(longest_run(job, None), self.state.windows, self.state.hosts, self.now)
+        longest = job.max_duration if isinstance(job, NewJob) else longest_run(job, None)
+        return in_the_way(longest, self.state.windows, self.state.hosts, self.now)
 
     def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]) -> str | Explanation:
         if not rooms.could_fit(need):
@@ -165,7 +167,7 @@ class CpuOnly:
         fitting = [host for host in rooms.fitting(need) if host not in unfit and host not in windows.why]
         if not fitting:
             if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
-                rooms.keep(need, unfit)
+                rooms.keep(need, unfit.keys() | windows.why.keys())
             return _no_room(rooms, self.most)
         return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
 
@@ -273,10 +275,12 @@ class _Rooms:
             self._full.add(need)
         return found
 
-    def keep(self, need: CpuUse, unfit: Mapping[str, str]) -> None:
-        """Keep the suitable host with the most free resources."""
-        able = [host for host, whole in self.whole.items() if host not in unfit and need.within(whole)]
-        self.kept = max(able, key=lambda host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs))
+    def keep(self, need: CpuUse, unfit: Set[str]) -> None:
+        """Keep the suitable host with the most free resources. Hosts of exclusive jobs may stay closed for ever."""
+        out = unfit | self.closed
+        able = [host for host, whole in self.whole.items() if host not in out and need.within(whole)]
+        rank = {host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs) for host in able}
+        self.kept = max(able, key=lambda host: rank[host], default="")
 
 
 class _Turns:

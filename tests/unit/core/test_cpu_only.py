@@ -10,12 +10,13 @@ from builders import cluster_state, host, host_record, job, job_record, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, MaintenanceWindow
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan
 from schedulearn.scheduler.core.planning.cpu_only import (
     PATIENCE_S,
     CpuOnly,
+    NewJob,
     Places,
     keeps_a_host,
     with_cpu_only,
@@ -187,6 +188,35 @@ def test_one_that_fits_nowhere_is_not_passed_for_ever() -> None:
     assert place(state, facts=FACTS, now=2 * PATIENCE_S)["other"] == "h2"
     free = waiting("big", "small", needs=needs)
     assert place(free, facts=FACTS, now=PATIENCE_S)["big"] == "h2"
+
+
+def test_no_host_is_kept_that_an_exclusive_job_or_a_window_closes() -> None:
+    """It would stay closed, and the host that becomes free would go to others."""
+    state = waiting("big", needs={"big": {"cpus": 4.0}}, running={"y": "h1"})
+    alone = job_record("alone", required_gpus=1, host_constraints={"exclusive": True})
+    beside = replace(
+        state,
+        jobs={**state.jobs, "alone": alone},
+        tasks=[*state.tasks, task_record("alone", host_id="h2", gpu_uuids=["GPU-0"])],
+    )
+    assert "h1 is reserved" in place(beside, facts=FACTS, now=PATIENCE_S)["big"]
+    window = MaintenanceWindow(1, ["h2"], PATIENCE_S + 60, PATIENCE_S + 3660, "", "", "UTC", 0.0, [])
+    before = replace(state, windows=[window])
+    assert "h1 is reserved" in place(before, facts=FACTS, now=PATIENCE_S)["big"]
+
+
+def test_a_new_job_is_not_foreseen_to_start_before_a_window() -> None:
+    window = MaintenanceWindow(1, [], 60.0, 3660.0, "", "", "UTC", 0.0, [])
+    state = replace(waiting(), windows=[window])
+    ready = {host.id for host in state.hosts}
+    cpu_only = CpuOnly(state, ready, {}, 2, there)
+
+    def foreseen(max_duration: float | None) -> str | Explanation:
+        new = NewJob("new", "", 50, 0.0, None, None, 0, None, max_duration)
+        return cpu_only.places(set(), new)["new"]
+
+    assert code(foreseen(None)) == code(foreseen(90.0)) == "maintenance"
+    assert foreseen(30.0) == "h1"
 
 
 @given(waited=st.floats(PATIENCE_S, 1e7))

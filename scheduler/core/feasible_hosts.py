@@ -44,8 +44,12 @@ def plan_feasible(ask: Ask, snapshot: Snapshot) -> Plan:
     mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
     if mig:
         ask = partial(_one_mig_device_each, ask, mig)
-    snapshot = _exclusive_hosts_closed(snapshot)
-    if not any(_is_decided_here(job, bool(mig)) for job in snapshot.jobs):
+    plan = _plan(ask, _exclusive_hosts_closed(snapshot), bool(mig))
+    return replace(plan, reasons=_with_exclusive_jobs(plan, snapshot))
+
+
+def _plan(ask: Ask, snapshot: Snapshot, with_mig: bool) -> Plan:
+    if not any(_is_decided_here(job, with_mig) for job in snapshot.jobs):
         return ask(snapshot)
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
@@ -278,6 +282,26 @@ def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
         if isinstance(why, Explanation) and why.code != Reason.WAITING_FOR_GPUS.value:
             continue
         found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It needs GPUs {job.wanted_hosts}.")
+    return found
+
+
+def _with_exclusive_jobs(plan: Plan, snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the plan's reasons. A job that fits once exclusive jobs have ended is not said to fit nowhere."""
+    alone = kept_for_exclusive(snapshot, plan)
+    if not alone:
+        return plan.reasons
+    rest = [host for host in snapshot.hosts if host.machine not in alone]
+    found = dict(plan.reasons)
+    for job in snapshot.jobs:
+        why = found.get(job.id)
+        if not isinstance(why, Explanation) or why.code != Reason.UNSATISFIABLE.value:
+            continue
+        if gpus_for(job, rest) < job.needed_gpus <= gpus_for(job, snapshot.hosts):
+            named = ", ".join(sorted(alone)[:_MOST_WHYS]) + (" and more" if len(alone) > _MOST_WHYS else "")
+            sentence = (
+                f"It waits for {gpu_count(job.needed_gpus)}{_requirement(job)}. Exclusive jobs have {named} alone."
+            )
+            found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
     return found
 
 

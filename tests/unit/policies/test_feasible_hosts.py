@@ -231,6 +231,19 @@ def test_nobody_starts_beside_a_running_exclusive_job_and_cpu_jobs_count_as_othe
     assert started(plan) == {"e": {"h2": 1}}
 
 
+def test_jobs_that_wait_for_the_end_of_an_exclusive_one_are_not_said_to_fit_nowhere() -> None:
+    runs = job("e", gpus=1, exclusive=True, allocation={"h1": 1})
+    waits = [job("z", at=1, gpus=4), job("y", at=2, gpus=1, unfit={"h2": "why"}, wanted_hosts="on h1")]
+    for policy in ALL:
+        state = snapshot([runs, *waits, job("huge", at=3, gpus=9)], [host("h1", 4), host("h2", 2)])
+        reasons = plan_feasible(policy.allocate, state).reasons
+        assert reasons["z"] == "It waits for 4 GPUs. Exclusive jobs have h1 alone.", policy.name
+        assert reasons["y"] == "It waits for 1 GPU on h1. Exclusive jobs have h1 alone.", policy.name
+        codes = {name: getattr(why, "code", "") for name, why in reasons.items()}
+        assert codes["z"] == codes["y"] == "waiting_for_gpus", policy.name
+        assert codes["huge"] == "unsatisfiable_now", policy.name
+
+
 class TestKindsOfHosts:
     """Where the policy `goodput` chooses sizes."""
 

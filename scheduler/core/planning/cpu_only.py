@@ -151,6 +151,8 @@ class CpuOnly:
         return in_the_way(longest, self.state.windows, self.state.hosts, self.now)
 
     def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]) -> str | Explanation:
+        if (away := self._in_maintenance(job, need, rooms, unfit)) is not None:
+            return away
         if not rooms.could_fit(need):
             return _unsatisfiable(need, rooms.whole.keys(), self.most)
         if unfit and not any(need.within(whole) for host, whole in rooms.whole.items() if host not in unfit):
@@ -160,16 +162,24 @@ class CpuOnly:
         windows = self._windows_for(job)
         able = {host for host, whole in rooms.whole.items() if host not in unfit and need.within(whole)}
         if able and able <= windows.why.keys():
-            whys = ". ".join(
-                f"{why[:1].upper()}{why[1:]}" for why in [windows.why[each] for each in sorted(able)][:_MOST_WHYS]
-            )
-            return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {whys}.")
+            return _maintained(windows, able)
         fitting = [host for host in rooms.fitting(need) if host not in unfit and host not in windows.why]
         if not fitting:
             if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
                 rooms.keep(need, unfit.keys() | windows.why.keys())
             return _no_room(rooms, self.most)
         return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
+
+    def _in_maintenance(
+        self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]
+    ) -> Explanation | None:
+        """Return why a job waits if the only hosts that could hold it are in maintenance now."""
+        out = {host.id for host in self.state.hosts if host.window_id is not None} - unfit.keys()
+        out = {host for host in out if need.within(_whole(self.facts.get(host), self.most))}
+        if not out or any(need.within(whole) for host, whole in rooms.whole.items() if host not in unfit):
+            return None
+        windows = self._windows_for(job)
+        return _maintained(windows, out) if out <= windows.why.keys() else None
 
     def _over_quota(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
         for holder in self.quotas.holders_of(job.user):
@@ -343,6 +353,12 @@ def _no_room(rooms: _Rooms, most: int) -> Explanation:
         f"memory that they request.{kept}"
     )
     return Explanation(Reason.WAITING_FOR_HOST.value, sentence)
+
+
+def _maintained(windows: InTheWay, hosts: Set[str]) -> Explanation:
+    whys = [windows.why[host] for host in sorted(hosts)[:_MOST_WHYS]]
+    told = ". ".join(f"{why[:1].upper()}{why[1:]}" for why in whys)
+    return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {told}.")
 
 
 def _no_such_host(job: NewJob | Job, unfit: Mapping[str, str]) -> Explanation:

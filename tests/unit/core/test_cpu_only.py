@@ -23,6 +23,7 @@ from schedulearn.scheduler.core.planning.cpu_only import (
     without_cpu_only,
 )
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas
+from schedulearn.scheduler.core.states import HostState
 from schedulearn.scheduler.core.task import GIB
 
 FACTS = {"h1": HostFacts("1", cpus=4, memory_bytes=8 * GIB), "h2": HostFacts("2", cpus=8, memory_bytes=16 * GIB)}
@@ -203,6 +204,17 @@ def test_no_host_is_kept_that_an_exclusive_job_or_a_window_closes() -> None:
     window = MaintenanceWindow(1, ["h2"], PATIENCE_S + 60, PATIENCE_S + 3660, "", "", "UTC", 0.0, [])
     before = replace(state, windows=[window])
     assert "h1 is reserved" in place(before, facts=FACTS, now=PATIENCE_S)["big"]
+
+
+def test_a_job_whose_only_hosts_are_in_maintenance_says_so() -> None:
+    window = MaintenanceWindow(1, ["h2"], 0.0, 3600.0, "", "", "UTC", 0.0, [])
+    away = host_record("h2", state=HostState.CORDONED, window_id=1, drain_until=0.0)
+    big, limited = {"cpus": 8.0}, {"host_constraints": {"hosts": ["h2"]}}
+    state = waiting("big", "limited", "any", needs={"big": big, "limited": limited}, hosts=[host_record("h1"), away])
+    places = place(replace(state, windows=[window]), facts=FACTS, now=60.0)
+    told = "It needs no GPU. Host h2 is in maintenance from 00:00 to 01:00 (UTC)."
+    assert places == {"big": told, "limited": told, "any": "h1"}
+    assert code(places["big"]) == code(places["limited"]) == "maintenance"
 
 
 def test_a_new_job_is_not_foreseen_to_start_before_a_window() -> None:

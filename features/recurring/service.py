@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -49,6 +50,8 @@ class Schedules:
         self._code = code
         self._git_hosts = git_hosts
         self._zone = zone
+        self._latest = math.inf
+        """Latest time that `run_due` has seen; infinite before its first call."""
         self.wake: Callable[[], None] = lambda: None
 
     def create(self, spec: ScheduleSpec, user: str, key: str | None, answer: Answer[A]) -> A:
@@ -130,6 +133,9 @@ class Schedules:
 
         Any call may be the first after a start."""
         now = self._service.clock()
+        if now < self._latest:  # set back, or set back while no service ran
+            self._db.write(partial(table.correct_times, now=now))
+        self._latest = now
         while True:
             with self._db.read() as conn:
                 rows = table.due(conn, now)

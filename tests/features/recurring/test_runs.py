@@ -36,6 +36,7 @@ class Lab:
     def __init__(self, url: str, folder: Path) -> None:
         load_tables()
         self.now = NOON
+        self.folder = folder
         self.db = Database(url)
         self.open(folder)
 
@@ -260,6 +261,31 @@ def test_a_service_that_dies_at_any_write_neither_loses_nor_doubles_a_run(
                 lab.end(job.id)
     assert kills > 10
     lab.db.close()
+
+
+def test_a_clock_that_was_years_ahead_does_not_silence_a_schedule(lab: Lab) -> None:
+    schedule = lab.add()
+    lab.pass_hours(4 * 365 * 24 + 0.5)
+    assert lab.jobs(schedule) == []
+    lab.pass_hours(-4 * 365 * 24)
+    lab.pass_hours(0.5)
+    assert len(lab.jobs(schedule)) == 1
+    lab.pass_hours(4 * 365 * 24 + 0.5)
+    lab.now -= 4 * 365 * 24 * 3600
+    lab.open(lab.folder)  # set back while no service ran
+    lab.pass_hours(0)
+    lab.pass_hours(0.5)
+    assert lab.row(schedule).next_at == NOON + 3 * 3600
+
+
+def test_a_clock_that_is_set_back_a_little_repeats_no_run(lab: Lab) -> None:
+    schedule = lab.add(overlap="queue")
+    lab.pass_hours(1)
+    lab.pass_hours(-0.1)
+    lab.pass_hours(0.1)
+    assert len(lab.jobs(schedule)) == 1
+    lab.pass_hours(1)
+    assert len(lab.jobs(schedule)) == 2
 
 
 def test_a_schedule_that_changes_meanwhile_does_not_run(lab: Lab) -> None:

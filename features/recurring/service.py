@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -49,6 +50,8 @@ class Schedules:
         self._code = code
         self._git_hosts = git_hosts
         self._zone = zone
+        self._latest = math.inf
+        """Latest time that `run_due` has seen; infinite before its first call."""
         self.wake: Callable[[], None] = lambda: None
 
     def create(self, spec: ScheduleSpec, user: str, key: str | None, answer: Answer[A]) -> A:
@@ -130,6 +133,9 @@ class Schedules:
 
         Any call may be the first after a start."""
         now = self._service.clock()
+        if now < self._latest:  # set back, or set back while no service ran
+            self._db.write(partial(table.correct_times, now=now))
+        self._latest = now
         while True:
             with self._db.read() as conn:
                 rows = table.due(conn, now)
@@ -230,12 +236,14 @@ def _missed(count: int, first: str) -> str:
 
 def why_not(conn: Connection, user: str) -> str:
     """Return why a user may not submit jobs; empty: they may, or have no account, as those named by admins."""
-    query = select(col(AccountTable.role), col(AccountTable.removed_at)).where(col(AccountTable.name) == user)
+    query = select(AccountTable).where(col(AccountTable.name) == user)
     account = conn.execute(query).one_or_none()
     if account is None:
         return ""
     if account.removed_at is not None:
         return f"the account of its user {user} was removed"
+    if account.disabled_by is not None:
+        return f"the account of its user {user} is disabled"
     return (
         "" if Role(account.role).includes(Role.USER) else f"its user {user} is {account.role}, and needs the role user"
     )

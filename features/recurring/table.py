@@ -11,6 +11,7 @@ from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.states import TERMINAL
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.specs.cron import Repetition
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Job
@@ -18,6 +19,7 @@ from schedulearn.scheduler.store.owned import OWNED, Owned
 
 MAX_OF_USER = 100
 _AT_ONCE = 100
+_AHEAD_S = 3 * 3600.0
 
 
 class Schedule(SQLModel, table=True):
@@ -118,6 +120,18 @@ def due(db: Connection, now: float) -> Sequence[ScheduleRow]:
     """Return schedules whose time has come, earliest first."""
     query = select(Schedule).where(col(Schedule.next_at) <= now).order_by(col(Schedule.next_at), col(Schedule.id))
     return db.execute(query.limit(_AT_ONCE)).all()
+
+
+def correct_times(db: Connection, now: float) -> None:
+    """Bring next times forward that were found while the clock was ahead.
+
+    Times that have run are not repeated, unless the clock was ahead by more than `_AHEAD_S`."""
+    query = select(Schedule.id, Schedule.cron, Schedule.time_zone, Schedule.last_at, Schedule.next_at)  # type: ignore[call-overload]
+    for row in db.execute(query.where(col(Schedule.next_at) > now)).all():
+        ran = row.last_at is not None and now < row.last_at <= now + _AHEAD_S
+        found = Repetition(row.cron, row.time_zone).next(row.last_at if ran else now)
+        if found is not None and found < row.next_at:
+            change(db, row.id, next_at=found)
 
 
 def next_time(db: Connection) -> float | None:

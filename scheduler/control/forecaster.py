@@ -322,6 +322,7 @@ class Forecaster:
             spec.memory,
             spec.shm_size,
             spec.host_constraints,
+            quotas.duration_of(spec.user, spec.max_duration),
         )
         place = cpu_only.places(waiting, new)[_UNBORN]
         image_in = self._image_in(spec, ())

@@ -6,6 +6,7 @@ scheduling cycle reads ten thousand of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -200,6 +201,8 @@ class MaintenanceWindow(NamedTuple):
     """Seconds after its start at which rigid jobs are stopped too."""
     told: Sequence[str]
     """Running jobs that know of this occurrence."""
+    longest_gap: float = math.inf
+    """Maximum seconds from the end of an occurrence to the start of the next; infinite: it takes place once."""
 
     def covers(self, host_id: str) -> bool:
         return not self.hosts or host_id in self.hosts

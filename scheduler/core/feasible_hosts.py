@@ -7,6 +7,7 @@ onto a host that is not feasible.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -25,6 +26,7 @@ ROUNDS = 8
 """Maximum policy calls per decision. Each call leaves out the jobs that do not fit on their hosts."""
 _ROUNDS_OF_MANY = 4
 _MANY = 200  # jobs; with more, a call takes long
+_MOST_EMPTIED = 16  # exclusive jobs for which others leave hosts at once
 _MOST_WHYS = 5  # hosts that a reason names
 
 
@@ -42,25 +44,38 @@ def plan_feasible(ask: Ask, snapshot: Snapshot) -> Plan:
     mig = {host.id for host in snapshot.hosts if is_mig(host.gpu_type)}
     if mig:
         ask = partial(_one_mig_device_each, ask, mig)
-    snapshot = _exclusive_hosts_closed(snapshot)
-    if not any(_is_decided_here(job, bool(mig)) for job in snapshot.jobs):
+    plan = _plan(ask, _exclusive_hosts_closed(snapshot), bool(mig))
+    return replace(plan, reasons=_with_exclusive_jobs(plan, snapshot))
+
+
+def _plan(ask: Ask, snapshot: Snapshot, with_mig: bool) -> Plan:
+    if not any(_is_decided_here(job, with_mig) for job in snapshot.jobs):
         return ask(snapshot)
     never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
     waiting: dict[str, Explanation] = {}
     pinned: set[str] = set()
+    staying: set[str] = set()
     for turn in range(ROUNDS if len(snapshot.jobs) <= _MANY else _ROUNDS_OF_MANY):
         jobs = (job for job in snapshot.jobs if job.id not in never | waiting)
         rest = replace(snapshot, jobs=tuple(_rigid(job) if job.id in pinned else job for job in jobs))
+        before = [job for job in snapshot.jobs if job.id in waiting]
+        emptied = _hosts_emptied(snapshot, before, rest.jobs, staying)
+        rest = emptied.out_of(rest)
         plan, strays = _trimmed(rest, ask(rest))
         if strays:
             later = {job.id for job in rest.jobs if turn and job.allocation and is_limited(job)}
             pinned |= strays | later
             continue
-        placed = _placed(rest, plan, [job for job in snapshot.jobs if job.id in waiting])
-        waiting |= placed.misfits
-        if not placed.misfits:
+        found = _placed(rest, plan, [job for job in before if job.id not in emptied.jobs])
+        if not emptied.moving <= found.plan.allocations.keys():
+            staying |= {job.id for job in snapshot.jobs if job.allocation}  # one of them would lose all its GPUs
+            continue
+        placed = replace(found.plan, allocations={**found.plan.allocations, **emptied.starts})
+        waits = {job_id: why for job_id, why in {**waiting, **found.misfits}.items() if job_id not in emptied.starts}
+        waiting |= found.misfits
+        if not found.misfits:
             break
-    return replace(placed.plan, reasons={**_with_requirements(placed.plan, snapshot.jobs), **waiting, **never})
+    return replace(placed, reasons={**_with_requirements(placed, snapshot.jobs), **waits, **never})
 
 
 def _is_decided_here(job: JobView, with_mig: bool) -> bool:
@@ -115,6 +130,75 @@ def _exclusive_hosts_closed(snapshot: Snapshot) -> Snapshot:
         for job in snapshot.jobs
     )
     return replace(snapshot, hosts=tuple(hosts), jobs=jobs)
+
+
+class _Emptied(NamedTuple):
+    """Hosts that elastic jobs leave for waiting exclusive jobs."""
+
+    jobs: Set[str] = frozenset()
+    """Exclusive jobs that get these hosts."""
+    parts: Set[str] = frozenset()
+    moving: Set[str] = frozenset()
+    """Jobs that leave. Their GPUs elsewhere stay theirs."""
+    starts: Mapping[str, Allocation] = {}
+    """Exclusive jobs whose hosts are empty now."""
+
+    def out_of(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without these hosts."""
+        if not self.parts:
+            return snapshot
+        return replace(
+            snapshot,
+            hosts=tuple(host for host in snapshot.hosts if host.id not in self.parts),
+            jobs=tuple(
+                replace(
+                    job,
+                    allocation={part: gpus for part, gpus in job.allocation.items() if part not in self.parts},
+                    gpu_indices={part: at for part, at in job.gpu_indices.items() if part not in self.parts},
+                )
+                if job.id in self.moving
+                else job
+                for job in snapshot.jobs
+            ),
+        )
+
+
+def _hosts_emptied(
+    snapshot: Snapshot, waiting: Sequence[JobView], others: Sequence[JobView], staying: Set[str]
+) -> _Emptied:
+    """Return the hosts that elastic jobs leave for exclusive jobs, which would otherwise wait for their end.
+
+    Policies would let these jobs grow back to all hosts. Nothing is done for an exclusive job that comes after one of
+    the `others` that waits. `staying`: jobs that stay where they are."""
+    alone = sorted((job for job in waiting if job.exclusive), key=lambda job: job.by_priority)
+    if not alone:
+        return _Emptied()
+    room = _FreeGpus(snapshot, {job.id: job.allocation for job in snapshot.jobs}, 1)
+    first = min((job.by_priority for job in others if not job.allocation), default=None)
+    used = {part for job in snapshot.jobs for part in job.allocation}
+    used |= {host.id for host in snapshot.hosts if host.cpu_jobs or host.leaving}
+    jobs, taken, moving, starts = set[str](), set[str](), set[str](), dict[str, Allocation]()
+    for job in alone[:_MOST_EMPTIED]:
+        if first is not None and first < job.by_priority:
+            break
+        parts = room.reserve(job)
+        there = [each for each in snapshot.jobs if not parts.isdisjoint(each.allocation)]
+        start = room.on(parts, job)
+        busy = any(host.cpu_jobs for host in snapshot.hosts if host.id in parts)
+        movable = all(_may_leave(each, job) and each.id not in staying for each in there)
+        if start is None or busy or not movable or not parts.isdisjoint(taken):
+            continue
+        jobs.add(job.id)
+        taken |= parts
+        moving |= {each.id for each in there}
+        if parts.isdisjoint(used):
+            starts[job.id] = start
+    return _Emptied(jobs, taken, moving, starts)
+
+
+def _may_leave(job: JobView, goes_first: JobView) -> bool:
+    """Return whether a job gives its host to an exclusive one. A job that is starting stays."""
+    return job.elastic and job.priority <= goes_first.priority and job.held_seconds != 0
 
 
 def _only(values: Sequence[_T], indices: Iterable[int]) -> tuple[_T, ...]:
@@ -204,6 +288,26 @@ def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
     return found
 
 
+def _with_exclusive_jobs(plan: Plan, snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the plan's reasons. A job that fits once exclusive jobs have ended is not said to fit nowhere."""
+    alone = kept_for_exclusive(snapshot, plan)
+    if not alone:
+        return plan.reasons
+    rest = [host for host in snapshot.hosts if host.machine not in alone]
+    found = dict(plan.reasons)
+    for job in snapshot.jobs:
+        why = found.get(job.id)
+        if not isinstance(why, Explanation) or why.code != Reason.UNSATISFIABLE.value:
+            continue
+        if gpus_for(job, rest) < job.needed_gpus <= gpus_for(job, snapshot.hosts):
+            named = ", ".join(sorted(alone)[:_MOST_WHYS]) + (" and more" if len(alone) > _MOST_WHYS else "")
+            sentence = (
+                f"It waits for {gpu_count(job.needed_gpus)}{_requirement(job)}. Exclusive jobs have {named} alone."
+            )
+            found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
+    return found
+
+
 def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Placed:
     """Return the plan with starting jobs moved to feasible hosts.
 
@@ -244,6 +348,15 @@ def kept_for_exclusive(snapshot: Snapshot, plan: Plan) -> set[str]:
     parts = {part for job in jobs for part in plan.allocations.get(job.id, {})}
     parts |= {part for job in waiting for part in room.reserve(job)}
     return {machines.get(part, part) for part in parts}
+
+
+def _expected_left(job: JobView) -> float:
+    """Return the expected seconds left of a running job. Without a prediction, as long as it has run.
+
+    Otherwise a job could wait for ever beside one that never ends, while other hosts become free."""
+    if job.remaining is not None:
+        return job.remaining / max(1, job.gpus)
+    return job.run_seconds if job.expected_left is None else job.expected_left
 
 
 def _why_not_now(job: JobView, hosts: Iterable[HostView]) -> Explanation | None:
@@ -340,8 +453,18 @@ class _FreeGpus:
         self._used |= {self._machine.get(part, part) for job in snapshot.jobs for part in job.allocation}
         self._closed: set[str] = set()
         """Machines of exclusive jobs."""
+        self._ends: dict[str, list[tuple[float, int]]] = {}
+        """Host -> expected seconds left and GPUs of each job there."""
+        self._empty_in = {host.machine: math.inf for host in snapshot.hosts if host.cpu_jobs}
+        """Machine -> expected seconds until it is empty. Elastic jobs can leave; CPU-only jobs are not predicted."""
         for allocation in kept.values():
             self._count(allocation)
+        for job in snapshot.jobs:
+            for part, gpus in kept.get(job.id, {}).items():
+                left, machine = _expected_left(job), self._machine.get(part, part)
+                self._ends.setdefault(part, []).append((left, gpus))
+                if not job.elastic:
+                    self._empty_in[machine] = max(left, self._empty_in.get(machine, 0.0))
 
     def _count(self, allocation: Allocation) -> None:
         for host_id, gpus in allocation.items():
@@ -354,11 +477,12 @@ class _FreeGpus:
             self._closed.update(self._machine[host_id] for host_id in allocation)
 
     def reserve(self, job: JobView) -> set[str]:
-        """Return the hosts that a waiting job will need: those with the most free GPUs, as few as can hold it."""
+        """Return the hosts that a waiting job will need: those expected to be free first, as few as can hold it."""
         able = [host for host in self._hosts if host.open and suits(host, job)]
         able.sort(
             key=lambda host: (
                 host.gpus < job.needed_gpus,
+                self._free_in(host, job),
                 host.gpus - self._free[host.id] + host.cpu_jobs if job.exclusive else -self._free[host.id],
                 host.id,
             )
@@ -374,6 +498,28 @@ class _FreeGpus:
             machines = {self._machine[host_id] for host_id in found}
             found = {host.id for host in self._hosts if host.machine in machines}
         return found
+
+    def _free_in(self, host: HostView, job: JobView) -> float:
+        """Return the expected seconds until the job could start on a host, as far as the host can hold it."""
+        if job.exclusive:
+            return self._empty_in.get(host.machine, 0.0)
+        ends = sorted(self._ends.get(host.id, ()))
+        free, seconds = self._free[host.id], 0.0
+        for left, gpus in ends:
+            if free >= min(job.needed_gpus, host.gpus):
+                break
+            free, seconds = free + gpus, left
+        return seconds
+
+    def on(self, parts: Set[str], job: JobView) -> Allocation | None:
+        """Return the GPUs of a job on hosts that are empty; None: they have too few."""
+        found: dict[str, int] = {}
+        need = job.needed_gpus
+        for host in self._hosts:
+            if need and host.id in parts and host.open and host.gpus and suits(host, job):
+                found[host.id] = min(need, host.gpus)
+                need -= found[host.id]
+        return None if need else found
 
     def find(self, job: JobView, planned: Allocation, closed: Collection[str]) -> Allocation | None:
         """Return where a job starts: as planned, else on one host, else on as few hosts as possible.

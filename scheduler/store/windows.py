@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Any
 
 from sqlalchemy import Row, Text, delete, func, insert, select, update
@@ -12,6 +15,7 @@ from sqlmodel import Field, SQLModel, col
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.specs.cron import Repetition
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Host
@@ -40,14 +44,33 @@ class HostWindow(SQLModel, table=True):
     """Running jobs that know of this occurrence."""
 
 
-_ALL = select(*(col(getattr(HostWindow, name)) for name in records.MaintenanceWindow._fields)).order_by(
+_STORED = [name for name in records.MaintenanceWindow._fields if name != "longest_gap"]
+_ALL = select(*(col(getattr(HostWindow, name)) for name in _STORED)).order_by(
     col(HostWindow.starts_at), col(HostWindow.id)
 )
+_COUNTED = 60
+"""Occurrences by which the longest gap is found."""
+
+
+def _record(row: Row[Any]) -> records.MaintenanceWindow:
+    found = records.MaintenanceWindow._make((*row, math.inf))
+    if not found.cron:
+        return found
+    return found._replace(
+        longest_gap=_longest_gap(found.cron, found.time_zone, found.starts_at, found.ends_at - found.starts_at)
+    )
+
+
+@lru_cache(4 * MAX)
+def _longest_gap(cron: str, zone: str, start: float, length: float) -> float:
+    starts = [start, *islice(Repetition(cron, zone).after(start), _COUNTED)]
+    gaps = [after - before - length for before, after in pairwise(starts)]
+    return max(gaps) if len(gaps) == _COUNTED else math.inf
 
 
 def load_windows(db: Connection) -> list[records.MaintenanceWindow]:
     """Return all windows, the next one first."""
-    return [records.MaintenanceWindow._make(row) for row in db.execute(_ALL)]
+    return [_record(row) for row in db.execute(_ALL)]
 
 
 def get_window(db: Connection, window_id: int) -> records.MaintenanceWindow:
@@ -55,7 +78,7 @@ def get_window(db: Connection, window_id: int) -> records.MaintenanceWindow:
     row = db.execute(_ALL.where(col(HostWindow.id) == window_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no maintenance window {window_id}: `schedulearn maintenance ls` lists them")
-    return records.MaintenanceWindow._make(row)
+    return _record(row)
 
 
 def add_window(db: Connection, values: Mapping[str, Any], now: float) -> records.MaintenanceWindow:

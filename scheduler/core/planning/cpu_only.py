@@ -77,6 +77,7 @@ class NewJob(NamedTuple):
     memory_bytes: int | None
     shm_bytes: int
     host_constraints: HostConstraints | None = None
+    max_duration: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,14 @@ class CpuOnly:
 
     def _windows_for(self, job: NewJob | Job) -> InTheWay:
         """Return the hosts where a maintenance window is in the way."""
-        if not self.state.windows or isinstance(job, NewJob):
+        if not self.state.windows:
             return InTheWay()
-        return in_the_way(longest_run(job, None), self.state.windows, self.state.hosts, self.now)
+        longest = job.max_duration if isinstance(job, NewJob) else longest_run(job, None)
+        return in_the_way(longest, self.state.windows, self.state.hosts, self.now)
 
     def _place(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]) -> str | Explanation:
+        if (away := self._in_maintenance(job, need, rooms, unfit)) is not None:
+            return away
         if not rooms.could_fit(need):
             return _unsatisfiable(need, rooms.whole.keys(), self.most)
         if unfit and not any(need.within(whole) for host, whole in rooms.whole.items() if host not in unfit):
@@ -158,16 +162,24 @@ class CpuOnly:
         windows = self._windows_for(job)
         able = {host for host, whole in rooms.whole.items() if host not in unfit and need.within(whole)}
         if able and able <= windows.why.keys():
-            whys = ". ".join(
-                f"{why[:1].upper()}{why[1:]}" for why in [windows.why[each] for each in sorted(able)][:_MOST_WHYS]
-            )
-            return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {whys}.")
+            return _maintained(windows, able)
         fitting = [host for host in rooms.fitting(need) if host not in unfit and host not in windows.why]
         if not fitting:
             if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
-                rooms.keep(need, unfit)
+                rooms.keep(need, unfit.keys() | windows.why.keys())
             return _no_room(rooms, self.most)
         return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
+
+    def _in_maintenance(
+        self, job: NewJob | Job, need: CpuUse, rooms: _Rooms, unfit: Mapping[str, str]
+    ) -> Explanation | None:
+        """Return why a job waits if the only hosts that could hold it are in maintenance now."""
+        out = {host.id for host in self.state.hosts if host.window_id is not None} - unfit.keys()
+        out = {host for host in out if need.within(_whole(self.facts.get(host), self.most))}
+        if not out or any(need.within(whole) for host, whole in rooms.whole.items() if host not in unfit):
+            return None
+        windows = self._windows_for(job)
+        return _maintained(windows, out) if out <= windows.why.keys() else None
 
     def _over_quota(self, job: NewJob | Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
         for holder in self.quotas.holders_of(job.user):
@@ -273,10 +285,12 @@ class _Rooms:
             self._full.add(need)
         return found
 
-    def keep(self, need: CpuUse, unfit: Mapping[str, str]) -> None:
-        """Keep the suitable host with the most free resources."""
-        able = [host for host, whole in self.whole.items() if host not in unfit and need.within(whole)]
-        self.kept = max(able, key=lambda host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs))
+    def keep(self, need: CpuUse, unfit: Set[str]) -> None:
+        """Keep the suitable host with the most free resources. Hosts of exclusive jobs may stay closed for ever."""
+        out = unfit | self.closed
+        able = [host for host, whole in self.whole.items() if host not in out and need.within(whole)]
+        rank = {host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs) for host in able}
+        self.kept = max(able, key=lambda host: rank[host], default="")
 
 
 class _Turns:
@@ -339,6 +353,12 @@ def _no_room(rooms: _Rooms, most: int) -> Explanation:
         f"memory that they request.{kept}"
     )
     return Explanation(Reason.WAITING_FOR_HOST.value, sentence)
+
+
+def _maintained(windows: InTheWay, hosts: Set[str]) -> Explanation:
+    whys = [windows.why[host] for host in sorted(hosts)[:_MOST_WHYS]]
+    told = ". ".join(f"{why[:1].upper()}{why[1:]}" for why in whys)
+    return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {told}.")
 
 
 def _no_such_host(job: NewJob | Job, unfit: Mapping[str, str]) -> Explanation:

@@ -31,7 +31,7 @@ class InTheWay:
     why: Mapping[str, str] = field(default_factory=dict)
     """Host -> the reason, a sentence without its full stop."""
     until: Mapping[str, float] = field(default_factory=dict)
-    """Host -> end of the window."""
+    """Host -> when the job may start there, by the windows that are known. Hosts where it never may are missing."""
 
 
 _NOTHING = InTheWay()
@@ -53,19 +53,47 @@ def in_the_way(
 ) -> InTheWay:
     """Return the hosts on which a job can't start now. `longest`: its longest run time; None: unknown."""
     end = now + (UNKNOWN_S if longest is None else longest)
-    near = sorted((each for each in windows if _is_near(each, end, now)), key=_start)
-    if not near:
+    if not any(_is_near(each, end, now) for each in windows):
         return _NOTHING
+    ordered = sorted((each for each in windows if each.ends_at > now), key=_start)
     why, until = {}, {}
     for host in hosts:
-        for window in near:
-            if window.covers(host.id):
-                begun = window.starts_at <= now
-                end_of_job = "" if begun else f"; {_could_run(longest, window, now)}"
-                why[host.id] = f"{_sentence(window, host.id, now)}{end_of_job}"
-                until[host.id] = window.ends_at
-                break
+        here = [window for window in ordered if window.covers(host.id)]
+        first = next((window for window in here if _is_near(window, end, now)), None)
+        if first is None:
+            continue
+        why[host.id] = f"{_sentence(first, host.id, now)}{_why_not_before(longest, first, here, now)}"
+        if not any(_never_fits(longest, window) for window in here):
+            until[host.id] = _free_from(here, end - now, now)
     return InTheWay(why, until)
+
+
+def _free_from(windows: Iterable[MaintenanceWindow], seconds: float, now: float) -> float:
+    """Return when a host is free for so many seconds. `windows`: its windows, in order."""
+    at = now
+    for window in windows:
+        if window.ends_at > at and (window.starts_at <= at or window.starts_at < at + seconds):
+            at = window.ends_at
+    return at
+
+
+def _never_fits(longest: float | None, window: MaintenanceWindow) -> bool:
+    return (UNKNOWN_S if longest is None else longest) > window.longest_gap
+
+
+def _why_not_before(
+    longest: float | None, first: MaintenanceWindow, windows: Iterable[MaintenanceWindow], now: float
+) -> str:
+    """Return what keeps a job from a start before a window; empty if the window has begun."""
+    never = next((window for window in windows if _never_fits(longest, window)), None)
+    if never is not None:
+        gap = _duration(never.longest_gap)
+        if longest is None:
+            return f"; the run time of this job is unknown, and maintenance repeats after {gap}: state `max_duration`"
+        return (
+            f"; this job could run for {_duration(longest)}, and maintenance repeats after {gap}: it never starts there"
+        )
+    return "" if first.starts_at <= now else f"; {_could_run(longest, first, now)}"
 
 
 def _is_near(window: MaintenanceWindow, end: float, now: float) -> bool:
@@ -74,6 +102,10 @@ def _is_near(window: MaintenanceWindow, end: float, now: float) -> bool:
 
 def _start(window: MaintenanceWindow) -> float:
     return window.starts_at
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.3g} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
 
 
 def _could_run(longest: float | None, window: MaintenanceWindow, now: float) -> str:
@@ -171,6 +203,8 @@ def _to_tell(
 def _fate(window: MaintenanceWindow, job: Job, now: float) -> str:
     if job.elastic:
         return "The job then saves a checkpoint, and continues elsewhere or afterwards."
+    if window.starts_at + window.deadline >= window.ends_at:
+        return "The job runs on during the maintenance."
     end = shown_time(window.starts_at + window.deadline, window, now)
     return f"If the job still runs at {end}, it is stopped and starts again from the beginning."
 

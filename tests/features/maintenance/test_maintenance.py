@@ -17,6 +17,8 @@ from schedulearn.features.maintenance.spec import WindowSpec, values_of
 from schedulearn.scheduler.control.windows import next_start
 from schedulearn.scheduler.core.cluster_state import MaintenanceWindow
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.windows import add_window
 
 PATH = "/api/v1/maintenance"
 TOKEN = "a-token-for-the-service"
@@ -58,6 +60,23 @@ def test_a_job_waits_with_a_reason_and_starts_once_the_window_is_deleted(api: Ap
     assert api.http.get("/api/v1/timeline").json()["windows"] == [window]
     assert api.http.delete(f"{PATH}/{window['id']}").status_code == 204
     api.wait(late, "running")
+
+
+def test_a_job_that_fits_between_no_two_times_of_a_window_says_so(api: Api) -> None:
+    add(api, every="*/30 * * * *", duration=1200, time_zone="UTC")
+    late = api.submit(required_gpus=1, max_duration=7200)
+    waits = wait_for(lambda: job if (job := api.job(late))["reason"] == "unsatisfiable_now" else None, what="why")
+    assert "this job could run for 2 hours, and maintenance repeats after 10 minutes: it never" in str(waits)
+
+
+def test_the_longest_time_between_two_windows_is_that_of_any_pair(database_url: str) -> None:
+    """Weekends leave more room than weekdays."""
+    db = Database(database_url)
+    values = values_of(WindowSpec(every="0 4 * * MON-FRI", duration=3600), "UTC", NOON)
+    assert db.write(lambda conn: add_window(conn, values, NOON)).longest_gap == 71 * 3600
+    once = values_of(WindowSpec(duration=3600), "UTC", NOON)
+    assert db.write(lambda conn: add_window(conn, once, NOON)).longest_gap == float("inf")
+    db.close()
 
 
 def test_a_window_drains_its_host_tells_jobs_and_returns_the_host(api: Api) -> None:

@@ -36,6 +36,7 @@ class Lab:
     def __init__(self, url: str, folder: Path) -> None:
         load_tables()
         self.now = NOON
+        self.folder = folder
         self.db = Database(url)
         self.open(folder)
 
@@ -177,6 +178,21 @@ def test_a_schedule_pauses_when_its_user_may_not_submit_any_more(lab: Lab) -> No
     assert len(lab.events("schedule.paused")) == 2
 
 
+def test_a_schedule_pauses_when_its_user_is_disabled(lab: Lab) -> None:
+    lab.db.write(lambda conn: accounts.add_account(conn, "ada", Role.USER, lab.now))
+    schedule = lab.add()
+    lab.db.write(lambda conn: accounts.set_disabled(conn, "ada", "admin", lab.now))
+    lab.pass_hours(1)
+    assert lab.jobs(schedule) == []
+    assert lab.row(schedule).message == "Paused: the account of its user ada is disabled."
+    with pytest.raises(InvalidError, match="is disabled"):
+        lab.schedules.resume(schedule, lambda *_: None)
+    lab.db.write(lambda conn: accounts.set_disabled(conn, "ada", None, lab.now))
+    lab.schedules.resume(schedule, lambda *_: None)
+    lab.pass_hours(1)
+    assert len(lab.jobs(schedule)) == 1
+
+
 def test_a_refused_schedule_stores_nothing(lab: Lab) -> None:
     bad: list[dict[str, Any]] = [
         {"every": "* * */20 * 1L"},
@@ -245,6 +261,31 @@ def test_a_service_that_dies_at_any_write_neither_loses_nor_doubles_a_run(
                 lab.end(job.id)
     assert kills > 10
     lab.db.close()
+
+
+def test_a_clock_that_was_years_ahead_does_not_silence_a_schedule(lab: Lab) -> None:
+    schedule = lab.add()
+    lab.pass_hours(4 * 365 * 24 + 0.5)
+    assert lab.jobs(schedule) == []
+    lab.pass_hours(-4 * 365 * 24)
+    lab.pass_hours(0.5)
+    assert len(lab.jobs(schedule)) == 1
+    lab.pass_hours(4 * 365 * 24 + 0.5)
+    lab.now -= 4 * 365 * 24 * 3600
+    lab.open(lab.folder)  # set back while no service ran
+    lab.pass_hours(0)
+    lab.pass_hours(0.5)
+    assert lab.row(schedule).next_at == NOON + 3 * 3600
+
+
+def test_a_clock_that_is_set_back_a_little_repeats_no_run(lab: Lab) -> None:
+    schedule = lab.add(overlap="queue")
+    lab.pass_hours(1)
+    lab.pass_hours(-0.1)
+    lab.pass_hours(0.1)
+    assert len(lab.jobs(schedule)) == 1
+    lab.pass_hours(1)
+    assert len(lab.jobs(schedule)) == 2
 
 
 def test_a_schedule_that_changes_meanwhile_does_not_run(lab: Lab) -> None:

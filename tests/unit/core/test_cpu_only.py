@@ -10,18 +10,20 @@ from builders import cluster_state, host, host_record, job, job_record, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, MaintenanceWindow
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan
 from schedulearn.scheduler.core.planning.cpu_only import (
     PATIENCE_S,
     CpuOnly,
+    NewJob,
     Places,
     keeps_a_host,
     with_cpu_only,
     without_cpu_only,
 )
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas
+from schedulearn.scheduler.core.states import HostState
 from schedulearn.scheduler.core.task import GIB
 
 FACTS = {"h1": HostFacts("1", cpus=4, memory_bytes=8 * GIB), "h2": HostFacts("2", cpus=8, memory_bytes=16 * GIB)}
@@ -187,6 +189,46 @@ def test_one_that_fits_nowhere_is_not_passed_for_ever() -> None:
     assert place(state, facts=FACTS, now=2 * PATIENCE_S)["other"] == "h2"
     free = waiting("big", "small", needs=needs)
     assert place(free, facts=FACTS, now=PATIENCE_S)["big"] == "h2"
+
+
+def test_no_host_is_kept_that_an_exclusive_job_or_a_window_closes() -> None:
+    """It would stay closed, and the host that becomes free would go to others."""
+    state = waiting("big", needs={"big": {"cpus": 4.0}}, running={"y": "h1"})
+    alone = job_record("alone", required_gpus=1, host_constraints={"exclusive": True})
+    beside = replace(
+        state,
+        jobs={**state.jobs, "alone": alone},
+        tasks=[*state.tasks, task_record("alone", host_id="h2", gpu_uuids=["GPU-0"])],
+    )
+    assert "h1 is reserved" in place(beside, facts=FACTS, now=PATIENCE_S)["big"]
+    window = MaintenanceWindow(1, ["h2"], PATIENCE_S + 60, PATIENCE_S + 3660, "", "", "UTC", 0.0, [])
+    before = replace(state, windows=[window])
+    assert "h1 is reserved" in place(before, facts=FACTS, now=PATIENCE_S)["big"]
+
+
+def test_a_job_whose_only_hosts_are_in_maintenance_says_so() -> None:
+    window = MaintenanceWindow(1, ["h2"], 0.0, 3600.0, "", "", "UTC", 0.0, [])
+    away = host_record("h2", state=HostState.CORDONED, window_id=1, drain_until=0.0)
+    big, limited = {"cpus": 8.0}, {"host_constraints": {"hosts": ["h2"]}}
+    state = waiting("big", "limited", "any", needs={"big": big, "limited": limited}, hosts=[host_record("h1"), away])
+    places = place(replace(state, windows=[window]), facts=FACTS, now=60.0)
+    told = "It needs no GPU. Host h2 is in maintenance from 00:00 to 01:00 (UTC)."
+    assert places == {"big": told, "limited": told, "any": "h1"}
+    assert code(places["big"]) == code(places["limited"]) == "maintenance"
+
+
+def test_a_new_job_is_not_foreseen_to_start_before_a_window() -> None:
+    window = MaintenanceWindow(1, [], 60.0, 3660.0, "", "", "UTC", 0.0, [])
+    state = replace(waiting(), windows=[window])
+    ready = {host.id for host in state.hosts}
+    cpu_only = CpuOnly(state, ready, {}, 2, there)
+
+    def foreseen(max_duration: float | None) -> str | Explanation:
+        new = NewJob("new", "", 50, 0.0, None, None, 0, None, max_duration)
+        return cpu_only.places(set(), new)["new"]
+
+    assert code(foreseen(None)) == code(foreseen(90.0)) == "maintenance"
+    assert foreseen(30.0) == "h1"
 
 
 @given(waited=st.floats(PATIENCE_S, 1e7))

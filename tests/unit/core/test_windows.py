@@ -119,6 +119,33 @@ def test_forecasts_start_a_job_at_the_end_of_the_window_or_elsewhere_before() ->
     assert after_windows(job("b"), hosts) == (job("b"), None)
 
 
+def test_forecasts_know_of_further_windows_of_a_host() -> None:
+    after, later = NOON + 3600, NOON + 4 * 3600
+    windows = [window(), window(id=2, starts_at=after + 60, ends_at=later), window(id=3, starts_at=later + 7200)]
+    assert in_the_way(7200.0, windows, HOSTS, NOW).until == {"h1": later}
+
+
+def test_a_job_longer_than_the_time_between_two_windows_is_told_that_it_never_starts() -> None:
+    daily = window(cron="0 12 * * *", longest_gap=23 * 3600.0)
+    assert in_the_way(23 * 3600.0, [daily], HOSTS, NOW).until == {"h1": NOON + 3600}
+    found = in_the_way(48 * 3600.0, [daily], HOSTS, NOW)
+    blocked = job("a", unfit=found.why, postponed=found.until)
+    told = plan_feasible(make_policy("fifo").allocate, snapshot([blocked], [host("h1", 4)], now=NOW)).reasons["a"]
+    assert getattr(told, "code", "") == Reason.UNSATISFIABLE
+    assert told == (
+        "It needs 1 GPU. Host h1 is in maintenance from 12:00 to 13:00 (UTC); this job could run for 48 hours, and "
+        "maintenance repeats after 23 hours: it never starts there."
+    )
+    assert after_windows(blocked, [host("h1", 4)]) == (blocked, None)
+    often = window(cron="0 */3 * * *", longest_gap=2 * 3600.0)
+    assert (
+        in_the_way(None, [often], HOSTS, NOW)
+        .why["h1"]
+        .endswith("; the run time of this job is unknown, and maintenance repeats after 2 hours: state `max_duration`")
+    )
+    assert in_the_way(0.0, [often], HOSTS, NOW).why == {}, "an elastic job starts"
+
+
 def test_hosts_drain_at_the_begin_and_return_at_the_end() -> None:
     assert not window_steps(state(hosts=HOSTS, windows=[window()]), NOON - 1)
     assert window_steps(state(hosts=HOSTS, windows=[window()]), NOON).begun == [(window(), "h1")]
@@ -161,6 +188,13 @@ def test_running_jobs_that_may_still_run_then_are_told_once() -> None:
         "rigid": f"{begin} If the job still runs at 12:00, it is stopped and starts again from the beginning.",
         "elastic": f"{begin} The job then saves a checkpoint, and continues elsewhere or afterwards.",
     }
+
+
+def test_a_job_that_no_deadline_stops_is_not_told_that_it_is_stopped() -> None:
+    lasting = window(deadline=3600.0)
+    seen = state(jobs=[job_record("a")], tasks=[task_record("a")], hosts=HOSTS, windows=[lasting])
+    [(_, _, sentence)] = window_steps(seen, NOW).told
+    assert sentence.endswith("new disks. The job runs on during the maintenance.")
 
 
 def test_jobs_leave_at_the_begin_and_rigid_ones_at_the_deadline() -> None:

@@ -213,14 +213,11 @@ def test_an_exclusive_job_waits_for_an_empty_host_which_later_jobs_do_not_fill()
 
 
 def test_an_exclusive_job_does_not_start_beside_one_that_is_yet_to_leave() -> None:
-    state = snapshot(
-        [job("x", elastic=True, allocation={"h1": 1}), job("e", at=1, exclusive=True)], [host("h1", 4), host("h2", 4)]
-    )
-    moves = Plan({"x": {"h2": 1}, "e": {"h1": 1}})
-    plan = plan_feasible(lambda seen: replace(moves, allocations={
-        each.id: moves.allocations[each.id] for each in seen.jobs
-    }), state)  # fmt: skip
-    assert started(plan) == {"x": {"h2": 1}}
+    busy = [job("x", elastic=True, allocation={"h1": 1}), job("y", allocation={"h2": 1})]
+    state = snapshot([*busy, job("e", at=1, exclusive=True)], [host("h1", 4), host("h2", 4)])
+    moves = {"x": {"h2": 1}, "y": {"h2": 1}, "e": {"h1": 1}}
+    plan = plan_feasible(lambda seen: Plan({each.id: moves[each.id] for each in seen.jobs}), state)
+    assert started(plan) == {"x": {"h2": 1}, "y": {"h2": 1}}
     assert plan.reasons["e"] == "It waits for 1 GPU. None of these hosts is empty."
 
 
@@ -232,6 +229,19 @@ def test_nobody_starts_beside_a_running_exclusive_job_and_cpu_jobs_count_as_othe
     waits = replace(runs, allocation={}, gpu_indices={})
     plan = plan_feasible(FIFO.allocate, snapshot([waits], [host("h1", 4, cpu_jobs=1), host("h2", 2)]))
     assert started(plan) == {"e": {"h2": 1}}
+
+
+def test_jobs_that_wait_for_the_end_of_an_exclusive_one_are_not_said_to_fit_nowhere() -> None:
+    runs = job("e", gpus=1, exclusive=True, allocation={"h1": 1})
+    waits = [job("z", at=1, gpus=4), job("y", at=2, gpus=1, unfit={"h2": "why"}, wanted_hosts="on h1")]
+    for policy in ALL:
+        state = snapshot([runs, *waits, job("huge", at=3, gpus=9)], [host("h1", 4), host("h2", 2)])
+        reasons = plan_feasible(policy.allocate, state).reasons
+        assert reasons["z"] == "It waits for 4 GPUs. Exclusive jobs have h1 alone.", policy.name
+        assert reasons["y"] == "It waits for 1 GPU on h1. Exclusive jobs have h1 alone.", policy.name
+        codes = {name: getattr(why, "code", "") for name, why in reasons.items()}
+        assert codes["z"] == codes["y"] == "waiting_for_gpus", policy.name
+        assert codes["huge"] == "unsatisfiable_now", policy.name
 
 
 class TestKindsOfHosts:

@@ -67,6 +67,8 @@ _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "": 1 << 20}
 _SPANS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _DAYTIMES = {"midnight": "00:00", "noon": "12:00", "elevenses": "11:00", "fika": "15:00", "teatime": "16:00"}
 _GPUS = ("gpu", "gres/gpu")
+_NO_TYPE = re.compile(r"-.*|\d+[KMGTP]", re.IGNORECASE)
+"""Words in place of a count of GPUs that are no type: `1K` is 1024 in Slurm."""
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
 """Names of host features that mean a GPU type: a100, v100-32g, rtx3090, l40s."""
@@ -390,6 +392,7 @@ def _conflicts(script: _Script) -> Iterator[str]:
     counts = {option: gpus_asked(script, [option])[0] for option in _GPU_OPTIONS if option in script}
     if len(set(filter(None, counts.values()))) > 1:
         yield f"{', '.join(script.at(option) for option in counts)}: ask for different numbers of GPUs"
+    yield from _gpu_faults(script)
     tasks, per_node = script.number("ntasks"), script.number("ntasks-per-node")
     if tasks and per_node and -(-tasks // per_node) > script.nodes:
         yield f"{script.at('ntasks-per-node')}: {tasks} tasks need {-(-tasks // per_node)} hosts, and a job gets one"
@@ -466,9 +469,7 @@ def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[
     for option in options:
         if option not in script:
             continue
-        parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
-        if option == "gres":  # gpu, gpu:2, gpu:a100:2, among other resources
-            parts = [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
+        parts = _gpu_parts(script, option)
         each = sum(int(words[-1]) if words[-1].isdigit() else 1 for words in parts)
         times = 1 if option == "gpus" else script.tasks if option == "gpus-per-task" else script.nodes
         if each:
@@ -477,10 +478,32 @@ def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[
     return 0, ""
 
 
+def _gpu_parts(script: _Script, option: str) -> list[list[str]]:
+    """Return the words of each part that asks for GPUs, such as `2`, `a100` or `a100:2`."""
+    parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
+    if option == "gres":  # gpu, gpu:2, gpu:a100:2, among other resources
+        return [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
+    return parts
+
+
+def _gpu_faults(script: _Script) -> Iterator[str]:
+    """Yield counts of GPUs that Slurm reads otherwise or refuses."""
+    given = [option for option in _GPU_OPTIONS if option in script]
+    typed = set()
+    for option in given:
+        for words in _gpu_parts(script, option):
+            counted = words[-1].isdigit()
+            if len(words) > 2 or (len(words) == 2 and not counted) or _NO_TYPE.fullmatch(words[-1]):
+                yield f"{script.at(option)}: {':'.join(words)} is not a number of GPUs: write e.g. 2 or a100:2"
+            typed.add(len(words) == 2 or not counted)
+    if len(typed) > 1:
+        yield f"{', '.join(map(script.at, given))}: ask for GPUs with and without their type"
+
+
 def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
     """The key `gpu_type`, by --gres=gpu:TYPE:N or a constraint that names one."""
     for part in filter(None, script.get("gres").split(",")):
-        if part.split(":")[0] not in _GPUS:
+        if part.split(":")[0] not in _GPUS and part.lower() != "none":
             made.untranslated.append(f"{script.at('gres')}: {part} has no counterpart here, only GPUs have")
     wanted = script.get("constraint").strip("\"'[]")
     if wanted and gpus and not gpu_type and _GPU.fullmatch(wanted):
@@ -687,7 +710,7 @@ def _add_tasks(job: Json, script: _Script, made: Imported, native: bool) -> None
             raise ValueError(f"{script.at('array')}: {at_once!r} is not a number of tasks")
         made.at_once = int(at_once)
     try:
-        numbers = indices(spans)
+        numbers = sorted(set(indices(spans)))
     except ValueError as error:
         raise ValueError(f"{script.at('array')}: {error}") from error
     if not 1 <= len(numbers) <= MAX_TASKS:

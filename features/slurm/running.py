@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePath
@@ -210,12 +212,19 @@ def srun(session: CliSession, context: click.Context, /, words: tuple[str, ...])
         raise ValueError("name a command: srun python train.py")
     if "pty" in given:
         return _shell(session, context, options, rest)
-    refused = sorted({"output", "error", "input", "multi-prog", "wait", "dependency"} & given.keys())
+    if given.get("mpi", "none") != "none":
+        raise ValueError(
+            f"--mpi={given['mpi']}: only none can be given here; start MPI's own launcher in a batch script"
+        )
+    ignored = {"input"} if given.get("input") == "none" else set()
+    refused = sorted(({"output", "error", "input", "multi-prog", "wait", "dependency"} & given.keys()) - ignored)
     if refused:
         raise ValueError(f"--{refused[0]} can't be given to srun here; redirect in the shell, or use sbatch")
     steps = [f"--{option}={value}" if value else f"--{option}" for option, value in options if option in _OF_STEP]
     text = f"#!/bin/sh\nexec srun {shlex.join([*steps, '--', *rest])}\n"
-    job_options = [each for each in options if each[0] not in _STEP_ONLY]
+    job_options = [each for each in options if each[0] not in _STEP_ONLY | ignored]
+    if not ignored:
+        _check_input(context)
     made = _made(session, text, PurePath(rest[0]).name, (), job_options)
     _tell(context, made)
     [job] = _submitted(session, made)
@@ -227,6 +236,31 @@ def srun(session: CliSession, context: click.Context, /, words: tuple[str, ...])
 
 
 _OF_STEP = {"label", "kill-on-bad-exit"}
+
+
+def _check_input(context: click.Context) -> None:
+    """Raise ValueError if stdin has something to read, because a job doesn't get it. Waits for no writer."""
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or not of this process
+        found = bool(sys.stdin and sys.stdin.read(1))
+    else:
+        if stat.S_ISREG(mode):
+            found = os.lseek(descriptor, 0, os.SEEK_CUR) < os.fstat(descriptor).st_size
+        elif not stat.S_ISFIFO(mode):
+            return
+        elif select.select([descriptor], [], [], _INPUT_S)[0]:
+            found = bool(os.read(descriptor, 1))
+        else:
+            say(context, "stdin is a pipe, and is not sent to the job")
+            return
+    if found:
+        raise ValueError("stdin is not sent to a job: read a file of the folder instead, or write -i none")
+
+
+_INPUT_S = 0.2
+"""Seconds in which a pipe must have something to read. It may be one that nobody writes to."""
 
 
 def _in_job(session: CliSession, context: click.Context, given: dict[str, str], rest: list[str]) -> int:

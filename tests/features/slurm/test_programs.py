@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import wait_for
 from matrices import each
-from services import IMAGE, Result, Service, invoke
+from services import COMMAND, IMAGE, Result, Service, invoke
 from terminals import read_until, type_in
 
 from schedulearn.features.slurm.hostlist import compress, expand
@@ -89,8 +89,20 @@ def test_srun_gives_the_output_and_the_exit_code(service: Service, folder: Path)
     (folder / "here.txt").write_text("from the folder\n")
     done = slurm(service, "srun", "-Q", IN, "sh", "-c", "cat here.txt; exit 7", code=7)
     assert done.out == "from the folder\n"
+    assert slurm(service, "srun", "-Q", "-i", "none", "--mpi=none", IN, "cat", stdin="not sent").out == ""
     labelled = slurm(service, "srun", "-Q", "-l", "-n2", IN, "sh", "-c", "echo $SLURM_PROCID")
     assert sorted(labelled.out.splitlines()) == ["0: 0", "1: 1"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("shell", ["echo text | {}", "{} <text.txt", "{} <<E\ntext\nE\n"])
+def test_srun_tells_that_it_would_lose_its_input(service: Service, folder: Path, shell: str) -> None:
+    (folder / "text.txt").write_text("text")
+    command = shell.format(f"{COMMAND} slurm srun {IN} cat")
+    env = {**service.env, "SCHEDULEARN_URL": service.url}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "stdin is not sent to a job" in done.stderr
 
 
 @pytest.mark.process
@@ -192,6 +204,8 @@ def test_hosts_are_nodes_of_one_partition(service: Service) -> None:
         (["sbatch", IN, "--dependency=afterok:29876543210987"], LONG, "afterok:29876543210987: Invalid job id"),
         (["srun"], "", "name a command"),
         (["srun", "-o", "x.log", "true"], "", "--output can't be given"),
+        (["srun", IN, "cat"], "text", "stdin is not sent to a job"),
+        (["srun", IN, "--mpi=pmix", "true"], "", "--mpi=pmix: only none"),
         (["srun", "--pty", IN, "python"], "", "only a shell"),
         (["salloc", "make"], "", "only a shell"),
         (["scancel"], "", "No job identification"),

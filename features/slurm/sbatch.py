@@ -7,12 +7,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from schedulearn.api.cli.times import parse_start
 from schedulearn.api.client.client import Json
 from schedulearn.features.slurm import inside
 from schedulearn.features.slurm.numbers import ARRAY, TASK, indices, new_array
 from schedulearn.features.slurm.options import SBATCH, SCRIPT, parse
+from schedulearn.features.slurm.sources import named_in
 from schedulearn.scheduler.core.notices import MAX_RECIPIENTS, ME
 
 MAX_TASKS = 10_000
@@ -84,6 +86,13 @@ _OF_MACHINE = re.compile(
     r"NVIDIA_\w+|PYTHON(HOME|PATH)|VIRTUAL_ENV|CONDA_\w+)$"
 )
 """Variables that are true of one machine or shell, and would mislead a container."""
+_OF_SHELL = re.compile(
+    r"(BASH\w*|SHELLOPTS|PROMPT_COMMAND|HIST\w+|LINES|COLUMNS|LS_COLORS|COLORTERM|LESS\w*|MANPATH|INFOPATH|SUDO_\w+|"
+    r"S(BATCH|RUN|ALLOC|QUEUE|ACCT|INFO)_\w+|SYSTEMD_\w+|INVOCATION_ID|JOURNAL_STREAM|KRB5CCNAME|GPG_AGENT_INFO|"
+    r"TERM_\w+|VSCODE_\w+|VTE_VERSION|WINDOWID|TMUX\w*|STY|I?MODULE\w*|LOADEDMODULES|_\w*)$"
+)
+"""More of them, which --export=ALL leaves out."""
+_SENT_SHOWN = 10
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _FUNCTION = re.compile(r"\s*(?:function\s+[\w-]+\s*(?:\(\s*\))?|[\w-]+\s*\(\s*\))\s*(?:\{|$)")
 _VARIABLE = re.compile(r"\bSLURMD?_\w+\b(?!:?[-+?=])")
@@ -262,8 +271,7 @@ def from_sbatch(
     if env:
         job["env"] = env
     job |= _notices(script, made)
-    if script.get("account"):
-        job["labels"] = {"account": script.get("account")}
+    job |= _texts(script)
     _add_tasks(job, script, made, native is not None)
     return made
 
@@ -557,6 +565,12 @@ def _size(script: _Script, option: str) -> int:
     return int(float(match[1]) * _SIZES[match[2]])
 
 
+def _texts(script: _Script) -> Json:
+    """Return the label of --account and the key `description`, by --comment."""
+    found: Json = {"labels": {"account": script.get("account")}} if script.get("account") else {}
+    return {**found, "description": script.get("comment")} if script.get("comment") else found
+
+
 def _when(script: _Script, made: Imported) -> Json:
     """The keys `hold` and `start_after`."""
     found: Json = {"hold": True} if "hold" in script else {}
@@ -612,15 +626,16 @@ def _exported(script: _Script, made: Imported, native: Mapping[str, str] | None)
     """Return the variables that --export names or that the script uses."""
     env: dict[str, str] = {}
     parts = [part for part in script.get("export").split(",") if part]
-    if native is not None and (not parts or "ALL" in parts):
-        env |= _used_of(native, script)
+    if native is not None and (not parts or "ALL" in map(str.upper, parts)):
+        env |= _all_of(native) if parts else _used_of(native, script)
         if env:
-            made.remarks.append(f"sends of your environment: {', '.join(env)}")
+            more = f" and {len(env) - _SENT_SHOWN} more" if len(env) > _SENT_SHOWN else ""
+            made.remarks.append(f"sends of your environment: {', '.join([*env][:_SENT_SHOWN])}{more}")
     for part in parts:
         name, equals, value = part.partition("=")
         if equals:
             env[name] = value
-        elif name in ("ALL", "NONE", "NIL"):
+        elif name.upper() in ("ALL", "NONE", "NIL"):
             continue
         elif native is None:
             made.untranslated.append(f"{script.at('export')}: takes {name} of your shell: submit with --env {name}")
@@ -629,12 +644,21 @@ def _exported(script: _Script, made: Imported, native: Mapping[str, str] | None)
     return env
 
 
+def _all_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of your shell, without those that belong to a machine."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.isidentifier() and name.isascii() and not _OF_MACHINE.match(name) and not _OF_SHELL.match(name)
+    }
+
+
 def _used_of(environment: Mapping[str, str], script: _Script) -> dict[str, str]:
-    """Return the variables of your shell that the script uses, without those that belong to a machine."""
-    if script.interpreter.is_shell:
-        used = [name for _, line in script.commands for name in _SHELL_NAME.findall(line)]
-    else:
-        used = [name for _, line in script.commands for name in _QUOTED_NAME.findall(line)]
+    """Return the variables of your shell that the script uses, or a file of the folder that it names."""
+    commands = "\n".join(line for _, line in script.commands)
+    used = (_SHELL_NAME if script.interpreter.is_shell else _QUOTED_NAME).findall(commands)
+    for text in named_in(commands, Path(script.get("chdir") or ".")):
+        used += [*_SHELL_NAME.findall(text), *_QUOTED_NAME.findall(text)]
     return {
         name: environment[name] for name in dict.fromkeys(used) if name in environment and not _OF_MACHINE.match(name)
     }

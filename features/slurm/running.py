@@ -16,7 +16,7 @@ import click
 from schedulearn.api.cli.common import INTERRUPTED, CliSession, clean, exit_code, pass_session
 from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.submit import code_of, complete
-from schedulearn.api.client.client import ClientError, Job, Json
+from schedulearn.api.client.client import ApiError, ClientError, Job, Json
 from schedulearn.features.slurm.fields import states_of
 from schedulearn.features.slurm.numbers import ARRAY, find_jobs, number_of
 from schedulearn.features.slurm.options import SBATCH, STEP, Syntax, parse
@@ -175,7 +175,14 @@ def _submitted(session: CliSession, made: Imported) -> list[Json]:
     jobs = [complete({**job, "code": code}, {}, {}, {}) for job in made.jobs]
     if len(jobs) == 1:
         return [session.client.submit(jobs[0])]
-    items: list[Json] = session.client.submit_batch(jobs)["items"]
+    try:
+        items: list[Json] = session.client.submit_batch(jobs)["items"]
+    except ApiError as error:
+        if error.status != 413:
+            raise
+        raise ValueError(
+            f"{made.places['array']}: {len(jobs)} tasks are too many for one request: submit them as several arrays"
+        ) from error
     return items
 
 

@@ -136,6 +136,13 @@ def test_an_array_has_one_number(service: Service) -> None:
     assert slurm(service, "squeue", "-h", "-j", array).out == ""
 
 
+def test_an_array_that_is_too_large_for_one_request_is_refused_as_a_whole(service: Service) -> None:
+    before = service.call("GET", "/api/v1/jobs?limit=1")["counts"]
+    done = slurm(service, "sbatch", IN, "--array=1-2000", stdin=LONG, code=1)
+    assert "--array=1-2000: 2000 tasks are too many for one request" in done.err
+    assert service.call("GET", "/api/v1/jobs?limit=1")["counts"] == before
+
+
 def test_the_tasks_of_an_array_have_its_variables(service: Service) -> None:
     script = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT in $SLURM_ARRAY_JOB_ID\n"
     array = submit(service, "-a", "3,7", script=script)

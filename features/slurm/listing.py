@@ -21,7 +21,7 @@ from schedulearn.features.slurm.formats import Column, by_accounting, by_letters
 from schedulearn.features.slurm.hostlist import compress
 from schedulearn.features.slurm.numbers import find_jobs
 from schedulearn.features.slurm.options import Syntax, parse
-from schedulearn.features.slurm.programs import Program
+from schedulearn.features.slurm.programs import Program, tell_user
 from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, WAITS, JobState
 
 _RECENT_S = 300
@@ -59,8 +59,9 @@ _SQUEUE = Syntax(
 
 
 @click.command(cls=Program)
+@click.pass_context
 @pass_session
-def squeue(session: CliSession, words: tuple[str, ...]) -> None:
+def squeue(session: CliSession, context: click.Context, /, words: tuple[str, ...]) -> None:
     """Show jobs that have not ended, as Slurm's squeue.
 
     \b
@@ -72,6 +73,7 @@ def squeue(session: CliSession, words: tuple[str, ...]) -> None:
     given = _given(words, _SQUEUE)
     columns = _columns(given, _JOB_LETTERS, _JOB_NAMES, _queue_format(given))
     jobs = _queued(session, given)
+    tell_user(session, context, given, jobs)
     rows = [queue_fields(job) for job in sorted(jobs, key=_queue_order)]
     if "array" not in given:
         rows = _collapsed(rows)
@@ -206,8 +208,9 @@ _SACCT = Syntax(
 
 
 @click.command(cls=Program)
+@click.pass_context
 @pass_session
-def sacct(session: CliSession, words: tuple[str, ...]) -> None:
+def sacct(session: CliSession, context: click.Context, /, words: tuple[str, ...]) -> None:
     """Show jobs that have ended too, as Slurm's sacct.
 
     Without -X each job that has begun has a second line, JOB.batch, with its memory.
@@ -220,6 +223,7 @@ def sacct(session: CliSession, words: tuple[str, ...]) -> None:
     given = _given(words, _SACCT)
     columns = by_accounting(given.get("format", _BRIEF if "brief" in given else _ACCOUNTING), _ACCOUNTED)
     jobs = _past(session, given)
+    tell_user(session, context, given, jobs)
     if any(column.field in ("MaxRSS", "NodeList") for column in columns):
         if len(jobs) > _MAX_DETAILS:
             raise ClientError(f"MaxRSS and NodeList of {len(jobs)} jobs: name at most {_MAX_DETAILS} with -j")

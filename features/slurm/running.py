@@ -6,9 +6,11 @@ import os
 import re
 import select
 import shlex
+import signal
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 import click
@@ -17,10 +19,10 @@ from schedulearn.api.cli.common import INTERRUPTED, CliSession, clean, exit_code
 from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.client.client import ApiError, ClientError, Job, Json
-from schedulearn.features.slurm.fields import states_of
+from schedulearn.features.slurm.fields import PARTITION, states_of
 from schedulearn.features.slurm.numbers import ARRAY, find_jobs, number_of
 from schedulearn.features.slurm.options import SBATCH, STEP, Syntax, parse
-from schedulearn.features.slurm.programs import Program, say
+from schedulearn.features.slurm.programs import Program, say, tell_user
 from schedulearn.features.slurm.sbatch import Imported, from_sbatch
 from schedulearn.scheduler.core.states import TERMINAL, JobState
 
@@ -236,10 +238,28 @@ def srun(session: CliSession, context: click.Context, /, words: tuple[str, ...])
     _tell(context, made)
     [job] = _submitted(session, made)
     try:
-        return follow(session, job, quiet="quiet" in given)
-    except KeyboardInterrupt:
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            return follow(session, job, quiet="quiet" in given)
+    except KeyboardInterrupt as error:
         session.client.cancel(job["id"])
-        return INTERRUPTED
+        return error.args[0] if error.args else INTERRUPTED
+
+
+@contextmanager
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let `timeout 60 srun ...`, and a terminal that closes, cancel the job as Ctrl-C does; `nohup` is respected."""
+
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(128 + number)
+
+    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 _OF_STEP = {"label", "kill-on-bad-exit"}
@@ -355,7 +375,7 @@ def scancel(session: CliSession, context: click.Context, /, words: tuple[str, ..
         raise ValueError(
             f"--{refused[0]} has no counterpart here: a job gets SIGTERM, and SIGKILL after its grace period"
         )
-    chosen = {"user", "me", "name", "jobname", "state", "account"} & given.keys()
+    chosen = {"user", "me", "name", "jobname", "state", "account", "partition"} & given.keys()
     if not rest and not chosen:
         raise ValueError("No job identification provided")
     failed = False
@@ -370,6 +390,7 @@ def scancel(session: CliSession, context: click.Context, /, words: tuple[str, ..
         user = session.user() if "me" in given else given.get("user")
         live = [state for state in JobState if state not in TERMINAL]
         jobs = session.client.all_jobs(live, user=user)["items"]
+        tell_user(session, context, given, jobs)
     for job in jobs:
         if JobState(job["state"]) not in TERMINAL and _matches(job, given):
             failed |= not _cancelled(session, job)
@@ -383,6 +404,7 @@ def _matches(job: Json, given: dict[str, str]) -> bool:
         and (not names or job["name"] in names.split(","))
         and ("state" not in given or JobState(job["state"]) in states_of(given["state"]))
         and ("account" not in given or job["labels"].get("account") == given["account"])
+        and given.get("partition", PARTITION) == PARTITION
     )
 
 

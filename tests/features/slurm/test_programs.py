@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -260,6 +261,34 @@ def test_only_a_jobs_user_changes_it(service: Service) -> None:
     as_("eve", "scancel", "-u", "eve")
     service.wait(id_of_number(int(theirs)), "cancelled")
     assert job_of(service, number)["state"] not in ("cancelled", "stopping")
+
+
+def test_a_name_without_jobs_is_told(service: Service) -> None:
+    number = submit(service, "--hold")
+    user = job_of(service, number)["user"]
+    for words in (["squeue", "-h", "-u", "ada.l"], ["sacct", "-n", "-u", "ada.l"], ["scancel", "-u", "ada.l"]):
+        done = slurm(service, *words)
+        assert done.out == ""
+        assert f"{words[0]}: no such jobs of ada.l; you are {user} here" in done.err
+    assert slurm(service, "squeue", "-h", "-u", str(user)).err == ""
+
+
+def test_scancel_of_another_partition_cancels_nothing(service: Service) -> None:
+    number = submit(service, "--hold")
+    slurm(service, "scancel", "--me", "-p", "debug")
+    assert slurm(service, "squeue", "-h", "-j", number, "-o", "%T").out == "PENDING\n"
+    slurm(service, "scancel", "--me", "-p", "main")
+    assert slurm(service, "squeue", "-h", "-j", number).out == ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_srun_cancels_its_job(service: Service, sent: signal.Signals) -> None:
+    with service.begin("slurm", "srun", "-J", "signalled", IN, "sleep", "600") as process:
+        wait_for(lambda: slurm(service, "squeue", "-h", "-n", "signalled", "-t", "R").out, what="it to run")
+        process.send_signal(sent)
+        assert process.wait(30) == 128 + sent
+    wait_for(lambda: not slurm(service, "squeue", "-h", "-n", "signalled").out, what="it to be cancelled")
 
 
 def test_only_what_the_script_uses_of_the_shell_is_sent(service: Service) -> None:

@@ -151,18 +151,18 @@ def _queue_order(job: Json) -> tuple[int, int, str]:
 def _collapsed(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return the rows with the waiting jobs of an array in one: `100_[1-3]`."""
     found: list[dict[str, str]] = []
-    groups: dict[tuple[str, bool], list[str]] = {}
+    groups: dict[tuple[str, str, bool], list[str]] = {}
     for row in rows:
         if row["state"] != "PENDING" or row["arraytaskid"] == "N/A":
             found.append(row)
             continue
-        key = (row["arrayjobid"], row["reason"] == "JobHeldUser")
+        key = (row["arrayjobid"], row["username"], row["reason"] == "JobHeldUser")
         if key not in groups:
             groups[key] = []
             found.append(row)
         groups[key].append(row["arraytaskid"])
     for row in found:
-        tasks = groups.get((row["arrayjobid"], row["reason"] == "JobHeldUser"), [])
+        tasks = groups.get((row["arrayjobid"], row["username"], row["reason"] == "JobHeldUser"), [])
         if row["state"] == "PENDING" and len(tasks) > 1:
             spans = compress(f"n{task}" for task in tasks).removeprefix("n").strip("[]")
             row |= {"jobarrayid": f"{row['arrayjobid']}_[{spans}]", "arraytaskid": spans}
@@ -292,7 +292,8 @@ def _accounted(job: Json, *, steps: bool) -> Iterator[dict[str, str]]:
 
 _NODE_LETTERS = {
     "P": ("partition", "PARTITION"), "R": ("partitionname", "PARTITION"), "a": ("available", "AVAIL"),
-    "l": ("time", "TIMELIMIT"), "D": ("nodes", "NODES"), "t": ("statecompact", "STATE"), "T": ("state", "STATE"),
+    "l": ("time", "TIMELIMIT"), "D": ("nodes", "NODES"), "F": ("nodesstate", "NODES(A/I/O/T)"),
+    "t": ("statecompact", "STATE"), "T": ("state", "STATE"),
     "N": ("nodelist", "NODELIST"), "n": ("nodehost", "HOSTNAMES"), "o": ("nodeaddr", "NODE_ADDR"),
     "c": ("cpus", "CPUS"),
     "C": ("cpusstate", "CPUS(A/I/O/T)"), "m": ("memory", "MEMORY"), "G": ("gres", "GRES"), "E": ("reason", "REASON"),
@@ -302,14 +303,16 @@ _NODE_NAMES = dict(_NODE_LETTERS.values()) | {"gresused": "GRES_USED"}
 _NODES = "%9P %.5a %.10l %.6D %.6t %N"
 _EACH_NODE = "%N %.6D %.9P %6t"
 _NODES_LONG = "%9P %.5a %.10l %.6D %.11T %N"
+_SUMMARY = "%9P %.5a %.10l %.16F %N"
 _REASONS = "%20E %N"
 _OF_ONE_HOST = {"nodehost", "nodeaddr"}
+_SUMMED = {"", "nodes", "nodelist", "cpusstate", "nodesstate"}
 _SINFO = Syntax(
     "sinfo",
     {"N": "Node", "h": "noheader", "o": "format", "O": "Format", "p": "partition", "n": "nodes", "t": "states",
-     "l": "long", "R": "list-reasons", "e": "exact", "a": "all", "r": "responding", "d": "dead"},
+     "l": "long", "R": "list-reasons", "s": "summarize", "e": "exact", "a": "all", "r": "responding", "d": "dead"},
     frozenset({"format", "Format", "partition", "nodes", "states"}),
-    frozenset({"Node", "noheader", "long", "list-reasons", "exact", "all", "responding", "dead"}),
+    frozenset({"Node", "noheader", "long", "list-reasons", "summarize", "exact", "all", "responding", "dead"}),
 )  # fmt: skip
 
 
@@ -329,8 +332,9 @@ def sinfo(session: CliSession, words: tuple[str, ...]) -> None:
     columns = _columns(given, _NODE_LETTERS, _NODE_NAMES, _node_format(given, nodes))
     nodes = [node for node in nodes if _chosen(node, given)]
     if "Node" not in given:
-        merges = [column.field for column in columns if column.field not in ("", "nodes", "nodelist", "cpusstate")]
-        nodes = merged(nodes, [*merges, "state"] if not _OF_ONE_HOST & set(merges) else ["nodelist"])
+        merges = [column.field for column in columns if column.field not in _SUMMED]
+        states = [] if any(column.field == "nodesstate" for column in columns) else ["state"]
+        nodes = merged(nodes, [*merges, *states] if not _OF_ONE_HOST & set(merges) else ["nodelist"])
     nodes = sorted(nodes, key=lambda node: node["nodelist"])
     if "long" in given and "noheader" not in given:
         click.echo(datetime.now().astimezone().strftime("%a %b %d %H:%M:%S %Y"))
@@ -340,6 +344,8 @@ def sinfo(session: CliSession, words: tuple[str, ...]) -> None:
 def _node_format(given: Mapping[str, str], nodes: Sequence[Mapping[str, str]]) -> str:
     if "list-reasons" in given:
         return _REASONS
+    if "summarize" in given:
+        return _SUMMARY
     if "Node" in given:
         width = max([9, *(len(node["nodelist"]) for node in nodes)])
         return _EACH_NODE.replace("%N", f"%{width}N", 1)

@@ -181,6 +181,9 @@ def test_hosts_are_nodes_of_one_partition(service: Service) -> None:
     assert re.fullmatch(r"main\*        up   infinite      1 {2,3}(idle|mix|alloc) local", row)
     assert slurm(service, "sinfo", "-N", "-h", "-o", "%N %G").out.startswith("local gpu:")
     assert slurm(service, "sinfo", "-h", "-p", "other").out == ""
+    header, row = slurm(service, "sinfo", "-s").out.splitlines()
+    assert header == "PARTITION AVAIL  TIMELIMIT   NODES(A/I/O/T) NODELIST"
+    assert re.fullmatch(r"main\*        up   infinite          (1/0|0/1)/0/1 local", row)
     assert "NodeName=local" in slurm(service, "scontrol", "show", "node", "local").out
     assert "not found" in slurm(service, "scontrol", "show", "node", "elsewhere", code=1).err
     job = service.submit_shell("sleep 600", gpus=4)
@@ -289,6 +292,21 @@ def test_a_signal_to_srun_cancels_its_job(service: Service, sent: signal.Signals
         process.send_signal(sent)
         assert process.wait(30) == 128 + sent
     wait_for(lambda: not slurm(service, "squeue", "-h", "-n", "signalled").out, what="it to be cancelled")
+
+
+def test_a_label_of_another_user_adds_no_job_to_an_array(service: Service) -> None:
+    eve = service.add_person("eve2", "user")
+    array = submit(service, "--array=1-2", "--hold")
+    for task in ("3", "1"):
+        given = ("--label", f"slurm-array={array}", "--label", f"slurm-task={task}", "--hold", "--image", IMAGE)
+        invoke("submit", "-d", *given, "--", "false", url=service.url, SCHEDULEARN_TOKEN=eve)
+    assert slurm(service, "squeue", "-h", "-j", array, "-o", "%i").out == f"{array}_[1-2]\n"
+    after = submit(service, f"--dependency=afterok:{array}")
+    jobs = job_of(service, after)["after"]
+    assert isinstance(jobs, dict)
+    assert len(jobs["jobs"]) == 2
+    slurm(service, "scancel", f"{array}_1", array, after)
+    assert len(slurm(service, "squeue", "-h", "-u", "eve2", "-r").out.splitlines()) == 2
 
 
 def test_only_what_the_script_uses_of_the_shell_is_sent(service: Service) -> None:

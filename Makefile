@@ -89,7 +89,7 @@ test-postgres: setup $(VENV)/.dev
 	@scripts/test.sh $(BIN) all --postgres -m postgres $(ARGS)
 
 test-training: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) all -n 0 tests/e2e/test_resize.py tests/e2e/test_in_place.py tests/e2e/test_compose.py tests/worker $(ARGS)
+	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) all -n 0 tests/e2e/test_resize.py tests/e2e/test_adapters.py tests/e2e/test_in_place.py tests/e2e/test_compose.py tests/worker $(ARGS)
 
 test-hosts: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) all -n 0 tests/hosts $(ARGS)

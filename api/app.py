@@ -143,6 +143,7 @@ def create_app(
     app.state.rules = Rules(routes)
     large = (each.path_regex for each in routes if isinstance(each, APIRoute) and each.max_body_size is not None)
     bounded = Bodies(app, large)
+    trusts_proxy = settings.behind_proxy and settings.token is not None  # all requests come from the proxy's address
     guarded = Guard(
         bounded,
         known,
@@ -151,10 +152,10 @@ def create_app(
         needs_token=settings.token is not None,
         hides=settings.hide_jobs,
         pages=settings.page_origins,
+        trusts_proxy=trusts_proxy,
         containers_reach_us=lambda: cast(Cluster, app.state.cluster).containers_reach_us,
         proxy_users=ProxyUsers(settings.sign_in_proxy) if settings.sign_in_proxy is not None else None,
     )
-    trusts_proxy = settings.behind_proxy and settings.token is not None  # all requests come from the proxy's address
     inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))
     if settings.page_origins:
         inner = CORSMiddleware(inner, settings.page_origins, allow_methods=["*"], allow_headers=["*"])

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from schedulearn.api.answers.host import GpuOut
@@ -40,13 +46,17 @@ class _ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         with self.cluster.db.read() as db:
             counts = repository.count_jobs(db)
+            deleted = repository.deleted_of(db, "jobs")
             resizes = repository.count_resizes(db)
             hosts = repository.load_hosts(db)
+            held = repository.held_gpus(db)
         jobs = GaugeMetricFamily("schedulearn_jobs", "Jobs in each state", labels=["state"])
         for state, count in counts.items():
             jobs.add_metric([state], count)
         yield jobs
-        yield CounterMetricFamily("schedulearn_jobs_submitted", "Jobs ever submitted", value=sum(counts.values()))
+        yield CounterMetricFamily(
+            "schedulearn_jobs_submitted", "Jobs ever submitted", value=sum(counts.values()) + deleted
+        )
         yield CounterMetricFamily("schedulearn_resizes", "Resizes of running jobs", value=resizes)
         gpus = GaugeMetricFamily("schedulearn_gpus", "GPUs", labels=["host", "gpu_type", "state"])
         families = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _DCGM.items()}
@@ -70,6 +80,8 @@ class _ClusterCollector(Collector):
                 "Sum of the jobs' speedups divided by the number of usable GPUs",
                 value=utility,
             )
+        yield from _waits(self.cluster)
+        yield _held(held)
         stats = self.cluster.loop.stats
         yield SummaryMetricFamily(
             "schedulearn_decision_seconds",
@@ -77,6 +89,37 @@ class _ClusterCollector(Collector):
             count_value=stats.decisions,
             sum_value=stats.decision_seconds,
         )
+
+
+MAX_USERS = 20
+"""Maximum users with a series of their own: those that hold most GPUs."""
+OTHERS = "other users"
+"""Label of the rest. It is no user: names of users have no space."""
+
+
+def _held(held: Mapping[str, int]) -> Metric:
+    """Return the GPUs that users hold."""
+    family = GaugeMetricFamily(
+        "schedulearn_user_gpus", "GPUs that a user's jobs hold; a shared GPU counts for each job", labels=["user"]
+    )
+    most = sorted(held.items(), key=lambda item: (-item[1], item[0]))
+    for user, gpus in most[:MAX_USERS]:
+        family.add_metric([user], gpus)
+    if rest := most[MAX_USERS:]:
+        family.add_metric([OTHERS], sum(gpus for _, gpus in rest))
+    return family
+
+
+def _waits(cluster: Cluster) -> Iterator[Metric]:
+    """Yield the waiting times of jobs that started since the start of the service."""
+    family = HistogramMetricFamily(
+        "schedulearn_job_wait_seconds",
+        "Time from a job's submission, start_after or release to its first start",
+        labels=["policy"],
+    )
+    for policy, (buckets, total) in cluster.loop.waits.by_policy().items():
+        family.add_metric([policy], buckets, total)
+    yield family
 
 
 _TASK_LABELS = ["job", "attempt", "rank", "host"]

@@ -11,6 +11,7 @@ from starlette.responses import StreamingResponse
 
 from schedulearn.api.answers.event import EventOut, EventPage
 from schedulearn.api.answers.model import json_bytes
+from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
@@ -89,16 +90,16 @@ def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def event_stream(
-    db: Database, broadcaster: Broadcaster, after: int, job_id: str | None = None
+    db: Database, broadcaster: Broadcaster, after: int, reader: Actor, job_id: str | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield all events with an ID above `after`, then new ones as they are committed.
+    """Yield all events with an ID above `after`, then new ones as they are committed, as `reader` may see them.
 
     A comment line after 15 s without events keeps proxies from closing the connection, and shows that it is alive."""
 
     def read(last: int) -> list[EventOut]:
         with db.read() as connection:
             rows = repository.list_events(connection, after=last, job_id=job_id)
-        return EventPage.of(rows).items
+        return EventPage.of(rows, reader).items
 
     waiter = broadcaster.join()
     try:

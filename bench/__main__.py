@@ -1,7 +1,7 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
-SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search`, how many seeds; of
-`factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
-jobs and hosts; of `rigid`, how many clusters; of `objectives`, how many jobs really run; of `sia`, how many traces
+SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search` and `tuning`, how many
+seeds; of `factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of
+its jobs and hosts; of `rigid`, how many clusters; of `objectives`, how many jobs really run; of `sia`, how many traces
 of each kind.
 `--artifact PATH`: a checkout for `outside`, `--sia PATH`: one for `sia`. `seeds [TABLE...]` takes hours, so it runs
 only where it is named; what follows it is its own (`seeds --help`). `tests`, how often; of
@@ -23,7 +23,7 @@ MODULES = {
     "outside": "policies", "sia": "policies", "columns": "policies", "philly": "policies", "run": "service",
     "deadlines": "policies", "rigid": "policies",
     "first_job": "training", "accumulation": "training",
-    "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
+    "search": "training", "search_once": "training", "tuning": "training", "seeds": "seeds", "factorial": "courier",
     "objectives": "courier", "tests": "service", "references": "statistics",
 }  # fmt: skip
 

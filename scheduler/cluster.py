@@ -21,7 +21,9 @@ from schedulearn.scheduler.control.fetching import time_left
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
+from schedulearn.scheduler.control.retention import Retention
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.settings_log import note_settings
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
@@ -56,6 +58,7 @@ from schedulearn.scheduler.store.cluster_state import has_tasks_elsewhere, tasks
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people.notices import check_recipients
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
+from schedulearn.scheduler.store.people.registry_logins import RegistryLogins
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
@@ -115,10 +118,12 @@ class Cluster:
             self._had_several_hosts = has_tasks_elsewhere(conn, HOST_ID)
             before = Before(hosts.runtime_of(conn, HOST_ID), gpus.has_real(conn, HOST_ID))
         self.host = make_host(data_dir, self.cluster_id, settings, before)
+        self.secrets = Secrets(self.db, data_dir)
+        self.registry_logins = RegistryLogins(self.db, self.secrets)
+        self.after_commit.append(self.registry_logins.committed)
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url, report_certificate)
         self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)
-        self.secrets = Secrets(self.db, data_dir)
         self.service = Service(
             self.db,
             self._wake.set,
@@ -139,7 +144,7 @@ class Cluster:
         self._acting: Sequence[Worker] = [self.monitor, self.profiles, self.job_logs, self.log_reader, self.loop]
         self._of_hosts: Sequence[Worker] = [self.fleet, self.resources]
         self._others: Sequence[Worker] = [
-            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.forecaster,
+            self.checkpoints, self.outputs, self.kept_outputs, self.housekeeping, self.retention, self.forecaster,
             *self._of_features, *([self.parking] if self.parking else []),
         ]  # fmt: skip
 
@@ -211,6 +216,7 @@ class Cluster:
             monitor=self.monitor,
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self._bring,
+            logins=self.registry_logins,
             tell_untracked_files=self.outputs.tell_untracked_files,
             data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
             timing=self.timing,
@@ -250,6 +256,7 @@ class Cluster:
         self.housekeeping = Housekeeping(
             self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
         )
+        self.retention = Retention(self.db, self.service, self.shows, chosen, self.clock_watch.aged)
 
     def _open_loop(self) -> None:
         chosen = self.settings
@@ -358,6 +365,13 @@ class Cluster:
             call()
 
     def start(self) -> None:
+        now = self.timing.clock()
+        try:
+            self.db.write(partial(note_settings, values=self.settings.model_dump(), now=now))
+        except StoreError:
+            log.exception(
+                "changed settings could not be recorded"
+            )  # a full disk must not keep the service from starting
         for worker in (*self._acting, *self._of_hosts, *self._others):
             worker.start()
 

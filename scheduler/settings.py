@@ -274,6 +274,22 @@ class ClusterSettings(BaseModel):
         description="GPU type -> price of a GPU-hour; `*`: all other types. For the cost of usage, runs and advice",
     )
     currency: str = Field(default="", max_length=8, description="currency of gpu_prices, such as EUR; empty: not shown")
+    keep_events: float = Field(
+        default=365.0,
+        ge=0,
+        le=36_500,
+        description="days that events are kept, those of unfinished jobs longer; 0: always",
+    )
+    keep_jobs: float = Field(
+        default=0.0,
+        ge=0,
+        le=36_500,
+        description="days after which ended jobs are deleted, but not before their outputs, and not runs of sweeps; "
+        "0: never",
+    )
+    keep_notices: float = Field(
+        default=30.0, ge=1, le=36_500, description="days that delivered and failed notices are shown"
+    )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")
 
     @model_validator(mode="after")

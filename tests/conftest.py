@@ -227,5 +227,13 @@ def environment_of() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
+def frameworks(horovod_env: Path) -> str:
+    """The folder with Lightning, Transformers and Accelerate for that environment. It is installed once."""
+    from environments import install_frameworks
+
+    return str(install_frameworks(horovod_env))
+
+
+@pytest.fixture(scope="session")
 def worker_image(docker_url: str) -> str:
     return _build("build-image.sh", "cpu", env={"DOCKER_HOST": docker_url})

@@ -14,9 +14,13 @@ from typing import TypeVar
 from sqlalchemy.engine import Connection
 
 from schedulearn.api.access.logins import LoginRequests
+from schedulearn.api.access.refusals import RefusedSignIns
 from schedulearn.scheduler.core.people import Actor, Role, least
+from schedulearn.scheduler.errors import ForbiddenError
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import accounts, identities, tokens
+from schedulearn.scheduler.store.people.accounts import Account
+from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.run_as import own_account
 from schedulearn.scheduler.store.people.tokens import Session, Token
 
@@ -74,6 +78,7 @@ class Credentials:
         self.logins = LoginRequests()
         self.max_age = math.inf
         """Seconds after the last sign-in after which a person's tokens no longer work."""
+        self.refused = RefusedSignIns()
 
     def open(self, db: Database) -> None:
         self._db = db
@@ -103,6 +108,11 @@ class Credentials:
     def find_session(self, cookie: str) -> Grant | None:
         """Return the identity that a session's cookie proves; None if it is unknown or no longer valid."""
         return self._session_grant(digest_of(cookie))
+
+    def note_refusal(self, address: str) -> None:
+        """Record that an invalid token came from an address. Call it in the event loop."""
+        if self._db is not None:
+            self.refused.note(self._db, address)
 
     def holds(self, grant: Grant) -> bool:
         """Return whether a grant's credential is still valid, with at least the same role."""
@@ -140,12 +150,14 @@ class Credentials:
     def _actor(self, token: Token) -> Actor | None:
         if token.expires_at is not None and token.expires_at <= self._clock():
             return None
-        if token.owner == "":
-            return Actor(self.own, token.role, token.id, token.expires_at)
-        if self._known.signed_in_at.get(token.owner, math.inf) + self.max_age <= self._clock():
+        if token.owner and self._known.signed_in_at.get(token.owner, math.inf) + self.max_age <= self._clock():
             return None
-        role = self._known.roles.get(token.owner)
-        return Actor(token.owner, least(token.role, role), token.id, token.expires_at) if role is not None else None
+        owns = Role.ADMIN if token.owner == "" else self._known.roles.get(token.owner)
+        if owns is None:
+            return None
+        role = least(token.role, owns)
+        counts_all = role is Role.METRICS and owns is Role.ADMIN
+        return Actor(token.owner or self.own, role, token.id, token.expires_at, counts_all=counts_all)
 
     def _note_use(self, token_id: int) -> None:
         now = self._clock()
@@ -202,24 +214,34 @@ class Credentials:
     def log_in(self, db: Database, given: str) -> tuple[str, float] | None:
         """Open a session for the holder of a token or of the login link.
 
-        Returns its cookie, and for how many seconds it is valid; None if `given` is neither."""
+        Returns its cookie, and for how many seconds it is valid; None if `given` is neither. Raises ForbiddenError for
+        a token that reads metrics only."""
         grant = self.find(given) or self._use_link(digest_of(given))
         if grant is None:
             return None
+        if not grant.actor.role.includes(Role.VIEWER):
+            raise ForbiddenError(f"a token with the role {grant.actor.role} can't sign in: it only reads /metrics")
         now, cookie = self._clock(), secrets.token_urlsafe(32)
         ends = min(now + SESSION_S, grant.actor.expires_at or now + SESSION_S)
         session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)
-        self.change(db, lambda conn: tokens.add_session(conn, session))
+        self._add_session(db, grant.actor.name, session)
         return cookie, ends - now
 
-    def sign_in(self, db: Database, account_id: int, seconds: float, proxy_user: str = "") -> tuple[str, float]:
+    def sign_in(self, db: Database, account: Account, seconds: float, proxy_user: str = "") -> tuple[str, float]:
         """Open a session for an account that a provider or proxy vouches for.
 
         Returns its cookie, and for how many seconds it is valid."""
         now, cookie = self._clock(), secrets.token_urlsafe(32)
-        session = Session(digest_of(cookie), None, "", now, now + seconds, account_id, proxy_user)
-        self.change(db, lambda conn: tokens.add_session(conn, session))
+        session = Session(digest_of(cookie), None, "", now, now + seconds, account.id, proxy_user)
+        self._add_session(db, account.name, session)
         return cookie, seconds
+
+    def _add_session(self, db: Database, actor: str, session: Session) -> None:
+        acting = ACTOR.set(actor)
+        try:
+            self.change(db, lambda conn: tokens.add_session(conn, session))
+        finally:
+            ACTOR.reset(acting)
 
     def _use_link(self, digest: str) -> Grant | None:
         link = self._link
@@ -230,8 +252,14 @@ class Credentials:
 
     def log_out(self, db: Database, cookie: str) -> None:
         digest = digest_of(cookie)
-        if digest in self._known.sessions:
-            self.change(db, lambda conn: tokens.remove_session(conn, digest))
+        if digest not in self._known.sessions:
+            return
+        grant = self._session_grant(digest)
+        acting = ACTOR.set(grant.actor.name if grant is not None else "")
+        try:
+            self.change(db, lambda conn: tokens.remove_session(conn, digest, self._clock()))
+        finally:
+            ACTOR.reset(acting)
 
 
 def digest_of(token: str) -> str:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schedulearn.api.access.addresses import address_of
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Address, Peers
 from schedulearn.api.access.permissions import Access, Rule, Rules, lacking
@@ -29,7 +30,7 @@ from schedulearn.api.settings import LOOPBACK, TOKEN_LENGTH
 from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.private_files import write_private
-from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.acting import ACTOR, ADDRESS
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
 COOKIE = "schedulearn_session"
@@ -57,10 +58,12 @@ class Guard:
         needs_token: bool,
         hides: bool = False,
         pages: Collection[str] = (),
+        trusts_proxy: bool = False,
         containers_reach_us: Callable[[], bool] = lambda: True,
         proxy_users: ProxyUsers | None = None,
     ) -> None:
         """`needs_token`: the account that runs the service needs one too. `hides`: users see only their own jobs.
+        `trusts_proxy`: a proxy appends the sender's address to a header.
         `pages`: origins of other pages that may use the service. `containers_reach_us`: a container may have the
         network of this machine. `proxy_users`: users whom a trusted proxy names."""
         self.app = app
@@ -71,6 +74,7 @@ class Guard:
         self.hides = hides
         self.pages = frozenset(pages)
         self.proxy_users = proxy_users
+        self.trusts_proxy = trusts_proxy
         self._own = Actor(credentials.own, Role.ADMIN)
         self._peers = Peers(containers_reach_us)
 
@@ -88,13 +92,19 @@ class Guard:
         actor = grant.actor if grant is not None else self._own
         if refusal is None:
             refusal = await self._forbidden(rule, actor)
+        address = address_of(scope, trusts_proxy=self.trusts_proxy)
         if refusal is not None:
+            if refusal[0] == 401 and bearer_of(headers) is not None:
+                self.credentials.note_refusal(address)
             await _refuse(scope, receive, send, refusal)
             return
         is_known = rule.need.role is not None  # a route that needs no role has no actor
         scope.setdefault("state", {}).update(actor=actor if is_known else None, grant=grant)
         acting = ACTOR.set(actor.name if is_known else "")
-        seeing = SEES_ONLY.set(actor.name if self.hides and is_known and not actor.is_admin else None)
+        coming = ADDRESS.set(address)
+        seeing = SEES_ONLY.set(
+            actor.name if self.hides and is_known and not (actor.is_admin or actor.counts_all) else None
+        )
         try:
             if grant is None:
                 await self.app(scope, receive, send)
@@ -102,6 +112,7 @@ class Guard:
                 await self.app(scope, self._heard_while_known(grant, receive), self._while_known(grant, send))
         finally:
             ACTOR.reset(acting)
+            ADDRESS.reset(coming)
             SEES_ONLY.reset(seeing)
 
     def _known(self, scope: Scope, headers: Mapping[str, str]) -> Grant | None:

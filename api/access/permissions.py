@@ -22,6 +22,7 @@ class Access(StrEnum):
     """No data behind it: liveness, the page's own files, and the exchange of a token for a session."""
     JOB_TOKEN = "job token"  # noqa: S105
     """The route itself checks the token of a job, which is good for nothing else."""
+    METRICS = "metrics"
     VIEWER = "viewer"
     USER = "user"
     OWN = "own"

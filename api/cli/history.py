@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -18,8 +21,12 @@ from schedulearn.api.cli.common import (
     print_table,
 )
 from schedulearn.api.cli.resources import series_headers, series_rows
-from schedulearn.api.cli.times import show_seconds, show_time, since_option
+from schedulearn.api.cli.times import Parsed, parse_past, show_seconds, show_time, since_option
 from schedulearn.api.client.client import Json
+
+_PAGE = 1000
+_COLUMNS = ("id", "at", "kind", "actor", "address", "about", "job_id", "host_id", "code", "message", "data")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "temperature": (1.0, " °C"),
          "power_w": (1.0, " W")}  # fmt: skip
@@ -36,18 +43,35 @@ UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "te
 )
 @click.option("--job", default="", help="Only events of this job.")
 @click.option("--host", default="", help="Only events of this host.")
+@click.option("--actor", default="", metavar="USER", help="Only what this user did; '*': what any user did.")
+@click.option("--about", default="", metavar="THING", help="Only changes of this: user:ada, token:NAME, quota:ada.")
+@since_option("Only events since then: 90m, 7d, 2026-12-24.")
+@click.option("--until", type=Parsed(parse_past), metavar="TIME", help="Only events before then.")
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
+    type=click.IntRange(1),
+    help="Number of newest events to show.  [default: 50, or all with --since or --format]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "jsonl"]),
+    default="table",
     show_default=True,
-    help="Number of newest events to show.",
+    help="csv and jsonl: all columns, newest first.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Show new events until Ctrl-C.")
 @pass_session
 def events(
-    session: CliSession, text: str, kinds: tuple[str, ...], job: str, host: str, limit: int, follow: bool
+    session: CliSession,
+    /,
+    text: str,
+    kinds: tuple[str, ...],
+    limit: int | None,
+    form: str,
+    follow: bool,
+    **filters: str | None,
 ) -> int | None:
     """Show events, oldest first.
 
@@ -57,23 +81,77 @@ def events(
     Examples:
       schedulearn events --kind job.failed
       schedulearn events --job last
+      schedulearn events --actor ada --since 7d
+      schedulearn events --actor '*' --since 30d --format csv > changes.csv
       schedulearn events -f
     """
+    given = {name: value for name, value in filters.items() if value}
     if follow:
-        if text or kinds or job or host:
+        if text or kinds or given or form != "table":
             raise click.UsageError("-f shows everything: leave the filters out, or pipe it through grep")
         return _follow(session)
-    given = {name: value for name, value in (("job", session.job_id(job) if job else ""), ("host", host)) if value}
-    found = session.client.search_events(text, kinds=kinds, limit=limit, **given)
+    if "job" in given:
+        given["job"] = session.job_id(given["job"])
+    most = limit or (None if "since" in given or form != "table" else 50)
+    pages = _pages(session, most, q=text, kinds=kinds, **given)
     if session.as_json:
-        print_json(found)
+        print_json(_joined(pages))
         return None
-    rows = [
-        [show_time(each["at"]), each["kind"], each["job_id"] or each["host_id"] or "-", each["message"]]
-        for each in reversed(found["items"])
-    ]
-    print_table(session, ("AT", "KIND", "OF", "WHAT"), rows)
+    found = (event for page in pages for event in page["items"])
+    if form != "table":
+        _write(form, found)
+    else:
+        rows = [
+            [show_time(each["at"]), each["kind"], _thing(each), each["actor"] or "-", each["message"]] for each in found
+        ]
+        print_table(session, ("AT", "KIND", "OF", "BY", "WHAT"), rows[::-1])
     return None
+
+
+def _pages(session: CliSession, most: int | None, **criteria: Any) -> Iterator[Json]:
+    """Yield pages of the newest events that match, with at most `most` in all."""
+    before: dict[str, Any] = {}
+    while most is None or most > 0:
+        size = min(most or _PAGE, _PAGE)
+        found = session.client.search_events(**criteria, **before, limit=size)
+        yield found
+        if found["next_before"] is None:
+            return
+        before = {"before": found["next_before"]}
+        most = None if most is None else most - len(found["items"])
+
+
+def _joined(pages: Iterator[Json]) -> Json:
+    joined: Json = {"items": [], "names": {}}
+    for page in pages:
+        joined["items"] += page["items"]
+        joined["names"].update(page["names"])
+    return joined
+
+
+def _write(form: str, found: Iterator[Json]) -> None:
+    if form == "jsonl":
+        for each in found:
+            click.echo(json.dumps(each))
+        return
+    table = csv.writer(sys.stdout)
+    table.writerow(_COLUMNS)
+    for each in found:
+        values = {**each, "data": json.dumps(each["data"])}
+        table.writerow([_cell(values[name]) for name in _COLUMNS])
+
+
+def _cell(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula, and no terminal for a command.
+
+    Users choose names in messages."""
+    if not isinstance(value, str):
+        return value
+    return clean(f"'{value}" if value.startswith(_FORMULA) else value)
+
+
+def _thing(event: Json) -> str:
+    return str(event["job_id"] or event["host_id"] or event["about"] or "-")
 
 
 def _follow(session: CliSession) -> int:
@@ -82,8 +160,7 @@ def _follow(session: CliSession) -> int:
         for event in session.client.follow_events(
             newest[-1]["id"] if newest else 0, lambda why: click.echo(clean(why), err=True)
         ):
-            of = event["job_id"] or event["host_id"] or "-"
-            line = f"{show_time(event['at'])}  {event['kind']}  {of}  {event['message']}"
+            line = f"{show_time(event['at'])}  {event['kind']}  {_thing(event)}  {event['message']}"
             click.echo(json.dumps(event) if session.as_json else clean(line))
     except KeyboardInterrupt:
         pass

@@ -506,7 +506,10 @@ class AsyncCalls(AsyncTransport):
         return await self._object("GET", "timeline", params={**_span("since", since, "until", until), "limit": limit})
 
     async def search_events(self, q: str = "", *, kinds: Iterable[str] = (), limit: int = 100, **given: Any) -> Json:
-        """Return events that match all criteria, newest first. `given`: `job`, `host`, `before`."""
+        """Return events that match all criteria, newest first.
+
+        `given`: `job`, `host`, `actor`, `about`, `since`, `until`, `before`. The search goes on before `next_before`.
+        """
         return await self._object("GET", "events:search", params={"q": q, "kind": list(kinds), "limit": limit, **given})
 
     async def replay(self, limit: int = 1000) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
@@ -15,6 +16,7 @@ from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Stored
 from schedulearn.scheduler.specs.job import ImageName
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people.visibility import seeing_all, visible_jobs
 
 router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
@@ -114,6 +116,10 @@ def fetch(request: Request, host_id: str, body: FetchIn) -> list[FetchOut]:
     The registry is asked even if the host has an image of this name, because a tag may have been moved. `disk` shows
     the progress."""
     agent = _agent(cluster_of(request), host_id)
+    message = f"The image {body.image} is fetched on {host_id}."
+    cluster_of(request).db.write(
+        lambda conn: repository.add_event(conn, time.time(), "host.image_requested", host_id=host_id, message=message)
+    )
     agent.fetch(body.image, anew=True)
     return _fetches(agent)
 
@@ -132,7 +138,9 @@ def _fetches(agent: HostAgent) -> list[FetchOut]:
         FetchOut(image=name, percent=None, message=state)
         if isinstance(state, str)
         else FetchOut(image=name, percent=state.percent, message=state.message)
-        for name, state in sorted((_fetch_name(need), state) for need, state in agent.fetches().items())
+        for name, state in sorted(
+            ((_fetch_name(need), state) for need, state in agent.fetches().items()), key=lambda fetch: fetch[0]
+        )  # one image may be pulled with several logins
     ]
 
 

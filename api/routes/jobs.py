@@ -411,9 +411,11 @@ async def job_events(
     db = cluster_of(request).db
     await db.aread(lambda connection: repository.get_job(connection, job_id))
     if wants_sse(request):
-        return sse_response(event_stream(db, broadcaster_of(request), last_event_id(request, after), job_id))
+        return sse_response(
+            event_stream(db, broadcaster_of(request), last_event_id(request, after), actor_of(request), job_id)
+        )
     rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
-    return EventPage.of(rows)
+    return EventPage.of(rows, actor_of(request))
 
 
 @router.get("/jobs/{job_id}/logs", responses=problems(404), response_class=Response)

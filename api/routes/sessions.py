@@ -15,6 +15,7 @@ from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.problems import problem_response
 from schedulearn.api.state import cluster_of, credentials_of
+from schedulearn.scheduler.store.people.acting import ADDRESS
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
@@ -38,7 +39,7 @@ _BODY = {
 
 
 @router.post(
-    "/session", response_model=SessionOut, responses=problems(401, 413), max_body_size=1 << 50, openapi_extra=_BODY
+    "/session", response_model=SessionOut, responses=problems(401, 403, 413), max_body_size=1 << 50, openapi_extra=_BODY
 )
 @needs(Access.NOTHING)
 async def log_in(request: Request) -> Response:
@@ -52,6 +53,7 @@ async def log_in(request: Request) -> Response:
     given = _token_in(body)
     session = await asyncio.to_thread(credentials_of(request).log_in, cluster_of(request).db, given) if given else None
     if session is None:
+        credentials_of(request).note_refusal(ADDRESS.get())
         return problem_response(401, "unauthorized", "invalid token")
     cookie, seconds = session
     response = Answer(SessionOut(status="ok"), headers={"cache-control": "no-store"})

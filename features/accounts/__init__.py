@@ -1,4 +1,4 @@
-"""Accounts: users, groups, quotas, tokens and secrets."""
+"""Accounts: users, groups, quotas, tokens, secrets and registry logins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from schedulearn.api.feature import CommandEntry, CommandGroup, Feature
 
 FEATURE = Feature(
     "accounts",
-    routers=[f"routes.{name}:router" for name in ("quotas", "groups", "secrets", "tokens", "logins", "users")],
+    routers=[
+        f"routes.{name}:router" for name in ("quotas", "groups", "secrets", "registries", "tokens", "logins", "users")
+    ],
     commands={
         "login": CommandEntry(
             "commands.login:login", "Log in to a service and use it from now on.", CommandGroup.SERVICE
@@ -32,6 +34,11 @@ FEATURE = Feature(
         ),
         "secrets": CommandEntry(
             "commands.secrets:secrets", "Manage secrets, which jobs get as variables.", CommandGroup.CLUSTER
+        ),
+        "registry": CommandEntry(
+            "commands.registry:registry",
+            "Manage logins to registries of images, which hosts pull with.",
+            CommandGroup.CLUSTER,
         ),
     },
 )

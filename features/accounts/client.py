@@ -1,4 +1,4 @@
-"""Client calls for accounts, quotas, groups, secrets and tokens."""
+"""Client calls for accounts, quotas, groups, secrets, registry logins and tokens."""
 
 from __future__ import annotations
 
@@ -107,6 +107,24 @@ class AsyncAccountCalls(AsyncTransport):
     async def remove_secret(self, name: str, *, shared: bool = False) -> None:
         await self._nothing("DELETE", f"secrets/{part(name)}", params={"shared": shared})
 
+    async def registry_logins(self) -> Json:
+        """`{"items": [...]}`, without their passwords."""
+        return await self._object("GET", "registries")
+
+    async def set_registry_login(
+        self, registry: str, username: str, password: str, *, group: str | None = None, shared: bool = False
+    ) -> Json:
+        """Store a login to a registry, for yourself, a group or everybody: `{"registry", "checked", "message", ...}`.
+
+        `checked` is false if the registry could not be asked. A refused login is not stored."""
+        body = {"username": username, "password": password}
+        return await self._object(
+            "PUT", f"registries/{part(registry)}", json=body, params=_registry_holder(group, shared)
+        )
+
+    async def remove_registry_login(self, registry: str, *, group: str | None = None, shared: bool = False) -> None:
+        await self._nothing("DELETE", f"registries/{part(registry)}", params=_registry_holder(group, shared))
+
     async def tokens(self) -> Json:
         """`{"required", "items": [...]}`, without the tokens themselves."""
         return await self._object("GET", "tokens")
@@ -123,3 +141,7 @@ class AsyncAccountCalls(AsyncTransport):
     async def revoke_token(self, token_id: int) -> None:
         """Revoke a token and all tokens that were made with it."""
         await self._nothing("DELETE", f"tokens/{token_id}")
+
+
+def _registry_holder(group: str | None, shared: bool) -> dict[str, str | bool]:
+    return {"shared": shared, **({"group": group} if group is not None else {})}

@@ -1,4 +1,4 @@
-"""Operator tools beside a service: backup, restore, doctor, uninstall."""
+"""Operator tools beside a service: backup, restore, doctor, uninstall, and the service under systemd."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ FEATURE = Feature(
         ),
         "doctor": CommandEntry(
             "commands:doctor", "Check the data folder, the database and the hosts.", CommandGroup.SERVICE
+        ),
+        "install-service": CommandEntry(
+            "install_command:install_service", "Install the service under systemd, or upgrade it.", CommandGroup.SERVICE
         ),
         "uninstall": CommandEntry(
             "commands:uninstall", "Remove everything that the service created on its hosts.", CommandGroup.SERVICE

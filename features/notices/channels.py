@@ -41,7 +41,9 @@ def set_channel(
     else:
         db.execute(insert(NoticeChannel).values(owner=owner, name=name, created_at=now, after_event=after, **values))
     what = "changed" if name in existing else "added"
-    repository.add_event(db, now, f"notify.{what}", message=f"Address {name} of {owner} for notices was {what}.")
+    repository.add_event(
+        db, now, f"notify.{what}", message=f"Address {name} of {owner} for notices was {what}.", about=f"notify:{name}"
+    )
     return get_channel(db, owner, name)
 
 
@@ -49,7 +51,9 @@ def remove_channel(db: Connection, owner: str, name: str, now: float) -> None:
     """Raises NotFoundError."""
     get_channel(db, owner, name)
     db.execute(delete(NoticeChannel).where(*_is(owner, name)))
-    repository.add_event(db, now, "notify.removed", message=f"Address {name} of {owner} for notices was removed.")
+    repository.add_event(
+        db, now, "notify.removed", message=f"Address {name} of {owner} for notices was removed.", about=f"notify:{name}"
+    )
 
 
 def waiting_by_target(db: Connection, owner: str) -> dict[str, int]:

@@ -29,6 +29,7 @@ from schedulearn.scheduler.store.people.notices import (
     channels_of,
 )
 
+_DELETED = 2_000  # notices in one transaction
 MAX_PER_JOB = 100
 """Maximum notices of a job, without those about its end."""
 EVENTS_AT_ONCE = 200
@@ -198,9 +199,10 @@ def note_try(db: Connection, notice: NoticeRow, error: str, now: float, *, again
         repository.add_event(db, now, "job.notice", code="notice_failed", message=message, job_id=notice.job_id)
 
 
-def delete_old(db: Connection, before: float) -> None:
-    """Delete finished notices that were created before a time."""
-    db.execute(delete(Notice).where(col(Notice.state) != WAITING, col(Notice.created_at) < before))
+def delete_old(db: Connection, before: float) -> bool:
+    """Delete finished notices that were created before a time, at most `_DELETED`. Return whether there may be more."""
+    old = select(col(Notice.id)).where(col(Notice.state) != WAITING, col(Notice.created_at) < before)
+    return db.execute(delete(Notice).where(col(Notice.id).in_(old.limit(_DELETED)))).rowcount == _DELETED
 
 
 def notices_of_job(db: Connection, job_id: str, limit: int) -> Sequence[NoticeRow]:

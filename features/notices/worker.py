@@ -44,8 +44,7 @@ _TRIALS_AT_ONCE = 4
 """Maximum trial notices and new addresses of an account, and the time that they count for."""
 _IDLE_S = 300.0
 _STORE_AGAIN_S = 1.0
-KEEP_S = 30 * 86_400.0
-"""Time for which finished notices stay, to be shown."""
+_DAY_S = 86_400.0
 _CLEANUP_S = 3600.0
 _PAUSE_S = 0.1
 """Commits within this time share one query for new events."""
@@ -65,13 +64,16 @@ class Notices:
         link: Callable[[str], str] = lambda job_id: "",
         mail_refusal: Callable[[str], str] = lambda address: "",
         backoff_s: Sequence[float] = BACKOFF_S,
+        keep_s: float = 30 * _DAY_S,
     ) -> None:
+        """`keep_s`: time for which finished notices stay, to be shown."""
         self.sender = sender
         self._db = db
         self._decrypt = decrypt
         self._link = link
         self._mail_refusal = mail_refusal
         self._backoff_s = backoff_s
+        self._keep_s = keep_s
         self._seen = 0
         """ID of the last event that was read. It may be ahead of the stored position."""
         self._lock = threading.Lock()
@@ -96,6 +98,7 @@ class Notices:
             cluster.secrets.decrypt,
             link=link,
             mail_refusal=settings.mail_refusal,
+            keep_s=settings.keep_notices * _DAY_S,
         )
         cluster.after_commit.append(found.beat)
         return found
@@ -155,9 +158,10 @@ class Notices:
 
     def _turn(self) -> float | None:
         self._thread.rest(_PAUSE_S)
-        if time.monotonic() - self._cleaned_at >= _CLEANUP_S:
+        if time.monotonic() - self._cleaned_at >= _CLEANUP_S and not self._db.write(
+            partial(outbox.delete_old, before=time.time() - self._keep_s)
+        ):
             self._cleaned_at = time.monotonic()
-            self._db.write(partial(outbox.delete_old, before=time.time() - KEEP_S))
         more = self._queue()
         waits_s = self._launch()
         return 0.0 if more else waits_s

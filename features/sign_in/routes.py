@@ -201,7 +201,7 @@ def _signed_in(request: Request, person: Person, to: str) -> Response:
     credentials.open(db)  # the account may be new, or have another role
     cluster_of(request).loop.wake()
     named = person.subject if person.issuer == PROXY else ""
-    cookie, seconds = credentials.sign_in(db, account.id, settings.sign_in_session, named)
+    cookie, seconds = credentials.sign_in(db, account, settings.sign_in_session, named)
     response = _redirect(to)
     secure = is_secure(request.scope)
     response.set_cookie(

@@ -21,7 +21,9 @@ _MAX_ANSWERS = 1000  # maximum searches checked for one of the family
 
 def open_searches(conn: Connection) -> list[SweepRow]:
     """Return the running searches, oldest first."""
-    query = select(Sweep).where(col(Sweep.open).is_(True), col(Sweep.state) == SweepState.RUNNING)
+    query = select(Sweep).where(
+        col(Sweep.open).is_(True), col(Sweep.design).is_not(None), col(Sweep.state) == SweepState.RUNNING
+    )
     return list(conn.execute(query.order_by(col(Sweep.id))))
 
 

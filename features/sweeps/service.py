@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
 
 from schedulearn.features.sweeps import table as store
-from schedulearn.features.sweeps.spec import Params, SweepSpec, job_of, runs_of
+from schedulearn.features.sweeps.spec import Params, Prune, SweepSpec, extremes_of, job_of, runs_of
 from schedulearn.features.sweeps.steps import (
     ChangeState,
     StartRuns,
@@ -96,8 +96,11 @@ class Sweeps:
                 self._check(job_of(spec.name, spec.job, number, params))
             except InvalidError as error:
                 raise InvalidError(_located(error.detail, number), field=error.field) from error
+        for params in extremes_of(spec):
+            self._check(job_of(spec.name, spec.job, len(runs) + 1, params))
+        is_open = is_open or (spec.is_adaptive and len(runs) < spec.size)
         given, first = spec.model_dump(mode="json", exclude_none=True), job_of(spec.name, spec.job, 1, runs[0])
-        told = (asked or spec).model_dump_json(exclude_none=True) + (json.dumps(design) if is_open else "")
+        told = (asked or spec).model_dump_json(exclude_none=True) + (json.dumps(design) if design and is_open else "")
         digest = hashlib.sha256(told.encode()).hexdigest()
         make, now = answer or cast("Answer[A]", _row), self._clock()
         if isinstance(first.start_after, timedelta) and "start_after" in given["job"]:
@@ -106,7 +109,8 @@ class Sweeps:
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
             "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "state": SweepState.RUNNING,
             "reason": SweepReason.STARTED, "created_at": now,
-            "message": f"Started with {len(runs)} run{'s' * (len(runs) != 1)}.",
+            "message": _beginning(spec, len(runs)), "search": spec.search,
+            "prune": spec.prune.method if isinstance(spec.prune, Prune) else None,
             "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
         }  # fmt: skip
         add_runs = store.prepare_runs(self._db.engine.dialect, str(values["id"]), runs)
@@ -172,6 +176,12 @@ class Sweeps:
         answered = self._db.write(change)
         self._wake()
         return answered
+
+
+def _beginning(spec: SweepSpec, runs: int) -> str:
+    if spec.is_adaptive:
+        return f"Started with {runs} of {spec.size} trials; {spec.search} chooses the others from their results."
+    return f"Started with {runs} run{'s' * (runs != 1)}."
 
 
 def _job_of(sweep: SweepRow, number: int, params: Params) -> JobSpec:

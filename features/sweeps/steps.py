@@ -67,6 +67,8 @@ class SweepProgress(NamedTuple):
     failed: int
     """Number of failed runs, including those that reached a time limit."""
     cancelled: int
+    pruned: int = 0
+    """Number of runs that were stopped because of their metric."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _end_of(reason: SweepReason) -> SweepState:
 
 def _summary(sweep: SweepProgress) -> str:
     counts = {"succeeded": sweep.succeeded, "failed": sweep.failed, "were cancelled": sweep.cancelled}
+    counts["were pruned"] = sweep.pruned
     told = [f"{count} {what}" for what, count in counts.items() if count]
     told += [f"{sweep.pending} never started"] if sweep.pending else []
     return f"Of {_count(sweep.runs, 'run')} {', '.join(told) or 'none succeeded'}."

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     ColumnElement,
@@ -81,6 +82,10 @@ class Sweep(SQLModel, table=True):
     """Properties of an experiment or search; None: an ordinary sweep."""
     open: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
     """Whether a search may still add runs."""
+    search: str | None = None
+    """How runs choose their parameters, of a sweep with `search`."""
+    prune: str | None = None
+    """Method that ends runs early; None: all run to their end."""
 
 
 class SweepRun(SQLModel, table=True):
@@ -100,6 +105,12 @@ class SweepRun(SQLModel, table=True):
     """Number of jobs so far: one more with each retry."""
     results: dict[str, float] | None = Field(default=None, sa_column=json_or_none_column())
     """Results of its job; None: not recorded yet."""
+    pruned: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether its job was stopped because of its metric. Set in the transaction that stops the job."""
+    judged_step: int | None = Field(default=None, sa_type=BigInteger)
+    """Last step of the metric at which the pruner let it go on."""
+    sampler: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """State that the sampler stored with it. CMA-ES continues from there."""
 
 
 SweepRow = Row[Any]
@@ -129,7 +140,8 @@ _PROGRESS: Select[Any] = (
         _count(col(Job.state).in_(_ACTIVE)),
         _count(col(Job.state) == JobState.SUCCEEDED),
         _count(col(Job.state).in_(_BAD)),
-        _count(col(Job.state) == JobState.CANCELLED),
+        _count(and_(col(Job.state) == JobState.CANCELLED, col(SweepRun.pruned).is_(False))),
+        _count(and_(col(Job.state) == JobState.CANCELLED, col(SweepRun.pruned))),
     )
     .join(SweepRun, col(SweepRun.sweep_id) == col(Sweep.id))
     .outerjoin(Job, _JOINED)
@@ -198,7 +210,9 @@ def prepare_runs(
     """Return a function that inserts the runs of a new sweep.
 
     It is prepared before the change is queued, to spare the writer the work. `runs`: parameters of each run."""
-    rows = [{"sweep_id": sweep_id, "number": n, "params": p, "tries": 0} for n, p in enumerate(runs, 1)]
+    rows = [
+        {"sweep_id": sweep_id, "number": n, "params": p, "tries": 0, "pruned": False} for n, p in enumerate(runs, 1)
+    ]
     return prepare_rows(dialect, SweepRun, rows)
 
 
@@ -226,10 +240,11 @@ def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) 
 def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
     """Make unsuccessful runs pending again; return their number.
 
-    Their jobs failed, reached a time limit or were cancelled."""
+    Their jobs failed, reached a time limit or were cancelled, but not pruned."""
     bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.state).in_([*_BAD, JobState.CANCELLED]))
-    where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad))
-    return conn.execute(update(SweepRun).where(*where).values(job_id=None, results=null())).rowcount
+    where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad), col(SweepRun.pruned).is_(False))
+    values = {"job_id": None, "results": null(), "judged_step": None}
+    return conn.execute(update(SweepRun).where(*where).values(values)).rowcount
 
 
 def move_sweep(
@@ -245,10 +260,12 @@ def add_sweep_event(
     conn: Connection, sweep_id: str, state: SweepState, reason: SweepReason, message: str, now: float
 ) -> None:
     told = f"Sweep {sweep_id}: {message}"
-    repository.add_event(conn, now, f"sweep.{state}", code=reason, message=told, data={"sweep": sweep_id})
+    repository.add_event(
+        conn, now, f"sweep.{state}", code=reason, message=told, data={"sweep": sweep_id}, about=f"sweep:{sweep_id}"
+    )
 
 
-_RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results)
+_RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results, SweepRun.pruned)
 _OF_JOB = (Job.state, Job.message, Job.exit_code, Job.started_at, Job.finished_at, Job.run_seconds)
 _OF_METRIC = (Metric.last, Metric.lowest, Metric.highest)
 

@@ -11,6 +11,7 @@ from schedulearn.features.sweeps.advisor import Advisor
 from schedulearn.features.sweeps.results import RunResults
 from schedulearn.features.sweeps.searcher import Searcher
 from schedulearn.features.sweeps.service import Sweeps, advance_sweeps
+from schedulearn.features.sweeps.tuner import Tuner
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.disk_room import is_low
 
@@ -27,6 +28,7 @@ class SweepWorker:
         self.advisor = Advisor(cluster.db, cluster.forecaster.wait_of, prices)
         self._db = cluster.db
         self._searcher = Searcher(cluster.db, cluster.loop.wake, prices)
+        self._tuner = Tuner(cluster.db, cluster.loop.wake, cluster.service.clock)
         self._results = RunResults(cluster.db, prices, monitor.mean_utilization, resources, monitor.is_energy_counted)
         self._quotas = cluster.service.quotas
         self._is_disk_low = partial(is_low, cluster.data_dir)
@@ -34,8 +36,10 @@ class SweepWorker:
 
     def start(self) -> None:
         self._searcher.start()
+        self._tuner.start()
 
     def close(self) -> None:
+        self._tuner.close()
         self._searcher.close()
 
     def _advance(self, now: float) -> bool:

@@ -69,7 +69,9 @@ def add_webhook(db: Connection, spec: WebhookSpec, now: float) -> WebhookRow:
         insert(Webhook).values(**spec.model_dump(), created_at=now, position=repository.last_event_id(db))
     )
     [webhook_id] = added.inserted_primary_key or (0,)
-    repository.add_event(db, now, "webhook.added", message=f"Webhook {webhook_id} was added.")
+    repository.add_event(
+        db, now, "webhook.added", message=f"Webhook {webhook_id} was added.", about=f"webhook:{webhook_id}"
+    )
     return get_webhook(db, webhook_id)
 
 
@@ -81,7 +83,9 @@ def set_active(db: Connection, webhook_id: int, active: bool, now: float) -> Web
     begin = {"position": repository.last_event_id(db), "tries": 0} if active else {}
     db.execute(update(Webhook).where(col(Webhook.id) == webhook_id).values(active=active, **begin))
     what = "goes on" if active else "is paused"
-    repository.add_event(db, now, "webhook.changed", message=f"Webhook {webhook_id} {what}.")
+    repository.add_event(
+        db, now, "webhook.changed", message=f"Webhook {webhook_id} {what}.", about=f"webhook:{webhook_id}"
+    )
     return get_webhook(db, webhook_id)
 
 
@@ -89,7 +93,9 @@ def remove_webhook(db: Connection, webhook_id: int, now: float) -> None:
     """Raises NotFoundError."""
     get_webhook(db, webhook_id)
     db.execute(delete(Webhook).where(col(Webhook.id) == webhook_id))
-    repository.add_event(db, now, "webhook.removed", message=f"Webhook {webhook_id} was removed.")
+    repository.add_event(
+        db, now, "webhook.removed", message=f"Webhook {webhook_id} was removed.", about=f"webhook:{webhook_id}"
+    )
 
 
 def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[EventRow | None, int]:

@@ -108,7 +108,7 @@ class JobNeeds:
 
 def wants_anew(job: Job, agent: HostAgent, need: Need) -> bool:
     """Return whether `need` is the job's image, and always pulled."""
-    return job.pull == ALWAYS and need == Image(agent.image_of(job))
+    return job.pull == ALWAYS and isinstance(need, Image) and need.name == agent.image_of(job)
 
 
 def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:

@@ -97,6 +97,7 @@ class HostActions:
             self._data_sets,
             self._writable,
             agent.image_of,
+            agent.login_of,
             agent.data_seen_at,
             self._code_path,
             self._sys_nice,

@@ -22,6 +22,7 @@ from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, change
 from schedulearn.scheduler.control.fetching import JobNeeds, fetch_images, take_refusals
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.resize_log import tell_resizes
+from schedulearn.scheduler.control.wait_times import WaitTimes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, add_leaving_reasons, add_shortage_reasons
 from schedulearn.scheduler.control.windows import follow_windows
 from schedulearn.scheduler.control.write_findings import evict, write_findings
@@ -192,6 +193,7 @@ class SchedulerLoop:
         self.clock = timing.clock
         self._monotonic = timing.monotonic
         self.stats = LoopStats()
+        self.waits = WaitTimes()
         self.cycle_hooks: list[CycleHook] = []
         """Functions of features, called in each cycle after the outcomes of jobs are stored."""
         self.unused_since: UnusedSince = always_used
@@ -325,6 +327,7 @@ class SchedulerLoop:
                 if isinstance(found, JobMoved) and found.stopped_as is not None:
                     self._on_attempt_end(found.job.id, found.job.attempt)
             state = self._load()
+            self.waits.note_starts(self.policy().name, findings, state.jobs)
         silent = {
             host_id: Silence(status.silent_since, status.error)
             for host_id, status in seen.statuses.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from sqlalchemy import delete, func, or_, select
+from sqlalchemy import ColumnElement, delete, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -19,7 +19,13 @@ from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job, Task
 from schedulearn.scheduler.store.owned import OWNED
 from schedulearn.scheduler.store.people import accounts
-from schedulearn.scheduler.store.people.tables import AccountTable, GroupMember, QuotaTable, SecretTable
+from schedulearn.scheduler.store.people.tables import (
+    AccountTable,
+    GroupMember,
+    QuotaTable,
+    RegistryLoginTable,
+    SecretTable,
+)
 
 
 class OfJobs(StrEnum):
@@ -30,7 +36,7 @@ class OfJobs(StrEnum):
 
 
 class OfThings(StrEnum):
-    """Treatment of a removed user's secrets, or data sets and models."""
+    """Treatment of a removed user's secrets and registry logins, or data sets and models."""
 
     REMOVE = "remove"
     KEEP = "keep"
@@ -49,10 +55,10 @@ def remove_person(
     going = [(kind.cancel, each) for kind in OWNED.values() for each in kind.unfinished_of(conn, name)]
     mine = (col(DataVersion.user) == name, col(DataVersion.removed_at).is_(None))
     found = conn.execute(select(col(DataVersion.name), col(DataVersion.version)).where(*mine)).all()
-    count = conn.execute(select(func.count()).where(col(SecretTable.owner) == name)).scalar() or 0
+    count = sum(conn.execute(select(func.count()).where(of)).scalar() or 0 for of in _secrets_of(name))
     asked = (
         (jobs, len(unfinished) + len(going), "jobs and sweeps that have not ended", "jobs=cancel or keep"),
-        (secrets, count, "secrets", "secrets=remove or keep"),
+        (secrets, count, "secrets and registry logins", "secrets=remove or keep"),
         (data, len(found), "versions of data sets and models", "data=remove or keep"),
     )
     if open_questions := [(number, what, how) for said, number, what, how in asked if said is None and number]:
@@ -73,7 +79,12 @@ def remove_person(
             versions.remove(conn, reference.name, reference.version, now)
     if secrets is OfThings.REMOVE:
         conn.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
+        conn.execute(delete(RegistryLoginTable).where(col(RegistryLoginTable.user) == name))
     accounts.remove_account(conn, name, now)
+
+
+def _secrets_of(name: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return col(SecretTable.owner) == name, col(RegistryLoginTable.user) == name
 
 
 def set_ids(conn: Connection, name: str, ids: RunAs | None, writable: Collection[str], now: float) -> accounts.Account:

@@ -496,3 +496,15 @@ def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
     elif state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
         repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
         repository.stop_tasks(conn, job.id)
+
+
+def prune_job(conn: Connection, job: JobRow, why: str, now: float) -> bool:
+    """Stop a job whose results are not worth its time; return whether it is stopping now.
+
+    Its processes get SIGTERM, and may store a checkpoint. Does nothing unless the job holds GPUs or runs. `why`: its
+    message."""
+    if JobState(job.state) not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
+        return False
+    repository.move_job(conn, job, Reason.PRUNE_REQUESTED, why, now)
+    repository.stop_tasks(conn, job.id)
+    return True

@@ -20,7 +20,7 @@ from schedulearn.scheduler.core.command import (
 )
 from schedulearn.scheduler.core.gang import Member, member_argv, member_env, place_of
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.job_image import NamesImage, NeedsData
 from schedulearn.scheduler.core.needs import input_variables
 from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
@@ -48,6 +48,8 @@ class HostResources:
     """Writable mount -> users whose jobs may write it."""
     image_of: Callable[[NamesImage], str]
     """Image of a job on this host."""
+    login_of: Callable[[NeedsData], int]
+    """Id of the registry login with which a job's image is pulled."""
     data_seen_at: Callable[[str, str], str]
     """Key of shared data, path in the container -> path as the task sees it."""
     code_path: Callable[[str], Path]
@@ -120,6 +122,7 @@ def task_spec(
         attempt=task.attempt,
         rank=task.rank,
         image=host.image_of(job),
+        login=host.login_of(job),
         argv=with_setup(keys.setup, argv),
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
@@ -149,6 +152,7 @@ def known_spec(task: Task, job: Job, host: HostResources) -> TaskSpec:
         attempt=task.attempt,
         rank=task.rank,
         image=host.image_of(job),
+        login=host.login_of(job),
         argv=(),
         gpu_uuids=tuple(task.gpu_uuids),
     )

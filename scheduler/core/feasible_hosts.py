@@ -193,11 +193,14 @@ def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
     found = dict(plan.reasons)
     for job in jobs:
         why = found.get(job.id)
-        if why is None or job.allocation or plan.allocations.get(job.id) or not job.wanted_hosts:
+        if why is None or job.allocation or plan.allocations.get(job.id) or not (job.wanted_hosts or job.unfit):
             continue
         if isinstance(why, Explanation) and why.code != Reason.WAITING_FOR_GPUS.value:
             continue
-        found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It needs GPUs {job.wanted_hosts}.")
+        if job.wanted_hosts:
+            found[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, f"{why} It needs GPUs {job.wanted_hosts}.")
+        elif (special := _why_not_now(job, ())) is not None:
+            found[job.id] = special
     return found
 
 

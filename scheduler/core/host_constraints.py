@@ -77,14 +77,14 @@ def unfit_hosts(wanted: HostConstraints, hosts: Sequence[Host]) -> dict[str, str
         lacks = next((key for key in sorted(labels) if host.labels.get(key) not in labels[key]), None)
         has = next((key for key in sorted(barred_labels) if host.labels.get(key) in barred_labels[key]), None)
         if names and host.id not in names:
-            found[host.id] = f"{host.id} is not one of its hosts"
+            found[host.id] = f"host {host.id} is not one of its hosts"
         elif lacks is not None:
             there = host.labels.get(lacks)
-            found[host.id] = f"{host.id} has {'no label ' + lacks if there is None else f'{lacks}={there}'}"
+            found[host.id] = f"host {host.id} has {'no label ' + lacks if there is None else f'{lacks}={there}'}"
         elif host.id in barred:
-            found[host.id] = f"the job excludes {host.id}"
+            found[host.id] = f"the job excludes host {host.id}"
         elif has is not None:
-            found[host.id] = f"the job excludes {has}={host.labels[has]}, which {host.id} has"
+            found[host.id] = f"the job excludes {has}={host.labels[has]}, which host {host.id} has"
     return found
 
 
@@ -114,5 +114,5 @@ class Misfits:
             if gpu.memory_bytes < least * (1 - MEMORY_TAKEN):
                 part = self.part_of.get(gpu.uuid, gpu.host_id)
                 has = _size(gpu.memory_bytes) if gpu.memory_bytes > 0 else "an unknown amount"
-                found[part] = f"GPUs of {part} have {has} of memory"
+                found[part] = f"GPUs of host {part} have {has} of memory"
         return found

@@ -130,6 +130,8 @@ class NamesImage(Protocol):
 
 class NeedsData(NamesImage, Protocol):
     @property
+    def user(self) -> str | None: ...
+    @property
     def inputs(self) -> Mapping[str, str]:
         """Path in the container -> key of shared data."""
         ...

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from schedulearn.scheduler.core.registries import NO_LOGIN
 from schedulearn.scheduler.errors import InvalidError
 
 _KEY = re.compile(r"sha256:[0-9a-f]{64}|job:[0-9a-z]{1,64}")
@@ -19,6 +20,8 @@ INPUTS = "/inputs"
 @dataclass(frozen=True, order=True)
 class Image:
     name: str
+    login: int = NO_LOGIN
+    """Id of the login of a user or group that pulls it. A job with another login has no right to it yet."""
 
     def __str__(self) -> str:
         return f"the image {self.name}"
@@ -60,9 +63,9 @@ def key_of(name: str) -> str | None:
     return key if _KEY.fullmatch(key) else None
 
 
-def needs_of(image: str, inputs: Mapping[str, str]) -> tuple[Need, ...]:
+def needs_of(image: str, inputs: Mapping[str, str], login: int = NO_LOGIN) -> tuple[Need, ...]:
     """Return the needs of a task, its image first. `inputs`: path in the container -> key."""
-    return (Image(image), *(Data(key) for key in sorted(set(inputs.values()))))
+    return (Image(image, login), *(Data(key) for key in sorted(set(inputs.values()))))
 
 
 def input_variables(

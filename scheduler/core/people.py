@@ -20,12 +20,14 @@ class Role(StrEnum):
     ADMIN = "admin"
     USER = "user"
     VIEWER = "viewer"
+    METRICS = "metrics"
+    """Reads `/metrics`, and nothing else."""
 
     def includes(self, other: Role) -> bool:
         return _RANK[self] >= _RANK[other]
 
 
-_RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
+_RANK = {Role.METRICS: 0, Role.VIEWER: 1, Role.USER: 2, Role.ADMIN: 3}
 
 
 def least(one: Role, other: Role) -> Role:
@@ -44,6 +46,8 @@ class Actor:
     """Expiry time of the user's token or session; None if it does not expire."""
     signed_in: bool = False
     """Whether a provider or proxy vouches for the user, by a session."""
+    counts_all: bool = False
+    """Whether it is a token for metrics that belongs to an admin: its metrics are about all jobs."""
 
     @property
     def is_admin(self) -> bool:

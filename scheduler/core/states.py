@@ -125,6 +125,7 @@ class Reason(StrEnum):
     HANG_END = "hang_end"
     CANCEL_REQUESTED = "cancel_requested"
     TIME_LIMIT_REACHED = "time_limit_reached"
+    PRUNE_REQUESTED = "prune_requested"
     COMPLETED = "completed"
     COMMAND_FAILED = "command_failed"
     IMAGE_UNAVAILABLE = "image_unavailable"
@@ -135,6 +136,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     PREDECESSOR_FAILED = "predecessor_failed"
     TIME_LIMIT = "time_limit"
+    PRUNED = "pruned"
 
     def to_state(self) -> JobState:
         """Return the state of this reason. Every reason has one, which a test checks."""
@@ -175,6 +177,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.HANG_END: _X,
     Reason.CANCEL_REQUESTED: _X,
     Reason.TIME_LIMIT_REACHED: _X,
+    Reason.PRUNE_REQUESTED: _X,
     Reason.COMPLETED: _OK,
     Reason.COMMAND_FAILED: _BAD,
     Reason.IMAGE_UNAVAILABLE: _BAD,
@@ -185,6 +188,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.CANCELLED: _GONE,
     Reason.PREDECESSOR_FAILED: _GONE,
     Reason.TIME_LIMIT: _LATE,
+    Reason.PRUNED: _GONE,
 }
 
 

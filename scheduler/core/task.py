@@ -74,6 +74,10 @@ class TaskSpec:
     """Whether a task with GPUs may lock any amount of memory and gets a stack of 64 MiB."""
     sys_nice: bool = False
     """Whether a task with GPUs may bind its own processes to NUMA nodes."""
+    login: int = 0
+    """Id of the registry login with which its image is pulled; 0: none of its user or their group."""
+    image_id: str = ""
+    """Id of the only image that may run, if its name may mean another one by now; empty: any."""
     simulated_gpus: bool = False
     """Whether the GPUs exist only in the database. The task is then pinned by environment variables, and the engine is
     asked for no device."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -44,11 +45,13 @@ from schedulearn.scheduler.core.planning.reconcile import (
     action_key,
     goal_of,
 )
+from schedulearn.scheduler.core.registries import NO_LOGIN
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import HostRefused, ImageUnavailable, ObjectFault, RuntimeFault, StartRefused
 from schedulearn.scheduler.hosts.host_checkpoints import HostCheckpoints
 from schedulearn.scheduler.hosts.host_needs import Fetch, HostNeeds, NotWanted
+from schedulearn.scheduler.hosts.image_access import ImageRights, Unrestricted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
 from schedulearn.scheduler.hosts.retries import Retries, Trouble
 from schedulearn.scheduler.hosts.starts import Starts
@@ -56,8 +59,13 @@ from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, Untr
 
 log = logging.getLogger(__name__)
 
-ImageSource = Callable[[str], Iterator[FetchProgress]]
-"""Image -> progress, while the call makes the image present on a host."""
+
+class ImageSource(Protocol):
+    """Image and id of the login that pulls it -> progress, while the call makes the image present on a host."""
+
+    def __call__(self, image: str, login: int = NO_LOGIN, /) -> Iterator[FetchProgress]: ...
+
+
 CheckpointSource = Callable[[str], Iterator[FetchProgress]]
 """Job id -> progress, while the call brings the job's checkpoints and outputs to a host."""
 
@@ -92,6 +100,7 @@ _ACTIONS = 8  # at a time
 _STOPS = 64  # at a time; each takes as long as the job's grace period
 _START_TRIES = 4
 """Maximum tries to start a task with GPUs that the engine refuses."""
+_PRIVATE = "was pulled with a login that this job does not have: log in with `schedulearn registry login`"
 _FETCHES = 3  # at a time; further ones wait for a free thread
 
 
@@ -111,6 +120,7 @@ class HostAgent:
         *,
         on_contact: Callable[[HostFacts], None] = lambda facts: None,
         image_source: ImageSource | None = None,
+        access: ImageRights | None = None,
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
         on_untracked_files: OnUntrackedFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,
@@ -121,7 +131,8 @@ class HostAgent:
         self.host_id = host_id
         self.runtime = runtime
         self._on_change = on_change
-        self._image_source = image_source or runtime.images.fetch
+        self._image_source = image_source or (lambda image, login=NO_LOGIN: runtime.images.fetch(image))
+        self._access = access or Unrestricted()
         self._checkpoint_source = checkpoint_source
         self._on_untracked_files = on_untracked_files
         self._data_source = data_source or _OnlyThere()
@@ -198,7 +209,14 @@ class HostAgent:
 
     def needs_of(self, job: NeedsData) -> tuple[Need, ...]:
         """Return the image and data that must be here before a job starts."""
-        return needs_of(self.image_of(job), job.inputs)
+        return needs_of(self.image_of(job), job.inputs, self.login_of(job))
+
+    def login_of(self, job: NeedsData) -> int:
+        """Return the id of the login with which the job's image is pulled here; `NO_LOGIN`: none of its user's."""
+        facts = self.status.facts
+        if facts is not None and not facts.isolates:
+            return NO_LOGIN  # local processes have no images
+        return self._access.login_of(job.user or "", job.container_image)
 
     def data_seen_at(self, key: str, target: str) -> str:
         return self.runtime.data.seen_at(key, target)
@@ -248,6 +266,10 @@ class HostAgent:
     def fetches(self) -> dict[Need, FetchProgress | str]:
         """Return the progress of each fetch, or why the last fetch failed."""
         return self._needs.fetches()
+
+    def may_share(self, image: str, login: int) -> bool:
+        """Ask the host whether it has an image that a job with this login may use."""
+        return self._is_there(Image(image, login))
 
     def fetch_trouble(self, need: Need) -> Trouble:
         """Return the temporary failure of a fetch."""
@@ -359,7 +381,7 @@ class HostAgent:
     def _do(self, action: Action, waiting: Sequence[str]) -> None:
         match action:
             case StartTask(spec):
-                self.runtime.start(spec)
+                self.runtime.start(self._of_allowed_image(spec))
                 self._starts.succeed(spec.task_id)
             case StopTask(task_id, grace_s):
                 self.runtime.stop(task_id, grace_s)
@@ -377,6 +399,15 @@ class HostAgent:
                 self._fetch(need, anew)
             case FetchCheckpoints(task_id, job_id):
                 self._bring_checkpoints(task_id, job_id)
+
+    def _of_allowed_image(self, spec: TaskSpec) -> TaskSpec:
+        """Return the task with the id of its image, where that matters. Raises ImageUnavailable.
+
+        Since the image was checked, its name may have come to mean an image of somebody else."""
+        image_id = self._access.allowed_id(spec.image, spec.login)
+        if image_id is None:
+            raise ImageUnavailable(f"image {spec.image!r} on {self.host_id} {_PRIVATE}")
+        return replace(spec, image_id=image_id) if image_id else spec
 
     def _tell_untracked_files(self, task_id: str) -> None:
         """Report the untracked files of an ended task before they are deleted.
@@ -406,23 +437,29 @@ class HostAgent:
         if anew and isinstance(need, Image):
             base, layer = split_layered(need.name)
             if layer:
-                self._follow(self._image_source(base), note)
+                self._follow(self._image_source(base, need.login), note)
         if anew or not self._is_there(need):
             self._follow(self._source_of(need), note)
+            self._check_access(need)
             self._needs.note_fetch(need)
         self._needs.arrive(need)
 
+    def _check_access(self, need: Need) -> None:
+        """Raise ImageUnavailable for an image that no pull brings, and that rests on one that is private."""
+        if isinstance(need, Image) and self._access.allowed_id(need.name, need.login) is None:
+            raise ImageUnavailable(f"image {need.name!r} on {self.host_id} {_PRIVATE}")
+
     def _is_there(self, need: Need) -> bool:
         match need:
-            case Image(name):
-                return self.runtime.images.has(name)
+            case Image(name, login):
+                return self.runtime.images.has(name) and self._access.allowed_id(name, login) is not None
             case Data(key):
                 return self._data_source.is_there(key, self.runtime)
 
     def _source_of(self, need: Need) -> Iterator[FetchProgress]:
         match need:
-            case Image(name):
-                return self._image_source(name)
+            case Image(name, login):
+                return self._image_source(name, login)
             case Data(key):
                 return self._data_source.fetch(key, self.runtime)
 
@@ -451,7 +488,7 @@ class HostAgent:
                 self._needs.refuse(need, fault.detail, anew=anew)
                 self._retries.forget(goal_of(action))  # an earlier temporary failure would allow further tries
             case StartTask(TaskSpec(task_id=task_id, image=image) as spec) if isinstance(fault, ImageUnavailable):
-                for need in needs_of(image, spec.data):
+                for need in needs_of(image, spec.data, spec.login):
                     self._needs.note(need, False)  # a fetch checks which of them is missing
                 self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
             case StartTask(TaskSpec(task_id=task_id, image=image)) if isinstance(fault, HostRefused):

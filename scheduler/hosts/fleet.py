@@ -14,17 +14,20 @@ from sqlalchemy.engine import Connection
 from schedulearn.scheduler.background import MACHINE, Timing, start_once
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import split_layered
+from schedulearn.scheduler.core.registries import NO_LOGIN
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.hosts.agent import DataSource, HostAgent, ImageSource
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
+from schedulearn.scheduler.hosts.image_access import ImageAccess
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import FetchProgress, Runtime, UntrackedFile
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus, hosts, repository
 from schedulearn.scheduler.store.cluster_state import live_tasks
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.people.registry_logins import RegistryLogins
 from schedulearn.scheduler.telemetry.monitor import Monitor
 from schedulearn.scheduler.telemetry.probes import Probe
 
@@ -72,6 +75,7 @@ class Fleet:
         monitor: Monitor,
         make_probe: MakeProbe | None,
         bring_checkpoints: BringCheckpoints,
+        logins: RegistryLogins,
         tell_untracked_files: TellUntrackedFiles = lambda host_id, task_id, files: None,
         data_source: Callable[[str], DataSource | None] = lambda host_id: None,
         timing: Timing = MACHINE,
@@ -81,6 +85,7 @@ class Fleet:
         self._monitor = monitor
         self._make_probe = make_probe
         self._bring_checkpoints = bring_checkpoints
+        self._logins = logins
         self._tell_untracked_files = tell_untracked_files
         self._data_source = data_source
         self._timing = timing
@@ -217,10 +222,12 @@ class Fleet:
 
         `unknown`: the reason why its GPUs can't be listed, if there is one."""
 
-        def fetch(image: str) -> Iterator[FetchProgress]:
+        access = ImageAccess(self.db, self._logins, runtime.images, partial(self._engine_of, host_id), self.clock)
+
+        def fetch(image: str, login: int = NO_LOGIN, /) -> Iterator[FetchProgress]:
             if split_layered(image)[1]:
-                return self._add_layer(host_id, runtime, image)
-            return self._fetch(host_id, runtime, image)
+                return self._add_layer(host_id, runtime, access, image, login)
+            return self._fetch(host_id, runtime, access, image, login)
 
         probe = make_probe(fetch)
 
@@ -237,6 +244,7 @@ class Fleet:
             self._on_change,
             on_contact=contacted,
             image_source=fetch,
+            access=access,
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
             on_untracked_files=partial(self._tell_untracked_files, host_id),
             data_source=self._data_source(host_id),
@@ -248,13 +256,22 @@ class Fleet:
         if self._started:
             agent.start()
 
-    def _add_layer(self, host_id: str, runtime: Runtime, image: str) -> Iterator[FetchProgress]:
+    def _engine_of(self, host_id: str) -> str:
+        agent = self.agents.get(host_id)
+        facts = agent.status.facts if agent is not None else None
+        if facts is None:
+            raise RuntimeFault(f"{host_id} has not answered yet")
+        return facts.engine_id
+
+    def _add_layer(
+        self, host_id: str, runtime: Runtime, access: ImageAccess, image: str, login: int
+    ) -> Iterator[FetchProgress]:
         """Install requirements on top of an image, which is fetched first if it is missing.
 
         Each host does this itself."""
         base, layer = split_layered(image)
-        if not runtime.images.has(base):
-            for step in self._fetch(host_id, runtime, base):
+        if not runtime.images.has(base) or access.allowed_id(base, login) is None:
+            for step in self._fetch(host_id, runtime, access, base, login):
                 yield replace(step, percent=_BASE_SHARE * step.percent)
         with self.db.read() as db:
             lines = repository.requirements_of(db, layer)
@@ -283,26 +300,29 @@ class Fleet:
                 raise ConflictError(f"{spec.name!r} is this service's own host: choose another name", field="hosts")
             hosts.put_spec(db, spec, "settings", now)
 
-    def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[FetchProgress]:
+    def _fetch(
+        self, host_id: str, runtime: Runtime, access: ImageAccess, image: str, login: int
+    ) -> Iterator[FetchProgress]:
         """Fetch an image from another host, or as the runtime does it.
 
         Another host is the source of images that take long to build, and of images that the runtime can't fetch. An
         image that is here stays if it can't be fetched anew."""
         if image.startswith(_OURS) and runtime.images.has(image):
             return
-        if image.startswith(_OURS) and (source := self._owner(image, host_id)) is not None:
-            yield from _copy(source, runtime, image)
+        if image.startswith(_OURS) and (source := self._owner(image, host_id, login)) is not None:
+            yield from access.fetch(image, login, partial(_copy, source, runtime, image))
             return
         try:
-            yield from runtime.images.fetch(image)
+            with_login = access.credentials(image, login)
+            yield from access.fetch(image, login, partial(runtime.images.fetch, image, with_login))
         except ImageUnavailable:
-            source = self._owner(image, host_id) if not runtime.images.has(image) else None
+            source = self._owner(image, host_id, login) if not runtime.images.has(image) else None
             if source is None:
                 raise
-            yield from _copy(source, runtime, image)
+            yield from access.fetch(image, login, partial(_copy, source, runtime, image))
 
-    def _owner(self, image: str, wanted_by: str) -> HostAgent | None:
-        """Return the agent of another host that answers, shares images and has this one."""
+    def _owner(self, image: str, wanted_by: str, login: int) -> HostAgent | None:
+        """Return the agent of another host that answers, shares images and has this one for this login."""
         for host_id, agent in self.agents.items():
             status = agent.status
             if (
@@ -313,7 +333,7 @@ class Fleet:
             ):
                 continue
             try:
-                if agent.runtime.images.has(image):
+                if agent.may_share(image, login):
                     return agent
             except RuntimeFault:
                 continue

@@ -98,7 +98,10 @@ class HostNeeds:
         return self._fetched.get(need, 0.0) >= instant
 
     def arrive(self, need: Need) -> None:
-        self._there[need] = True
+        with self._lock:  # for other logins, its name may mean another image now
+            for each in [each for each in list(self._there) if each != need and _has_name(each, need)]:
+                self._there.pop(each, None)
+            self._there[need] = True
         self._failures.pop(need, None)
 
     def fail(self, need: Need, why: str) -> None:

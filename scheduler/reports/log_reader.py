@@ -41,6 +41,8 @@ MIN_STORE_S, MAX_STORE_S = 2.0, 10.0
 """Interval at which a job's points are stored: a twentieth of its run time, within these bounds."""
 MAX_NEW_POINTS = 40
 """Points of a metric that are stored at once."""
+MAX_ENDED = 200
+"""Newest ended tasks whose logs are compared at the start with what was read of them."""
 _MAX_WAITING = 400
 _CLOSING_CHECKS = 15
 """Checks of an ended task whose log is not marked as complete."""
@@ -106,10 +108,15 @@ class LogReader:
         self._thread.start()
 
     def find_tasks(self) -> None:
-        """Find the tasks that have not ended, before any of them is seen to end."""
+        """Find the tasks whose logs are not read to their end, before any other is seen to end.
+
+        A task may have ended just before the service was killed."""
         with self._db.read() as conn:
             self._last_seq = conn.execute(select(func.max(col(Task.seq)))).scalar() or 0
             self._track(conn.execute(_FIRST_TASKS.where(col(Task.state) != TaskPhase.ENDED)))
+            ended = conn.execute(_LAST_ENDED).all()
+            unread = [task_id for task_id, read in ended if self._logs.size(task_id) > (read or 0)]
+            self._track(conn.execute(_FIRST_TASKS.where(col(Task.id).in_(unread))))
 
     def close(self) -> None:
         self._thread.close()
@@ -255,6 +262,14 @@ _FIRST_TASKS = (
     select(col(Task.seq), col(Task.id), col(Task.job_id), col(Task.attempt))
     .where(col(Task.rank) == 0)
     .order_by(col(Task.seq))
+)
+_LAST_ENDED = (
+    select(col(Task.id), col(ReadLog.bytes_read))
+    .join(Job, col(Job.id) == col(Task.job_id))
+    .outerjoin(ReadLog, (col(ReadLog.job_id) == col(Task.job_id)) & (col(ReadLog.task_id) == col(Task.id)))
+    .where(col(Task.rank) == 0, col(Task.state) == TaskPhase.ENDED, col(Task.attempt) == col(Job.attempt))
+    .order_by(col(Task.seq).desc())
+    .limit(MAX_ENDED)
 )
 _LIVING = select(col(Task.id), col(Task.state)).where(col(Task.state) != TaskPhase.ENDED, col(Task.rank) == 0)
 

@@ -7,9 +7,9 @@ no state that it can't recover: after a crash of the service, `observe` returns 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -27,6 +27,21 @@ OWN_ENVIRONMENT = "(the service's own environment)"
 class FetchProgress:
     percent: float  # 0..100, never falling within one call
     message: str
+
+
+@dataclass(frozen=True)
+class RegistryLogin:
+    registry: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ListedImage:
+    names: tuple[str, ...]
+    """Names by tag and by digest."""
+    base: str = ""
+    """Id of the image below its layer with requirements, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +108,33 @@ class Images(Protocol):
         """Whether `start` could use this image and its layer at once. Cheap: no network, no build."""
         ...
 
-    def fetch(self, image: str) -> Iterator[FetchProgress]:
+    def identify(self, image: str) -> tuple[str, ...]:
+        """Return the id of an image, then the ids of the images that its layers with requirements rest on.
+
+        Empty: it is not there. Local environments are their own ids."""
+        ...
+
+    def listed(self) -> Mapping[str, ListedImage]:
+        """Return all images of an engine by id."""
+        ...
+
+    def fetch(self, image: str, login: RegistryLogin | None = None) -> Iterator[FetchProgress]:
         """Pull or build the image; yield progress at least every few seconds, return when it is there.
 
-        Raises ImageUnavailable with the reason if the image can't be pulled or built."""
+        Without `login`, the logins of the service's own user apply. Raises ImageUnavailable with the reason if the
+        image can't be pulled or built."""
+        ...
+
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        """Ask the registry of an image whether it may be read, also if it is here; `login` as for `fetch`.
+
+        Raises ImageUnavailable if the registry refuses, RuntimeFault if it can't be asked."""
+        ...
+
+    def check_login(self, login: RegistryLogin) -> str:
+        """Ask the registry whether it accepts a login, and return its refusal; empty: it accepts.
+
+        Raises RuntimeFault if the registry can't be asked."""
         ...
 
     def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[FetchProgress]:

@@ -34,7 +34,7 @@ from schedulearn.scheduler.store.fixups import clamp_instants
 from schedulearn.scheduler.store.people import notices
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.predictions import lengths, metric_predictions, versions
-from schedulearn.scheduler.store.resources import gpu_memory, minutes, xids
+from schedulearn.scheduler.store.resources import gpu_memory, minutes, private_images, xids
 
 log = logging.getLogger(__name__)
 
@@ -42,17 +42,17 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0070"
+HEAD = "0073"
 """Newest migration. It is compared at the start, so that Alembic is imported only if a migration is needed."""
 BASELINE = "0057"
 """Migration of version 0.1.0, the oldest that can be upgraded."""
 
 TABLES = (
     models, history, moved_outputs, usage, capacity, data_tables, minutes, lengths, versions,
-    gpu_memory, metric_predictions, xids, notices, windows,
+    gpu_memory, metric_predictions, xids, notices, private_images, windows,
 )  # fmt: skip
 """Modules of the core with tables, which are registered when a module is imported. Features have more."""
-TABLE_COUNT = 42
+TABLE_COUNT = 45
 """Number of all tables at `HEAD`. A database created without the tables of a feature would lack them forever."""
 
 LEADS_AGAIN_S = 0.2

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
-EVENTS_SEARCHED = 100_000  # the newest ones: bounds the duration of a search with few matches
+EVENTS_SEARCHED = 100_000  # events that one search reads: bounds the duration of a search with few matches
+PEOPLE = "*"
+"""Actor of a search for what any person did."""
 
 
 class ClusterMinute(SQLModel, table=True):
@@ -105,6 +108,12 @@ def job_names(db: Connection, ids: Collection[str]) -> dict[str, str]:
     return {row.id: row.name for row in db.execute(query)} if ids else {}
 
 
+class EventSearch(NamedTuple):
+    rows: list[Row[Any]]
+    next_before: int | None
+    """ID below which the search continues; None: it has read everything."""
+
+
 def search_events(
     db: Connection,
     *,
@@ -112,24 +121,63 @@ def search_events(
     kinds: Sequence[str] = (),
     job_id: str | None = None,
     host_id: str | None = None,
+    actor: str | None = None,
+    about: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
     text: str = "",
     limit: int = 100,
-) -> list[Row[Any]]:
+) -> EventSearch:
     """Return the newest events with an id below `before` that match all conditions.
 
-    The newest comes first. `kinds`: prefixes of kinds. `text`: part of the message, or an exact code. Without a
-    `job_id`, only the last `EVENTS_SEARCHED` events are searched."""
-    query = select(Event).order_by(col(Event.id).desc()).limit(limit)
+    The newest comes first. `kinds`: prefixes of kinds. `text`: part of the message, or an exact code. `actor` may be
+    `PEOPLE`. A search reads at most `EVENTS_SEARCHED` events: all of them, or with a job, an actor or a thing, its."""
     newest = before if before is not None else (db.execute(select(func.max(col(Event.id)))).scalar() or 0) + 1
-    query = query.where(col(Event.id) < newest)
-    if job_id is not None:
-        query = query.where(col(Event.job_id) == job_id)
-    else:
-        query = query.where(col(Event.id) >= newest - EVENTS_SEARCHED)
+    by_index = _by_index(job_id, actor, about)
+    floor = _floor(db, newest, by_index)
+    query = select(Event).where(col(Event.id) < newest, col(Event.id) >= floor, *by_index)
     if host_id is not None:
         query = query.where(col(Event.host_id) == host_id)
+    if since is not None:
+        query = query.where(col(Event.at) >= since)
+    if until is not None:
+        query = query.where(col(Event.at) < until)
     if kinds:
         query = query.where(or_(*(col(Event.kind).startswith(kind, autoescape=True) for kind in kinds)))
     if text:
         query = query.where(or_(col(Event.message).contains(text, autoescape=True), col(Event.code) == text))
-    return list(db.execute(query))
+    rows = list(db.execute(query.order_by(col(Event.id).desc()).limit(limit)))
+    if len(rows) == limit:
+        return EventSearch(rows, rows[-1].id)
+    return EventSearch(rows, floor if _goes_on(db, floor, since) else None)
+
+
+def _by_index(job_id: str | None, actor: str | None, about: str | None) -> list[ColumnElement[bool]]:
+    """Return the conditions that have an index. An index of named things is used only where a literal says so."""
+    nobody: ColumnElement[str] = literal_column("''")
+    found: list[ColumnElement[bool]] = []
+    if job_id is not None:
+        found.append(col(Event.job_id) == job_id)
+    if actor is not None:
+        found.append(col(Event.actor) != nobody if actor == PEOPLE else col(Event.actor) == actor)
+        found.append(col(Event.actor) != nobody)
+    if about is not None:
+        found += [col(Event.about) == about, col(Event.about) != nobody]
+    return found
+
+
+def _floor(db: Connection, newest: int, by_index: Sequence[ColumnElement[bool]]) -> int:
+    """Return the smallest id that a search reads; 0: all.
+
+    Views show the actor by a condition, which no index has."""
+    if not by_index or SEES_ONLY.get() is not None:
+        return max(0, newest - EVENTS_SEARCHED)
+    last = select(col(Event.id)).where(col(Event.id) < newest, *by_index).order_by(col(Event.id).desc())
+    return db.execute(last.offset(EVENTS_SEARCHED - 1).limit(1)).scalar() or 0
+
+
+def _goes_on(db: Connection, floor: int, since: float | None) -> bool:
+    """Return whether there are events below an id that a search from `since` has not read."""
+    earlier = select(col(Event.at)).where(col(Event.id) < floor).order_by(col(Event.id).desc()).limit(1)
+    at = db.execute(earlier).scalar()
+    return at is not None and (since is None or at >= since)

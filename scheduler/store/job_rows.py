@@ -15,7 +15,7 @@ from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobFields, JobSpec, new_job_id
 from schedulearn.scheduler.store.columns import prepare_rows
 from schedulearn.scheduler.store.models import Event, Job
-from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.acting import ACTOR, ADDRESS
 
 JobValues = Mapping[str, object]
 """Column -> value, of a new job."""
@@ -98,9 +98,10 @@ def prepare_jobs(dialect: Dialect, jobs: Sequence[tuple[JobValues, str]]) -> Cal
     """Return a function that inserts jobs, each with its first event.
 
     Call this before the change is queued, to spare the writer the work. `jobs`: each with the name of its sender."""
+    address = ADDRESS.get()
     submitted = [
         {"kind": "job.queued", "code": Reason.SUBMITTED.value, "data": {}, "job_id": job["id"],
-         "at": job["submitted_at"], "message": job["message"], "actor": actor}
+         "at": job["submitted_at"], "message": job["message"], "actor": actor, "address": address, "about": ""}
         for job, actor in jobs
     ]  # fmt: skip
     of_jobs = prepare_rows(dialect, Job, [job for job, _ in jobs])

@@ -345,7 +345,12 @@ class GpuMinute(SQLModel, table=True):
 class Event(SQLModel, table=True):
     """Event, numbered in order, stored in the same transaction as its change."""
 
-    __table_args__ = (Index("event_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        Index("event_by_job", "job_id", "id"),
+        Index("event_by_actor", "actor", "id", sqlite_where=text("actor <> ''"), postgresql_where=text("actor <> ''")),
+        Index("event_by_about", "about", "id", sqlite_where=text("about <> ''"), postgresql_where=text("about <> ''")),
+        {"sqlite_autoincrement": True},
+    )
 
     id: int | None = Field(default=None, primary_key=True)
     at: float = Field(sa_type=InstantColumn)
@@ -357,6 +362,10 @@ class Event(SQLModel, table=True):
     data: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
     actor: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Account that requested the change; empty: the service itself acted."""
+    address: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Address from which the actor requested the change; empty: unknown."""
+    about: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Changed thing that is neither a job nor a host, as `user:ada`."""
 
 
 class PolicyChoice(SQLModel, table=True):

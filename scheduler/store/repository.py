@@ -36,7 +36,7 @@ from schedulearn.scheduler.store.models import (
     Task,
 )
 from schedulearn.scheduler.store.moved_outputs import forget_moved
-from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.acting import ACTOR, ADDRESS
 
 
 class Versioned(Protocol):
@@ -320,10 +320,13 @@ def add_event(
     job_id: str | None = None,
     host_id: str | None = None,
     data: Mapping[str, Any] | None = None,
+    about: str = "",
 ) -> None:
+    """Store an event. `about`: the changed thing that is neither a job nor a host, as `user:ada`."""
     message = hide_in_text(message)
     values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
-    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), "actor": ACTOR.get()})
+    by = {"actor": ACTOR.get(), "address": ADDRESS.get()}
+    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), **by, "about": about})
 
 
 def list_events(
@@ -343,10 +346,27 @@ def last_event_id(db: Connection) -> int:
     return db.execute(select(func.max(col(Event.id)))).scalar() or 0
 
 
+IS_RESIZE = or_(col(Event.kind) == "job.resizing", col(Event.code) == Reason.RESIZING_IN_PLACE.value)
+"""Condition of the events of resizes."""
+
+
 def count_resizes(db: Connection) -> int:
     """Return the number of resizes, by restart and in place."""
-    either = or_(col(Event.kind) == "job.resizing", col(Event.code) == Reason.RESIZING_IN_PLACE.value)
-    return db.execute(select(func.count()).select_from(Event).where(either)).scalar() or 0
+    there = db.execute(select(func.count()).select_from(Event).where(IS_RESIZE)).scalar() or 0
+    return there + deleted_of(db, "resizes")
+
+
+def deleted_of(db: Connection, what: str) -> int:
+    """Return how many `resizes` or `jobs` were deleted, for counters that never fall."""
+    return int(meta(db, f"deleted_{what}") or 0)
+
+
+def count_deleted(db: Connection, what: str, number: int) -> None:
+    """Add to the number of deleted `resizes` or `jobs`."""
+    if number:
+        key, count = f"deleted_{what}", deleted_of(db, what) + number
+        db.execute(delete(Meta).where(col(Meta.key) == key))
+        db.execute(insert(Meta).values(key=key, value=str(count)))
 
 
 def current_policy(db: Connection) -> Row[Any] | None:

@@ -111,6 +111,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.runtime.write_checkpoint(job, b"x")
         api.runtime.write_output(job, "model.pt", b"weights")
         waiting = api.submit(required_gpus=5, ports={"web": 8888})
+        unwanted, other_unwanted = (api.submit(required_gpus=5) for _ in range(2))
         token = api.runtime.env(f"schedulearn-{job}-1-0")["SCHEDULEARN_JOB_TOKEN"]
         probe.set(2, xids=(Xid(79, 1, time.time() - 1),))
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
@@ -124,13 +125,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.http.post("/api/v1/users", json={"name": "ada"})
         login, other = (api.http.post("/api/v1/logins", json={}).json() for _ in range(2))
         names = {
-            "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "user": "ben", "gpu": "2",
+            "job_id": job, "waiting": waiting, "unwanted": unwanted, "other_unwanted": other_unwanted,
+            "done": done, "host_id": "far", "user": "ben", "gpu": "2",
             "webhook_id": str(webhook),
             "schedule_id": schedule,
             "window_id": str(window),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
             "code": login["code"], "secret": login["secret"], "refused": other["code"],
+            "own": api.http.get("/api/v1/whoami").json()["name"],
             "measured": measured, "searched": searched, "version": "1", "sha256": hashlib.sha256().hexdigest(),
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
@@ -170,6 +173,12 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("DELETE", "/api/v1/groups/{name}"): [Ask()],
     ("PUT", "/api/v1/secrets/{name}"): [Ask({"value": "hush hush"})],
     ("GET", "/api/v1/secrets"): [Ask()],
+    ("PUT", "/api/v1/registries/{name}"): [
+        Ask({"username": "ada", "password": "hush hush"}, path="/api/v1/registries/reg.lab:5000"),
+        Ask({"username": "ada", "password": "hush hush"}, path="/api/v1/registries/reg.lab", query={"shared": "true"}),
+    ],
+    ("GET", "/api/v1/registries"): [Ask()],
+    ("DELETE", "/api/v1/registries/{name}"): [Ask(path="/api/v1/registries/reg.lab:5000")],
     ("DELETE", "/api/v1/secrets/{name}"): [Ask()],
     ("GET", "/api/v1/data-limits"): [Ask()],
     ("POST", "/api/v1/data/{name}/versions"): [
@@ -252,6 +261,9 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/uncordon"): [Ask()],
     ("POST", "/api/v1/hosts/{host_id}/drain"): [Ask({"deadline_s": 60})],
     ("DELETE", "/api/v1/hosts/{host_id}"): [Ask()],
+    ("PATCH", "/api/v1/hosts/{host_id}/labels"): [
+        Ask({"labels": {"room": value}}, path="/api/v1/hosts/local/labels") for value in ("b2", None)
+    ],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/cordon"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/cordon")],
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/drain"): [
         Ask({"deadline_s": 60}, path="/api/v1/hosts/local/gpus/{gpu}/drain")
@@ -276,6 +288,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/events:search"): [Ask()],
     ("GET", "/api/v1/timeline"): [Ask()],
     ("GET", "/api/v1/timeline/expected"): [Ask(), Ask(query={"limit": 1})],
+    ("GET", "/api/v1/failures"): [Ask(), Ask(query={"user": "nobody"})],
     ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
     ("GET", "/api/v1/usage/capacity"): [Ask()],
     ("GET", "/api/v1/webhooks"): [Ask()],
@@ -297,11 +310,26 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
         for what in ("hold", "release", "pause", "resume")
     },
     ("POST", "/api/v1/jobs/{job_id}/cancel"): [Ask()],
-    ("DELETE", "/api/v1/jobs/{job_id}"): [Ask()],
+    ("DELETE", "/api/v1/jobs/{job_id}"): [Ask(path="/api/v1/jobs/{unwanted}")],
     ("POST", "/api/v1/jobs/{job_id}/purge"): [Ask(path="/api/v1/jobs/{done}/purge")],
-    ("DELETE", "/jobs/{job_id}"): [Ask()],
+    ("DELETE", "/jobs/{job_id}"): [Ask(path="/jobs/{other_unwanted}")],
 }
 """In this order: what is shown was made before, and what is removed was shown."""
+LEAVE_NO_EVENT = {
+    ("POST", "/api/v1/jobs:preview"): "it only asks",
+    ("POST", "/api/v1/advise"): "it only asks",
+    ("POST", "/api/v1/code"): "no job uses the content yet",
+    ("POST", "/api/v1/content"): "no version uses the content yet",
+    ("PUT", "/api/v1/content/{sha256}"): "no version uses the content yet",
+    ("POST", "/api/v1/reports"): "the job reports",
+    ("POST", "/api/v1/reports/membership"): "the job reports",
+    ("POST", "/api/v1/logins"): "the approval leaves an event, and so does the token",
+    ("DELETE", "/api/v1/session"): "there is no session here; tests/api/safety/test_audit_log.py ends one",
+    ("PUT", "/api/v1/predictions/versions"): "none is pinned here; test_model_versions.py pins one",
+    ("POST", "/api/v1/notify/{name}/test"): "it sends a message",
+    ("POST", "/api/v1/jobs/{job_id}/ports/{name}"): "the connection leaves the event `job.port`",
+    ("POST", "/api/v1/webhooks/{webhook_id}/test"): "it sends a message",
+}
 
 
 def test_every_route_has_an_example() -> None:
@@ -311,6 +339,7 @@ def test_every_route_has_an_example() -> None:
 @pytest.mark.slow
 @each(EXAMPLES, "method", "path")
 def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str) -> None:
+    newest = stage.api.http.get("/api/v1/events", params={"limit": 1}).json()["items"][-1]["id"]
     for ask in EXAMPLES[method, path]:
         with httpx.Client(base_url=stage.api.http.base_url, timeout=30) as client:
             answer = client.request(
@@ -323,6 +352,10 @@ def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str
             )
         assert answer.is_success or answer.status_code == 303, answer.text
         check_answer(DOCUMENT, method, path, answer)
+    if method != "GET" and (method, path) not in LEAVE_NO_EVENT:
+        events = stage.api.http.get("/api/v1/events", params={"after": newest, "limit": 1000}).json()["items"]
+        by = {(event["actor"], event["address"]) for event in events}
+        assert (stage.names["own"], "127.0.0.1") in by, ("no event says who did it", events)
 
 
 @each(ROUTES, "method", "path")

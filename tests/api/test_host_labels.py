@@ -77,7 +77,7 @@ def test_a_job_is_shown_as_it_was_written_and_its_start_is_foreseen(api: Api) ->
     waits = api.submit(**{**keys, "hosts": "room=b3"})
     wait_for(lambda: api.job(waits)["reason"] == "unsatisfiable_now", what="its reason")
     assert "It needs 2 GPUs" in api.job(waits)["message"]
-    assert "Local has room=b2." in api.job(waits)["message"]
+    assert "Host local has room=b2." in api.job(waits)["message"]
 
 
 def test_a_refused_job_stores_nothing(api: Api) -> None:

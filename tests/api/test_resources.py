@@ -14,6 +14,7 @@ from services import run
 from sqlalchemy import insert, select
 from sqlmodel import col
 
+from schedulearn.api.prometheus import MAX_USERS, OTHERS, _held
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -179,3 +180,32 @@ def test_a_run_of_an_experiment_keeps_what_it_took(api: Api) -> None:
 
 def iso(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def test_prometheus_gets_waiting_times_and_the_gpus_of_users(api: Api) -> None:
+    first = api.submit(required_gpus=3, user="ann")
+    api.wait(first, "running")
+    waits = api.submit(required_gpus=4, user="ben")
+    held = api.submit(required_gpus=1, user="ann", hold=True)
+    lines = api.http.get("/metrics").text.splitlines()
+    assert 'schedulearn_user_gpus{user="ann"} 3.0' in lines
+    assert not [line for line in lines if 'user="ben"' in line], "it holds none"
+    api.http.post(f"/api/v1/jobs/{waits}/cancel")  # it would go first
+    api.http.post(f"/api/v1/jobs/{held}/release")
+    api.wait(held, "running")
+    counts = {
+        line.split()[0]: float(line.split()[1])
+        for line in api.http.get("/metrics").text.splitlines()
+        if "_wait_" in line and line[0] != "#"
+    }
+    policy = api.http.get("/api/v1/policy").json()["algorithm"]
+    assert counts[f'schedulearn_job_wait_seconds_count{{policy="{policy}"}}'] == 2.0, "first starts only"
+    assert counts[f'schedulearn_job_wait_seconds_bucket{{le="+Inf",policy="{policy}"}}'] == 2.0
+    assert 0.0 <= counts[f'schedulearn_job_wait_seconds_sum{{policy="{policy}"}}'] < 120.0
+
+
+def test_series_of_users_are_bounded() -> None:
+    [*samples] = _held({f"user-{number}": number + 1 for number in range(100)}).samples
+    assert len(samples) == MAX_USERS + 1
+    assert {sample.labels["user"]: sample.value for sample in samples}[OTHERS] == sum(range(1, 81))
+    assert sum(sample.value for sample in samples) == 5050

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sqlite3
@@ -14,6 +15,7 @@ import pytest
 from clusters import wait_for
 from services import Service, invoke
 
+from schedulearn.api.cli.history import _cell
 from schedulearn.features.webhooks.spec import EVENTS
 
 NASTY = "\x1b[31mred\x07 [bold]markup[/bold]"
@@ -36,7 +38,7 @@ def hook(service: Service) -> Iterator[int]:
 
 def test_events_are_searched_and_followed(service: Service, done: str) -> None:
     lines = service.invoke("events", "--job", done).out.splitlines()
-    assert lines[0].split() == ["AT", "KIND", "OF", "WHAT"]
+    assert lines[0].split() == ["AT", "KIND", "OF", "BY", "WHAT"]
     assert lines[1].split()[2] == "job.queued"
     assert lines[-1].split()[2:4] == ["job.succeeded", done]
     assert service.invoke("events", "--job", done, "--kind", "job.succ", "--json").json["items"][0]["job_id"] == done
@@ -47,6 +49,25 @@ def test_events_are_searched_and_followed(service: Service, done: str) -> None:
         # Again and again, since it is not known when it begins to listen.
         wait_for(lambda: service.http.request("PUT", "/api/v1/policy", json={"algorithm": "goodput"}) and told)
         assert json.loads(told[0])["kind"] == "policy.changed"
+
+
+def test_events_of_a_user_are_exported(service: Service) -> None:
+    own = service.http.get("/api/v1/whoami").json()["name"]
+    for name in ("audited-1", "audited-2"):
+        service.http.post("/api/v1/users", json={"name": name}).raise_for_status()
+    rows = list(
+        csv.DictReader(service.invoke("events", "--about", "user:audited-1", "--format", "csv").out.splitlines())
+    )
+    assert [(row["kind"], row["actor"], row["address"]) for row in rows] == [("user.created", own, "127.0.0.1")]
+    by_me = service.invoke("events", "--actor", own, "--kind", "user.", "--since", "1h", "--format", "jsonl")
+    assert [json.loads(line)["about"] for line in by_me.out.splitlines()][:2] == ["user:audited-2", "user:audited-1"]
+    assert len(service.invoke("events", "--actor", "*", "-n", "1").out.splitlines()) == 2
+    assert service.invoke("events", "--actor", own, "--until", "2020-01-01", "--json").json["items"] == []
+    assert "leave the filters out" in service.invoke("events", "-f", "--actor", own, code=2).err
+
+
+def test_a_cell_is_no_formula_of_a_spreadsheet() -> None:
+    assert [_cell(text) for text in ("=1+1", "@x", "-1", "plain", 7)] == ["'=1+1", "'@x", "'-1", "plain", 7]
 
 
 def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:

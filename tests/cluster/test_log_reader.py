@@ -109,6 +109,21 @@ def test_a_restart_of_the_service_continues_in_the_middle(logs: Reader) -> None:
     assert logs.progress(job_id) == ShownProgress(0.5, True)
 
 
+def test_a_log_whose_end_came_just_before_a_restart_is_read_to_its_end(logs: Reader) -> None:
+    job_id = logs.run(gpus=1)
+    logs.write(job_id, "epoch 1/2 loss 0.9\n")
+    logs.look()
+    logs.write(job_id, "epoch 2/2 loss 0.5\n")
+    logs.end(job_id)
+    logs.c.wait(job_id, "succeeded")
+    logs.renew()
+    logs.look()
+    logs.look()
+    assert logs.curve(job_id) == [(1, 0.9), (2, 0.5)]
+    logs.renew()
+    assert not logs.reader._tracked, "a log that was read is not read again"
+
+
 def test_the_next_attempt_begins_its_curve_again(logs: Reader) -> None:
     job_id = logs.run(gpus=1, max_restarts=1)
     logs.write(job_id, "epoch 1/4 loss 0.9\nepoch 2/4 loss 0.5\n")

@@ -46,11 +46,11 @@ def test_a_job_whose_hosts_cannot_serve_it_says_why_and_starts_once_a_label_is_s
     )
     wait_for(lambda: {lost, large, cpu} <= waiting.waiting.keys(), what="reasons")
     assert waiting.waiting[lost] == (
-        "It needs 2 GPUs on hosts with room=b9; 0 are available. Ada has room=b2. Local has no label room."
+        "It needs 2 GPUs on hosts with room=b9; 0 are available. Host ada has room=b2. Host local has no label room."
     ) or waiting.waiting[lost] == (
-        "It needs 2 GPUs on hosts with room=b9; 0 are available. Local has no label room. Ada has room=b2."
+        "It needs 2 GPUs on hosts with room=b9; 0 are available. Host local has no label room. Host ada has room=b2."
     )
-    assert "GPUs of local have 16 GiB of memory" in waiting.waiting[large]
+    assert "GPUs of host local have 16 GiB of memory" in waiting.waiting[large]
     assert "hosts with room=b9" in waiting.waiting[cpu]
     [other] = cluster.submit(spec("other", 4))
     cluster.wait(other, "running")

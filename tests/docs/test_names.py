@@ -99,7 +99,7 @@ def fault_of(words: list[str]) -> str:
     for index, word in enumerate(words):
         if not isinstance(command, click.Group):
             break
-        found = command.get_command(context, word) if re.fullmatch(r"[a-z]+", word) else None
+        found = command.get_command(context, word) if re.fullmatch(r"[a-z]+(-[a-z]+)*", word) else None
         if found is None:
             return "" if index and not word.isalpha() else f"there is no command {word}"
         command = found

@@ -28,7 +28,7 @@ from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
 from schedulearn.features import FEATURES
 from schedulearn.features.interactive.terminals import routes as terminals
-from schedulearn.features.sweeps import advisor, searcher
+from schedulearn.features.sweeps import advisor, searcher, tuner
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -152,6 +152,7 @@ def serve_api(
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE_S) as http,
             patch.object(advisor, "ask_child", ask_here),
             patch.object(searcher, "ask_child", ask_here),
+            patch.object(tuner, "ask_child", ask_here),
         ):
             wait_for(lambda: http.get("/healthz").status_code != 503, what="the first scheduling cycle")
             yield Api(http, runtime, directory)

@@ -1,10 +1,13 @@
 """Real training in the environments that local jobs run in, with the SDK as the service puts it there."""
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +16,36 @@ from typing import Any
 
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
+FRAMEWORKS = Path(__file__).parents[2] / "requirements/frameworks.txt"
+
+
+def install_frameworks(prefix: Path) -> Path:
+    """Install what requirements/frameworks.txt names, beside the environments, unless it is there already."""
+    key = hashlib.sha256(FRAMEWORKS.read_bytes()).hexdigest()[:8]
+    folder = prefix.parent.parent / f"frameworks-{prefix.name.split('-')[4]}-{key}"
+    if folder.exists():
+        return folder
+    made = Path(tempfile.mkdtemp(prefix="frameworks-", dir=folder.parent))
+    pip = [prefix / "bin/pip", "install", "--quiet", "--no-deps", "--target", made, "-r", FRAMEWORKS]
+    done = subprocess.run(pip, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, f"the frameworks can't be installed: {done.stderr[-3000:]}"
+    try:
+        made.rename(folder)  # whole, or not there
+    except OSError:  # another process was first
+        shutil.rmtree(made)
+    return folder
+
 
 class Python:
-    """One of those environments. `job`: variables that make a script one of Schedulearn's jobs."""
+    """One of those environments. `job`: variables that make a script one of Schedulearn's jobs. `paths`: more
+    folders to import from."""
 
-    def __init__(self, prefix: Path, folder: Path, **env: str) -> None:
+    def __init__(self, prefix: Path, folder: Path, *paths: str, **env: str) -> None:
         self.folder = folder
         self.sdk = str(unpack_sdk(folder / "sdk"))
         self.env = {
             "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": self.sdk,
+            "PYTHONPATH": ":".join([self.sdk, *paths]),
             "OMP_NUM_THREADS": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",
             **env,

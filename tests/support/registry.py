@@ -3,10 +3,12 @@ layers back until a test lets them go."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
@@ -17,10 +19,14 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 class Registry:
     """`with Registry() as registry:` then `put` images of `repository`; `pulls` counts the requests for manifests. With
-    `held`, layers come once `release` is called; `wanted` is set when somebody asks for one."""
+    `held`, layers come once `release` is called; `wanted` is set when somebody asks for one. With `logins`, passwords
+    by name, it answers nobody else, and repeats in its refusal what it was sent, as a careless one may."""
 
-    def __init__(self, repository: str = "image", *, held: bool = False) -> None:
+    def __init__(
+        self, repository: str = "image", *, held: bool = False, logins: Mapping[str, str] | None = None
+    ) -> None:
         self.pulls = 0
+        self.logins = dict(logins or {})
         self.repository = repository
         self.wanted = threading.Event()
         self._released = threading.Event()
@@ -96,7 +102,14 @@ class Registry:
         self._blobs[digest] = blob
         return digest
 
+    def _knows(self, sent: str) -> bool:
+        name, _, password = base64.b64decode(sent.removeprefix("Basic ")).decode().partition(":")
+        return self.logins.get(name) == password
+
     def _answer(self, request: BaseHTTPRequestHandler, *, body: bool) -> None:
+        if self.logins and not self._knows(sent := request.headers.get("authorization", "")):
+            _refuse(request, sent)
+            return
         parts = request.path.strip("/").split("/")
         kind, name = (parts[-2], parts[-1]) if len(parts) > 3 else ("", "")
         found = {"manifests": self._manifests, "blobs": self._blobs}.get(kind, {}).get(name)
@@ -117,6 +130,18 @@ class Registry:
             request.wfile.write(content if body else b"")
         except ConnectionError:
             pass  # the engine gave up
+
+
+def _refuse(request: BaseHTTPRequestHandler, sent: str) -> None:
+    plain = base64.b64decode(sent.removeprefix("Basic ")).decode()
+    told = {"errors": [{"code": "UNAUTHORIZED", "message": f"unauthorized: got {sent} for {plain}"}]}
+    content = json.dumps(told).encode()
+    request.send_response(401)
+    request.send_header("WWW-Authenticate", 'Basic realm="test"')
+    request.send_header("Content-Type", "application/json")
+    request.send_header("Content-Length", str(len(content)))
+    request.end_headers()
+    request.wfile.write(b"" if request.command == "HEAD" else content)
 
 
 def _digest(content: bytes) -> str:

@@ -22,13 +22,15 @@ SAMPLES = 1437
 
 
 class Training:
-    """One elastic job that runs tests/worker/script.py, and what its workers wrote down."""
+    """One elastic job that runs tests/worker/script.py, or another `script`, and what its workers wrote down."""
 
-    def __init__(self, served: Service, out: Path, launcher: str, *flags: str, **fields: Any) -> None:
+    def __init__(
+        self, served: Service, out: Path, launcher: str, *flags: str, script: Path = SCRIPT, **fields: Any
+    ) -> None:
         self.served = served
         self.out = out
         out.mkdir()
-        command = " ".join(["python", str(SCRIPT), launcher, str(out), *flags])
+        command = " ".join(["python", str(script), launcher, str(out), *flags])
         self.id = served.submit(
             command, container_image="horovod", elastic=True, max_gpus=4, launcher=launcher, **fields
         )
@@ -75,7 +77,7 @@ class Training:
             seen = Counter(
                 index
                 for line in self.lasting()
-                if line["epoch"] == epoch and line["weight"] > 0
+                if line["epoch"] == epoch and line.get("weight", 1) > 0
                 for index in line["seen"]
             )
             assert sorted(seen) == list(range(SAMPLES)), f"epoch {epoch} left out {SAMPLES - len(seen)} samples"

@@ -77,7 +77,7 @@ def test_a_signed_in_session_outlives_the_service_and_ends_by_itself_or_with_its
     clock = Clock()
     found = opened(db, clock)
     account = found.change(db, lambda conn: accounts.add_account(conn, "ada", Role.USER, NOW))
-    cookie, seconds = found.sign_in(db, account.id, 600.0)
+    cookie, seconds = found.sign_in(db, account, 600.0)
     again = opened(db, clock, "another-horse-battery")
     grant = again.find_session(cookie)
     assert grant is not None
@@ -87,12 +87,12 @@ def test_a_signed_in_session_outlives_the_service_and_ends_by_itself_or_with_its
     assert not again.holds(grant)
     clock.now += seconds
     assert again.find_session(cookie) is None
-    cookie, _ = again.sign_in(db, account.id, 600.0)
+    cookie, _ = again.sign_in(db, account, 600.0)
     again.change(db, lambda conn: accounts.set_disabled(conn, "ada", "admin", NOW))
     assert again.find_session(cookie) is None
     again.change(db, lambda conn: accounts.set_disabled(conn, "ada", None, NOW))
     assert again.find_session(cookie) is None, "a session that was ended stays so"
-    cookie, _ = again.sign_in(db, account.id, 600.0)
+    cookie, _ = again.sign_in(db, account, 600.0)
     again.change(db, lambda conn: accounts.remove_account(conn, "ada", NOW))
     assert again.find_session(cookie) is None
     again.change(db, lambda conn: accounts.add_account(conn, "ada", Role.ADMIN, NOW))

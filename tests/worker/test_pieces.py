@@ -107,6 +107,18 @@ def test_no_pass_takes_more_samples_than_fit(workers: int, init: int, growth: in
     assert {passes[0].passes for passes in found} == {batch.accumulation + 1}, "what the service reckons with"
 
 
+@given(samples=st.integers(1, 200), batch=st.integers(1, 64), workers=st.integers(1, 9))
+def test_an_epoch_has_as_many_steps_on_any_number_of_workers_if_the_last_may_be_small(
+    samples: int, batch: int, workers: int
+) -> None:
+    order = permutation(0, 0, samples)
+    for_all = [list(steps(order, 0, rank, workers, batch, 1, least=1)) for rank in range(workers)]
+    assert {len(passes) for passes in for_all} == {-(-samples // batch)}
+    for step in zip(*for_all, strict=True):
+        assert sum(each.weight for each in step) == pytest.approx(workers)
+        assert sum(len(each.indices) for each in step if each.weight) == step[0].samples <= batch
+
+
 def test_epochs_have_orders_of_their_own_that_are_the_same_everywhere() -> None:
     assert (permutation(1, 2, 50) == permutation(1, 2, 50)).all()
     assert (permutation(1, 2, 50) != permutation(1, 3, 50)).any()
@@ -165,6 +177,38 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path: Path) -> None:
         spoil()
         assert [step for step, _ in checkpoints.newest_first()] == [30]
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_what_workers_wrote_themselves_is_part_of_a_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(str(tmp_path))
+    for step in (5, 30, 200):
+        checkpoints.clear_shards(step)
+        folder = Path(checkpoints.shards(step))
+        folder.mkdir()
+        for rank in range(2):
+            (folder / f"__{rank}_0.distcp").write_bytes(b"z" * (step + rank))
+        save(checkpoints, step, b"x" * step)
+    assert [step for step, _ in checkpoints.newest_first()] == [200, 30]
+    assert not Path(checkpoints.shards(5)).exists(), "it went with its checkpoint"
+    part = Path(checkpoints.shards(200)) / "__1_0.distcp"
+    for spoil in (
+        lambda: part.write_bytes(part.read_bytes()[:-1]),
+        lambda: part.unlink(),
+        lambda: part.with_name("another").touch(),
+        lambda: checkpoints.clear_shards(200),
+    ):
+        Path(checkpoints.shards(200)).mkdir(exist_ok=True)
+        part.write_bytes(b"z" * 201)
+        save(checkpoints, 200, b"x" * 200)
+        assert [step for step, _ in checkpoints.newest_first()] == [200, 30]
+        spoil()
+        assert [step for step, _ in checkpoints.newest_first()] == [30]
+    # A worker was killed before the checkpoint was whole: what it wrote goes with the next one.
+    left = Path(checkpoints.shards(250))
+    left.mkdir()
+    (left / "__0_0.distcp").touch()
+    save(checkpoints, 300, b"x")
+    assert not left.exists()
 
 
 WRITER = """

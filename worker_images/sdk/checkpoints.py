@@ -3,7 +3,8 @@
 A checkpoint is complete or absent, even if a process is killed while it writes one.
 
 step-000000000123.data      what the framework wrote
-step-000000000123.json      its length and checksum; written last, when the data are safely on disk
+step-000000000123.shards/   what each worker wrote itself, if the model is spread over the workers
+step-000000000123.json      lengths and checksums; written last, when the data are safely on disk
 
 Each file is written under a temporary name, flushed, and renamed. The newest two checkpoints are kept: if one can't be
 read, the previous one can.
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from typing import Any, BinaryIO, Callable, Iterator
 
 KEPT = 2
@@ -35,8 +37,9 @@ class Checkpoints:
 
         Raises OSError, and leaves the earlier checkpoints as they were."""
         name = f"step-{step:012d}"
+        shards = _digests(self.shards(step))
         digest = self._put(name + ".data", write)
-        manifest = json.dumps({"step": step, **digest}).encode()
+        manifest = json.dumps({"step": step, **digest, "shards": shards}).encode()
         self._put(name + ".json", lambda file: _write_all(file, manifest))
         self._clean()
 
@@ -47,10 +50,19 @@ class Checkpoints:
             try:
                 with open(os.path.join(self._folder, name), "rb") as file:
                     manifest = json.loads(file.read())
-                if _digest(path) == {"bytes": manifest["bytes"], "sha256": manifest["sha256"]}:
+                whole = _digest(path) == {"bytes": manifest["bytes"], "sha256": manifest["sha256"]}
+                if whole and _digests(self.shards(step)) == manifest.get("shards", {}):
                     yield step, path
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # damaged or lost: the previous one may be complete
+
+    def shards(self, step: int) -> str:
+        """Return the folder of what the workers write themselves."""
+        return os.path.join(self._folder, f"step-{step:012d}.shards")
+
+    def clear_shards(self, step: int) -> None:
+        """Remove what killed workers left there."""
+        shutil.rmtree(self.shards(step), ignore_errors=True)
 
     def _manifests(self) -> list[tuple[int, str]]:
         found = [(match, name) for name in os.listdir(self._folder) for match in [_MANIFEST.fullmatch(name)] if match]
@@ -77,14 +89,24 @@ class Checkpoints:
         kept = {name[: -len(".json")] for _, name in sorted(self._manifests())[-KEPT:]}
         for name in sorted(os.listdir(self._folder), reverse=True):  # the manifest before its data
             if name.startswith("step-") and name.partition(".")[0] not in kept:
+                path = os.path.join(self._folder, name)
+                if os.path.isdir(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                    continue
                 try:
-                    os.remove(os.path.join(self._folder, name))
+                    os.remove(path)
                 except OSError:
                     pass
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
     file.write(data)
+
+
+def _digests(folder: str) -> dict[str, Any]:
+    """Return the digest of each file of a folder; nothing if there is none."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return {name: _digest(os.path.join(folder, name)) for name in names}
 
 
 def _digest(path: str) -> dict[str, Any]:

@@ -47,22 +47,30 @@ def permutation(seed: int, epoch: int, size: int, length: int | None = None) -> 
     return np.concatenate(orders)[:length].astype(np.int64)
 
 
-def step_size(left: int, batch: int, workers: int) -> int:
+def step_size(left: int, batch: int, least: int) -> int:
     """Return the samples of the next step.
 
-    The last step takes what is left. No step has fewer samples than workers."""
-    return left if left - batch < workers else batch
+    The last step takes what is left. No step has fewer than `least` samples."""
+    return left if left - batch < least else batch
 
 
 def steps(
-    order: Indices, position: int, rank: int, workers: int, batch: int, passes: int, most: int | None = None
+    order: Indices,
+    position: int,
+    rank: int,
+    workers: int,
+    batch: int,
+    passes: int,
+    most: int | None = None,
+    least: int | None = None,
 ) -> Iterator[Pass]:
     """Yield the micro-steps of worker `rank` from `position` of an epoch to its end.
 
     A step has `batch` samples over all workers, which need not be divisible by their number. `most`: maximum samples of
-    a micro-step; the larger last step takes more micro-steps for it."""
+    a micro-step; the larger last step takes more micro-steps for it. `least`: minimum samples of the last step; None:
+    one per worker. With 1, an epoch has as many steps on any number of workers."""
     while position < len(order):
-        taken = step_size(len(order) - position, batch, workers)
+        taken = step_size(len(order) - position, batch, workers if least is None else least)
         yield from _step(order[position : position + taken], rank, workers, passes, most)
         position += taken
 

@@ -44,6 +44,8 @@ class Run(Place):
     """Whether the batch may change while it trains."""
     in_place = False
     """Whether its workers may come and go while it trains."""
+    sharded = False
+    """Whether the model is spread over the workers, and each saves its part."""
 
     def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str | None, seed: int) -> None:
         super().__init__()
@@ -76,8 +78,7 @@ class Run(Place):
             return
         if self.env.checkpoint_dir:
             self._checkpoints = Checkpoints(self.env.checkpoint_dir)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._on_term)
+        self.catch_sigterm()
         if self.leads and self.env.report_url:
             self._reporter = Reporter(self.env, self._report, self._measurements.put_back)
 
@@ -140,6 +141,11 @@ class Run(Place):
         if self._reporter is not None:
             self._reporter.close()
 
+    def catch_sigterm(self) -> None:
+        """Make SIGTERM stop the run at the end of a step. A framework may have put its own handler in place."""
+        if self.env is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_term)
+
     def begin_pass(self, this: Pass) -> None:
         self.current = this
         if self.instruments is not None:
@@ -200,15 +206,32 @@ class Run(Place):
         """Save a checkpoint; all workers call it at the same step. `stopping`: the run ends after it."""
         began = time.monotonic()
         random_states = self.workers.gather(self.random_state())
-        if self.workers.rank == 0 and self._checkpoints is not None:
+        complete = not self.sharded or self._checkpoints is None or self._save_shards(self._checkpoints)
+        if self.workers.rank == 0 and self._checkpoints is not None and complete:
             whole = self._whole(random_states, time.time() if stopping else None)
             try:
                 self._checkpoints.save(self.step, lambda file: self.write(whole, file))
             except OSError as error:
-                print(f"schedulearn: can't save a checkpoint at step {self.step}: {error}", file=sys.stderr)  # noqa: T201
+                self._tell_unsaved(error)
         self.workers.broadcast(None)  # no worker goes on, or ends, before it is on disk
         self._saved_at = time.monotonic()
         self._saving_s = self._saved_at - began
+
+    def _save_shards(self, checkpoints: Checkpoints) -> bool:
+        """Let each worker write its part of the model. Return whether all could."""
+        if self.workers.rank == 0:
+            checkpoints.clear_shards(self.step)
+        self.workers.broadcast(None)
+        try:
+            self.save_shards(checkpoints.shards(self.step))
+        except Exception as error:  # on all workers alike
+            if self.workers.rank == 0:
+                self._tell_unsaved(error)
+            return False
+        return True
+
+    def _tell_unsaved(self, error: BaseException) -> None:
+        print(f"schedulearn: can't save a checkpoint at step {self.step}: {error}", file=sys.stderr)  # noqa: T201
 
     # --- hooks for workers that come and go (in_place.py) ---
 
@@ -351,6 +374,11 @@ class Run(Place):
 
     def apply(self, captured: dict[str, Any]) -> None:
         raise NotImplementedError
+
+    def save_shards(self, folder: str) -> None:
+        """Write this worker's part of what `capture` leaves out, into `folder`.
+
+        Raises the same error on all workers."""
 
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         pickle.dump(whole, file, protocol=4)

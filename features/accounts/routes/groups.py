@@ -22,8 +22,8 @@ from schedulearn.scheduler.store.people import groups as store
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
-GroupName = Annotated[str, Path(min_length=1, max_length=100, pattern=_NAME)]
+GROUP_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
+GroupName = Annotated[str, Path(min_length=1, max_length=100, pattern=GROUP_NAME)]
 Member = Annotated[str, Path(min_length=1, max_length=100, description="user whose jobs count for the group")]
 
 

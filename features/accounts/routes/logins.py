@@ -9,18 +9,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.access.logins import Approval, LoginRequest, LoginState
 from schedulearn.api.access.permissions import Access, needs
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, settings_of
+from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of
 from schedulearn.features.accounts.routes.tokens import DEFAULT_DAYS, NewToken, shown_token
 from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.errors import ConflictError, InvalidError
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people import tokens as store
-from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.acting import ACTOR, ADDRESS
 from schedulearn.scheduler.store.people.tokens import Token
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
@@ -96,7 +98,7 @@ class ApprovalIn(BaseModel):
 def ask_for_login(request: Request, body: LoginIn) -> Response:
     """Ask for a token. A signed-in user approves it on the page within ten minutes."""
     logins = credentials_of(request).logins
-    found, secret = logins.ask(body.host, body.account, _address(request), body.role)
+    found, secret = logins.ask(body.host, body.account, ADDRESS.get(), body.role)
     path = f"/ui/login?code={found.code}"
     left = logins.seconds_left(found)
     made = LoginOut(code=found.code, secret=secret, path=path, expires_in=left, interval=_POLL_S)
@@ -139,15 +141,28 @@ def approve_login(request: Request, code: Code, body: ApprovalIn) -> Response:
     if not actor.role.includes(role):
         raise InvalidError(f"{actor.name} is {actor.role} here, so a token can't be {role}", field="role")
     approval = Approval(actor, role, lambda: grant is None or credentials.holds(grant))
-    return Answer(_shown(request, credentials.logins.decide(actor, code, approval)))
+    return Answer(_decide(request, code, approval))
 
 
 @router.post("/logins/{code}/refuse", response_model=AskedLogin, responses=problems(404, 409, 429))
 @needs(Access.VIEWER)
 def refuse_login(request: Request, code: Code) -> Response:
     """Refuse a login."""
+    return Answer(_decide(request, code, None))
+
+
+def _decide(request: Request, code: str, approval: Approval | None) -> AskedLogin:
     actor, logins = actor_of(request), credentials_of(request).logins
-    return Answer(_shown(request, logins.decide(actor, code, None)))
+
+    def change(conn: Connection) -> LoginRequest:
+        found = logins.decide(actor, code, approval)
+        what = "denied" if approval is None else f"approved, with the role {approval.role}"
+        message = f"The login of {found.account or 'somebody'} at {found.host or found.address} was {what}."
+        kind = "login.denied" if approval is None else "login.approved"
+        repository.add_event(conn, time.time(), kind, message=message)
+        return found
+
+    return _shown(request, cluster_of(request).db.write(change))
 
 
 def _create_token(request: Request, found: LoginRequest, approval: Approval) -> Response:
@@ -187,12 +202,3 @@ def _shown(request: Request, found: LoginRequest) -> AskedLogin:
     roles = [role for role in (Role.VIEWER, Role.USER, Role.ADMIN) if most.includes(role)]
     left = credentials_of(request).logins.seconds_left(found)
     return AskedLogin.model_validate({**vars(found), "expires_in": left, "role": asked, "roles": roles})
-
-
-def _address(request: Request) -> str:
-    """Return the address of the sender. A known proxy appends it; what is before may be invented.
-
-    Some proxies append a header of their own instead of a value."""
-    if settings_of(request).behind_proxy and (passed := request.headers.getlist("x-forwarded-for")):
-        return passed[-1].rpartition(",")[2].strip()[:45]
-    return request.client.host if request.client is not None else ""

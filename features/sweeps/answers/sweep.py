@@ -10,6 +10,7 @@ from sqlalchemy import Row
 
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.features.sweeps.experiment_spec import Design
+from schedulearn.features.sweeps.spec import Kind, PruneMethod
 from schedulearn.features.sweeps.steps import SweepProgress, SweepReason, SweepState
 from schedulearn.scheduler.core.states import JobState
 
@@ -22,6 +23,7 @@ class SweepCounts(AnswerModel):
     succeeded: int
     failed: int = Field(description="runs that failed or reached a time limit")
     cancelled: int
+    pruned: int = Field(description="runs that ended early because of their metric")
 
 
 class ObjectiveOut(AnswerModel):
@@ -38,6 +40,9 @@ class SweepOut(AnswerModel):
     message: str = Field(description="reason for its state, as a sentence")
     parameters: list[str]
     runs: int = Field(description="number of runs")
+    trials: int = Field(description="number of runs once a search has added all")
+    search: Kind | None = Field(description="how runs choose their parameters; null: as the grid, list or seed says")
+    prune: PruneMethod | None = Field(description="rule that ends runs early; null: none")
     counts: SweepCounts
     max_parallel: int
     max_failures: int | None
@@ -56,6 +61,7 @@ class SweepOut(AnswerModel):
                 "design": design.get("design"),
                 "replications": design.get("replications", 1),
                 "state": row.state,
+                "trials": row.spec.get("trials", row.runs),
                 "parameters": parameters,
                 "counts": SweepCounts.model_validate(progress),
                 "metric": row.spec["metric"],
@@ -65,7 +71,7 @@ class SweepOut(AnswerModel):
 
 
 _AS_STORED = (
-    *("id", "name", "user", "reason", "message", "runs", "max_parallel", "max_failures"),
+    *("id", "name", "user", "reason", "message", "runs", "max_parallel", "max_failures", "search", "prune"),
     *("created_at", "finished_at"),
 )
 
@@ -80,8 +86,9 @@ class RunOut(AnswerModel):
     params: dict[str, bool | int | float | str]
     job: str | None = Field(description="ID of the job; null: none yet")
     tries: int = Field(description="number of jobs so far")
-    state: JobState | Literal["pending", "deleted"] = Field(
-        description="state of its job. pending: it has no job yet; deleted: its job was deleted"
+    state: JobState | Literal["pending", "deleted", "pruned"] = Field(
+        description="state of its job. pending: it has no job yet; deleted: its job was deleted; pruned: it ended "
+        "early because of its metric"
     )
     message: str
     exit_code: int | None
@@ -96,6 +103,8 @@ class RunOut(AnswerModel):
             state = "pending" if sweep is SweepState.RUNNING else JobState.CANCELLED.value
         else:
             state = "deleted" if row.state is None else row.state.value
+            if row.pruned and row.state is JobState.CANCELLED:
+                state = "pruned"
         return cls.model_validate(
             {
                 "number": row.number,

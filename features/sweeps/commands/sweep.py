@@ -27,7 +27,7 @@ from schedulearn.features.sweeps.commands.common import (
     wait_for_end,
 )
 
-_WANTED = "one sweep: an object with name, job, and one of grid, random and list"
+_WANTED = "one sweep: an object with name, job, and one of grid, random, list and search"
 _STYLES = {"running": "green", "stopping": "magenta", "completed": "dim green", "failed": "bold red"}
 
 
@@ -46,6 +46,16 @@ def sweep() -> None:
       grid:
         lr: [0.1, 0.01, 0.001]
         batch_size: [32, 64]
+
+    \b
+    In place of `grid`, a search by Optuna:
+      search: tpe                  # or cmaes, random, grid
+      trials: 30
+      parameters:
+        lr: {min: 1e-5, max: 0.1, scale: log}
+        batch_size: [32, 64]
+      goal: {metric: val_acc, mode: max}
+      prune: asha                  # or hyperband, median
 
     \b
     Examples:
@@ -135,12 +145,25 @@ def show(session: CliSession, sweep_id: str, metric: str | None, goal: str | Non
         return
     name = found["metric"]["name"]
     click.echo(f"{found['id']} {clean(found['name'])}, {found['state']}: {clean(found['message'])}")
+    if found["search"] or found["prune"]:
+        click.echo(_searched(found))
     best = found["best"]["number"] if found["best"] else None
     headers = ("RUN", *found["parameters"], "JOB", "STATE", f"LAST {name}", f"BEST {name}", "WHY")
     rows = [_run_row(run, found["parameters"], is_best=run["number"] == best) for run in found["table"]]
     print_table(session, headers, rows)
     if best is None and (others := [each for each in found["logged"] if each != name]):
         click.echo(f"No run has logged {name}; they log {', '.join(others)}: --metric NAME")
+
+
+def _searched(found: Json) -> str:
+    """Return the kind of a search, its progress and its best value."""
+    told = [f"Search by {found['search']}, {found['runs']} of {found['trials']} trials"] if found["search"] else []
+    told += [f"pruned by {found['prune']}: {found['counts']['pruned']} so far"] if found["prune"] else []
+    if found["best"]:
+        told.append(
+            f"best {clean(found['metric']['name'])} {found['best']['best']:.6g} in run {found['best']['number']}"
+        )
+    return "; ".join(told) + "."
 
 
 def _run_row(run: Json, parameters: list[str], *, is_best: bool) -> list[Cell]:

@@ -86,6 +86,8 @@ def _stopped(job: Job, ending: _Ending) -> JobMoved | None:
     changes = JobChanges(exit_code=ending.code, pull_percent=None)
     if job.reason == Reason.TIME_LIMIT_REACHED:
         return JobMoved(job, Reason.TIME_LIMIT, job.message, changes)
+    if job.reason == Reason.PRUNE_REQUESTED:
+        return JobMoved(job, Reason.PRUNED, job.message, changes)
     if job.reason == Reason.HANG_END:
         return JobMoved(job, Reason.HUNG, job.message, changes)
     return JobMoved(job, Reason.CANCELLED, "Cancelled.", changes)
@@ -203,7 +205,7 @@ def _stopped_as(job: Job, reason: Reason) -> Reason:
     match reason:
         case Reason.RESIZED:
             return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
-        case Reason.PREEMPTED | Reason.PAUSED | Reason.TIME_LIMIT | Reason.HUNG:
+        case Reason.PREEMPTED | Reason.PAUSED | Reason.TIME_LIMIT | Reason.HUNG | Reason.PRUNED:
             return reason
         case Reason.RETRY if job.reason == Reason.HANG_RESTART:
             return Reason.HUNG

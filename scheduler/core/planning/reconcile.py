@@ -38,7 +38,7 @@ class DesiredTask:
     @property
     def needs(self) -> Sequence[Need]:
         """Image and data that its host must have before it starts."""
-        return needs_of(self.spec.image, self.spec.data)
+        return needs_of(self.spec.image, self.spec.data, self.spec.login)
 
 
 @dataclass(frozen=True)

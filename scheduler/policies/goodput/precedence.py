@@ -55,7 +55,7 @@ class _Room:
         """GPUs that running rigid jobs do not hold, and no job has claimed."""
         self._givers: dict[str, list[tuple[JobView, int]]] = {kind: [] for kind in self._free}
         """Elastic jobs, and rigid ones that would only start now, with their GPUs of each type."""
-        self._kept: dict[str, _Kept] = {}
+        self._minimums: dict[str, _Minimums] = {}
         self._stops = min((job.priority for job in snapshot.jobs if job.allocation and job.id in stopped), default=100)
         """Minimum priority of the rigid jobs that stop."""
         for job in snapshot.jobs:
@@ -69,9 +69,9 @@ class _Room:
         """Claim the minimum of a job, if it finds room where elastic jobs after it stop."""
         need = job.needed_gpus
         for kind, givers in self._givers.items():
-            if kind not in self._kept:
-                self._kept[kind] = _Kept(givers)
-            gives, kept = self._kept[kind].beside(job, due=due)
+            if kind not in self._minimums:
+                self._minimums[kind] = _Minimums(givers)
+            gives, kept = self._minimums[kind].beside(job, due=due)
             takes = gives or job.priority > self._stops
             if takes and need <= self._free[kind] - kept and suits_kind(job, kind):
                 self._free[kind] -= need
@@ -79,7 +79,7 @@ class _Room:
         return False
 
 
-class _Kept:
+class _Minimums:
     """Minimum GPUs of givers, by priority and order."""
 
     def __init__(self, givers: Sequence[tuple[JobView, int]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ from urllib.parse import quote
 import docker.errors
 import requests
 import urllib3
-from docker import auth
 from docker.utils import parse_repository_tag
 
 from schedulearn.scheduler.core.job_image import FRAMEWORKS, layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import FetchProgress
+from schedulearn.scheduler.runtimes.contract import FetchProgress, ListedImage, RegistryLogin
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
-from schedulearn.scheduler.runtimes.docker.layers import add_layer, is_current
+from schedulearn.scheduler.runtimes.docker.layers import LABEL_BASE, add_layer, is_current
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
+from schedulearn.scheduler.runtimes.docker.registry_login import check_login, confirm, header_of, own_header, without
 from schedulearn.scheduler.runtimes.installing import is_full, was_cut_short
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
@@ -56,8 +56,40 @@ class DockerImages:
                 raise
         return True
 
-    def fetch(self, image: str) -> Iterator[FetchProgress]:
-        for progress in _fetch(self._engine, image):
+    def identify(self, image: str) -> tuple[str, ...]:
+        found: list[str] = []
+        name = layer_tag(image)
+        with self._engine.errors("find an image"):
+            while name and name not in found:
+                try:
+                    inspected = self._engine.api.inspect_image(name)
+                except docker.errors.APIError as error:
+                    if not error.is_client_error():
+                        raise
+                    break
+                found.append(str(inspected["Id"]))
+                name = str(((inspected.get("Config") or {}).get("Labels") or {}).get(LABEL_BASE, ""))
+        return (*found, name) if found and name and name not in found else tuple(found)
+
+    def listed(self) -> Mapping[str, ListedImage]:
+        with self._engine.errors("list its images"):
+            rows = self._engine.api.images(all=True)
+        return {
+            str(row["Id"]): ListedImage(
+                (*(row.get("RepoTags") or ()), *(row.get("RepoDigests") or ())),
+                str((row.get("Labels") or {}).get(LABEL_BASE, "")),
+            )
+            for row in rows
+        }
+
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        confirm(self._engine, image, login)
+
+    def check_login(self, login: RegistryLogin) -> str:
+        return check_login(self._engine, login)
+
+    def fetch(self, image: str, login: RegistryLogin | None = None) -> Iterator[FetchProgress]:
+        for progress in _fetch(self._engine, image, login):
             if self._closed.is_set():
                 raise RuntimeFault(f"fetching {image} was interrupted")
             yield progress
@@ -98,12 +130,12 @@ class DockerImages:
                     raise
 
 
-def _fetch(engine: Engine, image: str) -> Iterator[FetchProgress]:
+def _fetch(engine: Engine, image: str, login: RegistryLogin | None) -> Iterator[FetchProgress]:
     """Pull or build an image.
 
     Names below `schedulearn/` are never pulled from a registry, where anybody could own that name."""
     if not is_ours(image):
-        return _pull(engine, image)
+        return _pull(engine, image, login)
     if image == probe_image():
         return _build_probe(engine, image)
     flavour = flavour_of(image)
@@ -135,29 +167,28 @@ def _for_scripts(engine: Engine) -> dict[str, str]:
     return {"DOCKER_HOST": engine.url, **tls}
 
 
-def _pull(engine: Engine, image: str) -> Iterator[FetchProgress]:
+def _pull(engine: Engine, image: str, login: RegistryLogin | None) -> Iterator[FetchProgress]:
     repository, tag = parse_repository_tag(image)
     layers = _Layers(image)
     yield layers.progress()
     with engine.errors("pull an image"):
         try:
-            registry, _ = auth.resolve_repository_name(repository)
-            header = auth.get_config_header(engine.api, registry)
+            header, trouble = header_of(login) if login else own_header(engine, repository)
             with engine.stream(
                 "POST",
                 "/images/create",
                 params={"fromImage": repository, "tag": tag or "latest"},  # without a tag, it pulls all tags
-                headers={"X-Registry-Auth": header} if header else {},
+                headers=header,
             ) as stream:
                 for event in _with_heartbeat(stream):
                     if event and "error" in event:
-                        raise _not_pulled(engine, image, str(event["error"]))
+                        raise _not_pulled(engine, image, without(login, str(event["error"])) + trouble)
                     layers.take(event or {})
                     yield layers.progress()
         except docker.errors.InvalidRepository as error:
             raise _unavailable(image, str(error)) from error
         except docker.errors.APIError as error:
-            raise _not_pulled(engine, image, explain(error)) from error
+            raise _not_pulled(engine, image, without(login, explain(error)) + trouble) from None
     if not DockerImages(engine).has(image):
         raise RuntimeFault(f"the pull of {image!r} ended, but the image is missing")
 
@@ -174,8 +205,8 @@ def _not_pulled(engine: Engine, image: str, why: str) -> RuntimeFault:
 
 def _unavailable(image: str, why: str) -> ImageUnavailable:
     return ImageUnavailable(
-        f"image {image!r} can't be pulled: {why.strip().rstrip('.')}. Check its name and tag, that the user of this "
-        "service is logged in where the image is private (docker login), and the host's network."
+        f"image {image!r} can't be pulled: {why.strip().rstrip('.')}. Check its name and tag, the host's network, and "
+        "your login if the image is private: `schedulearn registry login`."
     )
 
 

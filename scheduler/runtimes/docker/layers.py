@@ -57,7 +57,7 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: st
             found = api.inspect_image(base)
         except docker.errors.NotFound as error:
             raise ImageUnavailable(f"image {base!r} is missing, so nothing can be installed on top of it") from error
-        container = _create(engine, base, layer_tag(image))
+        container = _create(engine, found["Id"], layer_tag(image))  # its name may mean another image by now
         try:
             api.put_archive(container, "/", _files(requirements))
             api.start(container)

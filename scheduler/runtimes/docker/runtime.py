@@ -324,9 +324,8 @@ class DockerRuntime:
                 api.remove_container(container, v=True, force=True)
                 container = str(api.create_container(**create_arguments(*arguments, shell=False))["Id"])
             self._check_data(task, container)
-            if task.writable and api.inspect_container(container)["Image"] != image.id:
-                api.remove_container(container, v=True, force=True)
-                raise RuntimeFault(f"image {task.image!r} on {self.host_id} changed during the start: try again")
+            if task.writable or task.image_id:
+                self._check_image(task, api.inspect_container(container), task.image_id or image.id)
             return container
         except docker.errors.APIError as error:
             match status_of(error):
@@ -337,6 +336,12 @@ class DockerRuntime:
                 case 400 if self._cause(task, words := explain(error)) is None and not _NOT_ITS_NODE.search(words):
                     raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
             raise
+
+    def _check_image(self, task: TaskSpec, container: Mapping[str, Any], image_id: str) -> None:
+        """Raise RuntimeFault, and remove the container, if it was made from another image than the one checked."""
+        if container["Image"] != image_id:
+            self._engine.api.remove_container(container["Id"], v=True, force=True)
+            raise RuntimeFault(f"image {task.image!r} on {self.host_id} changed during the start: try again")
 
     def _has_shell(self, container: str, image: str) -> bool:
         """Whether an image has a shell, checked in one of its containers."""
@@ -401,6 +406,8 @@ class DockerRuntime:
         if found["Config"]["Entrypoint"] != list(task.argv) and not self._has_shell(found["Id"], found["Image"]):
             self._engine.api.remove_container(found["Id"], v=True, force=True)
             raise RuntimeFault(f"{task.task_id} was created for an image with a shell; it is created again")
+        if task.image_id:
+            self._check_image(task, found, task.image_id)
         return str(found["Id"])
 
     def _run(self, task: TaskSpec, container: str) -> None:

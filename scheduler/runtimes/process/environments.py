@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from schedulearn.scheduler.core.job_image import split_layered
-from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, FetchProgress
+from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, FetchProgress, ListedImage, RegistryLogin
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
 
@@ -65,7 +65,19 @@ class Environments:
         path = Path(record["path"])
         return path if (path / "bin").is_dir() else None
 
-    def fetch(self, image: str) -> Iterator[FetchProgress]:
+    def identify(self, image: str) -> tuple[str, ...]:
+        return (image,) if self.has(image) else ()
+
+    def listed(self) -> Mapping[str, ListedImage]:
+        return {}
+
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        pass
+
+    def check_login(self, login: RegistryLogin) -> str:
+        raise RuntimeFault("local processes pull no images, so they ask no registry")
+
+    def fetch(self, image: str, login: RegistryLogin | None = None) -> Iterator[FetchProgress]:
         """Build the environment and yield progress. Raises ImageUnavailable."""
         if image in self._named:
             if self.find(image) is None:

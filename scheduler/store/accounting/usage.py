@@ -212,6 +212,7 @@ def delete_job(conn: Connection, job: repository.JobRow, now: float) -> list[str
     if tasks:
         conn.execute(insert(DeletedTask), tasks)
     conn.execute(delete(Job).where(col(Job.id) == job.id))
+    repository.count_deleted(conn, "jobs", 1)
     message = f"Deleted with its log, checkpoints and measurements: {job.name}."
     data = {"name": job.name, "user": job.user, "state": job.state, "submitted_at": job.submitted_at}
     repository.add_event(conn, now, "job.deleted", code="deleted", message=message, job_id=job.id, data=data)

@@ -133,7 +133,9 @@ def add(conn: Connection, made: Version) -> Version:
     conn.execute(insert(DataVersion).values(**stored._asdict()))
     came = f"job {stored.job_id}" if stored.job_id else stored.user or "an admin"
     message = f"{stored.reference} was added: {stored.files} files, {stored.bytes / 1e6:,.1f} MB, from {came}."
-    repository.add_event(conn, stored.created_at, "data.added", message=message, job_id=stored.job_id)
+    repository.add_event(
+        conn, stored.created_at, "data.added", message=message, job_id=stored.job_id, about=f"data:{stored.name}"
+    )
     return stored
 
 
@@ -152,7 +154,7 @@ def remove(conn: Connection, name: str, version: int | None, now: float) -> list
     )
     conn.execute(update(DataVersion).where(*where).values(removed_at=now))
     what = ", ".join(each.reference for each in gone[:5]) + (" and more" if len(gone) > 5 else "")
-    repository.add_event(conn, now, "data.removed", message=f"Removed {what}.")
+    repository.add_event(conn, now, "data.removed", message=f"Removed {what}.", about=f"data:{name}")
     return gone
 
 

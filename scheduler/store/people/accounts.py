@@ -26,6 +26,7 @@ from schedulearn.scheduler.store.people.tables import (
     GroupMember,
     LoginSession,
     QuotaTable,
+    RegistryLoginTable,
     SecretTable,
 )
 from schedulearn.scheduler.store.people.tokens import remove_tokens_of
@@ -62,6 +63,7 @@ _OWNED: tuple[tuple[type[SQLModel], str, bool], ...] = (
     (Event, "actor", True),
     (Notice, "owner", True),
     (SecretTable, "owner", False),
+    (RegistryLoginTable, "user", False),
     (QuotaTable, "user", False),
     (GroupMember, "user", False),
 )
@@ -92,7 +94,9 @@ def add_account(db: Connection, name: str, role: Role, now: float) -> Account:
     _take_from_namesake(db, name)
     highest = db.execute(select(func.max(col(AccountTable.id)))).scalar() or 0
     db.execute(insert(AccountTable).values(name=name, id=highest + 1, role=role, created_at=now))
-    repository.add_event(db, now, "user.created", code=role.value, message=f"User {name} was created, as {role}.")
+    repository.add_event(
+        db, now, "user.created", code=role.value, message=f"User {name} was created, as {role}.", about=f"user:{name}"
+    )
     return get_account(db, name)
 
 
@@ -102,7 +106,7 @@ def set_role(db: Connection, name: str, role: Role, now: float) -> Account:
     if before.role is not role:
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(role=role))
         message = f"User {name} is now {role}, was {before.role}."
-        repository.add_event(db, now, "user.changed", code=role.value, message=message)
+        repository.add_event(db, now, "user.changed", code=role.value, message=message, about=f"user:{name}")
     return get_account(db, name)
 
 
@@ -116,7 +120,9 @@ def set_ids(db: Connection, name: str, ids: RunAs | None, now: float) -> Account
         db.execute(update(AccountTable).where(col(AccountTable.name) == name).values(**values))
         groups = f" and the groups {', '.join(map(str, ids.gids))}" if ids and ids.gids else ""
         said = f"writes on the hosts as uid {ids.uid}, gid {ids.gid}{groups}" if ids else "no longer has a uid"
-        repository.add_event(db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values)
+        repository.add_event(
+            db, now, "user.changed", code="ids", message=f"User {name} {said}.", data=values, about=f"user:{name}"
+        )
     return get_account(db, name)
 
 
@@ -161,16 +167,17 @@ def remove_account(db: Connection, name: str, now: float) -> str:
     for model, column, _ in _owned():
         _rename(db, model, column, name, retired)
     message = f"User {name} was removed, with all tokens. Their remaining data belongs to {retired}."
-    repository.add_event(db, now, "user.removed", message=message)
+    repository.add_event(db, now, "user.removed", message=message, about=f"user:{name}")
     return retired
 
 
 def _take_from_namesake(db: Connection, name: str) -> None:
     """Move late rows of a removed account of this name to its retired name.
 
-    A request that was under way during the removal may have added such rows. Secrets of this name are deleted, because
-    secrets need an account, and so are addresses for notices."""
+    A request that was under way during the removal may have added such rows. Secrets and registry logins of this name
+    are deleted, because they need an account, and so are addresses for notices."""
     db.execute(delete(SecretTable).where(col(SecretTable.owner) == name))
+    db.execute(delete(RegistryLoginTable).where(col(RegistryLoginTable.user) == name))
     db.execute(delete(NoticeChannel).where(col(NoticeChannel.owner) == name))
     before = select(col(AccountTable.name)).where(
         col(AccountTable.removed_at).is_not(None),

@@ -35,14 +35,18 @@ def set_quota(db: Connection, user: str, quota: Quota, now: float) -> None:
     db.execute(insert(QuotaTable).values(user=user, **asdict(quota)))
     bounds = {name: value for name, value in asdict(quota).items() if value is not None}
     said = ", ".join(f"{name} {value:g}" for name, value in bounds.items())
-    repository.add_event(db, now, "quota.changed", message=f"Quota of {_whom(user)}: {said}.", data=bounds)
+    repository.add_event(
+        db, now, "quota.changed", message=f"Quota of {_whom(user)}: {said}.", data=bounds, about=f"quota:{user}"
+    )
 
 
 def remove_quota(db: Connection, user: str, now: float) -> None:
     """Remove a user's quota. Raises NotFoundError."""
     if not db.execute(delete(QuotaTable).where(col(QuotaTable.user) == user)).rowcount:
         raise NotFoundError(f"there is no quota for {user!r}")
-    repository.add_event(db, now, "quota.removed", message=f"The quota of {_whom(user)} was removed.")
+    repository.add_event(
+        db, now, "quota.removed", message=f"The quota of {_whom(user)} was removed.", about=f"quota:{user}"
+    )
 
 
 def _whom(user: str) -> str:

@@ -60,7 +60,7 @@ class Secrets:
             conn.execute(insert(SecretTable).values(owner=owner, name=name, **values))
             what = "changed" if found is not None else "created"
             message = f"Secret {name} of {owner or 'all users'} was {what}."
-            repository.add_event(conn, now, f"secret.{what}", message=message)
+            repository.add_event(conn, now, f"secret.{what}", message=message, about=f"secret:{name}")
 
         self._db.write(change)
 
@@ -71,7 +71,7 @@ class Secrets:
             if not conn.execute(delete(SecretTable).where(*_is(owner, name))).rowcount:
                 raise NotFoundError(f"there is no secret {name!r} of {owner or 'all users'}")
             message = f"Secret {name} of {owner or 'all users'} was removed."
-            repository.add_event(conn, now, "secret.removed", message=message)
+            repository.add_event(conn, now, "secret.removed", message=message, about=f"secret:{name}")
 
         self._db.write(change)
 

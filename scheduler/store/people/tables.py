@@ -1,11 +1,11 @@
-"""Tables of accounts, tokens, sessions, quotas, groups and secrets.
+"""Tables of accounts, tokens, sessions, quotas, groups, secrets and registry logins.
 
 A change of this file needs a migration, as one of `store/models.py` does.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, Text
+from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, Text, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from schedulearn.scheduler.core.people import Role
@@ -163,5 +163,25 @@ class SecretTable(SQLModel, table=True):
     """User whose jobs may use it; empty: all users."""
     name: str = Field(primary_key=True)
     value: str = Field(sa_type=Text)
+    created_at: float = Field(sa_type=InstantColumn)
+    changed_at: float = Field(sa_type=InstantColumn)
+
+
+class RegistryLoginTable(SQLModel, table=True):
+    """Login to a registry."""
+
+    __tablename__ = "registry_login"
+    __table_args__ = (UniqueConstraint("host", "user", "group"), {"sqlite_autoincrement": True})
+
+    id: int | None = Field(default=None, primary_key=True)
+    host: str
+    """Registry."""
+    user: str = ""
+    """User whose jobs use it; empty: not of one user."""
+    group: str = ""
+    """Group whose users' jobs use it; empty: not of a group. Without user and group it is of everybody."""
+    username: str = Field(sa_type=Text)
+    password: str = Field(sa_type=Text)
+    """Encrypted."""
     created_at: float = Field(sa_type=InstantColumn)
     changed_at: float = Field(sa_type=InstantColumn)

@@ -69,7 +69,10 @@ def add_token(
         raise ConflictError(f"a token named {name!r} already exists: revoke it, or choose another name", field="name")
     values = {"name": name, "hash": digest, "owner": owner, "role": role, "expires_at": expires_at}
     db.execute(insert(ApiToken).values(created_at=now, parent_id=parent_id, **values))
-    repository.add_event(db, now, "token.created", message=f"Token {name!r} was created.")
+    of = f" for {owner}" if owner else ""
+    data = {"role": role.value, **({"owner": owner} if owner else {})}
+    message = f"Token {name!r} with the role {role} was created{of}."
+    repository.add_event(db, now, "token.created", message=message, data=data, about=f"token:{name}")
     return Token._make(db.execute(_TOKENS.where(col(ApiToken.name) == name)).one())
 
 
@@ -93,7 +96,9 @@ def remove_tokens(db: Connection, tokens: Sequence[Token], now: float) -> None:
     db.execute(delete(LoginSession).where(col(LoginSession.token_id).in_(ids)))
     db.execute(delete(ApiToken).where(col(ApiToken.id).in_(ids)))
     for token in tokens:
-        repository.add_event(db, now, "token.revoked", message=f"Token {token.name!r} was revoked.")
+        repository.add_event(
+            db, now, "token.revoked", message=f"Token {token.name!r} was revoked.", about=f"token:{token.name}"
+        )
 
 
 def _with_descendants(tokens: Sequence[Token], ids: set[int]) -> list[Token]:
@@ -126,7 +131,9 @@ def add_session(db: Connection, session: Session) -> None:
         db.execute(delete(LoginSession).where(own, col(LoginSession.hash).not_in(kept)))
     db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest.limit(MAX_SESSIONS - 1))))
     db.execute(insert(LoginSession).values(**session._asdict()))
+    repository.add_event(db, session.created_at, "login.started", message="Signed in on the page.")
 
 
-def remove_session(db: Connection, digest: str) -> None:
+def remove_session(db: Connection, digest: str, now: float) -> None:
     db.execute(delete(LoginSession).where(col(LoginSession.hash) == digest))
+    repository.add_event(db, now, "login.ended", message="Signed out on the page.")

@@ -49,7 +49,10 @@ _VIEWS: list[_View] = [
     (
         Event,
         f"{_MY_JOB} OR {_OF_NO_JOB}",
-        {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END", "message": "{message}"},
+        {
+            **{name: f"CASE WHEN actor = {{me}} THEN {name} ELSE '' END" for name in ("actor", "address")},
+            "message": "{message}",
+        },
     ),
     (
         DataVersion,

@@ -14,6 +14,7 @@ from sqlmodel import Field, SQLModel, col
 from schedulearn.scheduler.core.predictions.drift import RECENT, Drift
 from schedulearn.scheduler.core.states import JobState
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin, owned_by, owner_column
@@ -109,6 +110,8 @@ def pin(conn: Connection, kin: Kin, number: int, now: float) -> None:
     if not samples_in(conn, known[number]):
         raise ConflictError(f"no job of version {number} of {kin.family!r} is left: pin another version")
     _use(conn, kin, number, now, pinned=True)
+    message = f"Predictions of the family {kin.family} use version {number} now."
+    repository.add_event(conn, now, "predictions.pinned", message=message, about=f"family:{kin.family}")
 
 
 def unpin(conn: Connection, kin: Kin, now: float) -> None:
@@ -116,6 +119,8 @@ def unpin(conn: Connection, kin: Kin, now: float) -> None:
     known = versions(conn, kin)
     if any(each.pinned for each in known):
         _use(conn, kin, known[-1].number, now, pinned=False)
+        message = f"Predictions of the family {kin.family} use the newest version again."
+        repository.add_event(conn, now, "predictions.unpinned", message=message, about=f"family:{kin.family}")
 
 
 def _use(conn: Connection, kin: Kin, number: int, now: float, *, pinned: bool) -> None:

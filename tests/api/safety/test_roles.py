@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apis import FIVE_KEYS, ROLES, Api, described_routes, known_by, serve_api, token_for
+from apis import FIVE_KEYS, Api, described_routes, known_by, serve_api, token_for
 from clusters import wait_for
 from matrices import each
 
@@ -30,6 +30,8 @@ FOR_USERS = {
     ("POST", "/api/v1/post"),
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
+    *((method, "/api/v1/registries/name") for method in ("PUT", "DELETE")),
+    ("GET", "/api/v1/registries"),
     *((method, "/api/v1/notify/name") for method in ("PUT", "DELETE")),
     *(("GET", "/api/v1/notify"), ("POST", "/api/v1/notify/name/test"), ("GET", "/api/v1/jobs/job_id/notices")),
     *(("GET", "/api/v1/jobs/job_id/processes"), ("GET", "/api/v1/jobs/job_id/ports/name")),
@@ -41,6 +43,7 @@ FOR_USERS = {
     *(("POST", "/api/v1/data/name/versions"), ("DELETE", "/api/v1/data/name")),
     ("GET", "/api/v1/tokens"),
 }
+ROLES = ("metrics", "viewer", "user", "admin")
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id|schedules/schedule_id)(/.*)?")
 ROUTES = [route for route in described_routes() if route not in OPEN | OF_JOBS]
 FOR_VIEWERS = {
@@ -58,6 +61,8 @@ FOR_ADMINS = {
 
 def least_role(method: str, path: str) -> str:
     """What this suite expects; a route that is added and stands in none of the sets is told apart by its method."""
+    if (method, path) == ("GET", "/metrics"):
+        return "metrics"
     if (method, path) in FOR_USERS or (method != "GET" and OWNED.fullmatch(path)):
         return "user"
     if (method, path) in FOR_ADMINS:
@@ -285,6 +290,9 @@ def as_nobody(api: Api, request: str, header: str = "Accept: */*") -> int:
 def test_what_one_may_not_do_is_told_and_true(served: tuple[Api, dict[str, httpx.Client]]) -> None:
     api, people = served
     for role, client in people.items():
+        if role == "metrics":
+            assert client.get("/api/v1/whoami").status_code == 403
+            continue
         me = client.get("/api/v1/whoami").json()
         assert me["logged_in"] is True
         for permission, asked in ASKED.items():
@@ -315,3 +323,30 @@ def test_a_token_without_a_role_or_an_end_is_no_admins_and_ends(api: Api) -> Non
     assert make(api.http, "screen", user="wall").json()["role"] == "viewer"
     assert make(api.http, "screen 2", user="wall", role="user").status_code == 422
     assert make(api.http, "never ends", expires_in_days=None).json()["expires_at"] is None
+
+
+def test_a_token_for_metrics_reads_metrics_only(api: Api) -> None:
+    made = make(api.http, "prometheus", role="metrics", expires_in_days=None).json()
+    assert made["role"] == "metrics"
+    with known_by(api, made["token"]) as prometheus:
+        assert "schedulearn_jobs" in prometheus.get("/metrics").text
+        assert prometheus.get("/api/v1/events", headers={"accept": "text/event-stream"}).status_code == 403
+        assert make(prometheus, "another", role="metrics").status_code == 403
+        assert prometheus.delete(f"/api/v1/tokens/{made['id']}").status_code == 403
+        refused = prometheus.post("/api/v1/session", json={"token": made["token"]})
+        assert (refused.status_code, "only reads /metrics" in refused.json()["detail"]) == (403, True)
+        assert "set-cookie" not in refused.headers
+    token_for(api, "probe", "metrics")
+    assert make(api.http, "more", user="probe", role="viewer").status_code == 422
+
+
+def test_metrics_of_hidden_jobs_are_for_tokens_of_admins(tmp_path: Path) -> None:
+    with serve_api(tmp_path, token="correct-horse-battery", hide_jobs=True) as api:
+        job = api.submit(user="ben", required_gpus=2)
+        api.wait(job, "running")
+        operators = make(api.http, "prometheus", role="metrics").json()["token"]
+        with known_by(api, token_for(api, "ada", "user")) as ada:
+            own = make(ada, "mine", role="metrics").json()["token"]
+        with known_by(api, operators) as counted, known_by(api, own) as hidden:
+            assert 'schedulearn_user_gpus{user="ben"} 2.0' in counted.get("/metrics").text
+            assert "ben" not in hidden.get("/metrics").text

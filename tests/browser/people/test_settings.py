@@ -109,6 +109,32 @@ def test_an_address_for_notices_is_added_tried_and_removed(service: Service, pag
     assert_clean(watch)
 
 
+def test_a_registry_login_is_added_and_removed(service: Service, page: Page) -> None:
+    watch = open_page(page, service, "/ui/settings")
+    panel = page.get_by_label("Registry logins").first
+    expect(panel).to_contain_text("None yet.")
+    page.get_by_role("button", name="Add a login").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Registry").fill("nowhere")
+    dialog.get_by_role("textbox", name="Username").fill("robot")
+    dialog.get_by_label("Password", exact=True).fill("hush hush")
+    dialog.get_by_role("button", name="Log in", exact=True).click()
+    expect(dialog).to_contain_text("no image can be of the registry 'nowhere'")
+    watch.forget("status of 422")
+    dialog.get_by_role("textbox", name="Registry").fill("reg.lab:5000")
+    dialog.get_by_label("For the jobs of").select_option("everybody")
+    dialog.get_by_role("button", name="Log in", exact=True).click()
+    row = page.get_by_test_id("registry-reg.lab:5000")
+    expect(row).to_contain_text("as robot · for everybody")
+    expect(page.get_by_text("The login is stored unchecked.")).to_be_visible()
+    assert "hush" not in page.content()
+    page.get_by_role("button", name="Log out of reg.lab:5000").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove the login").click()
+    expect(panel).to_contain_text("None yet.")
+    assert service.call("GET", "/api/v1/registries")["items"] == []
+    assert_clean(watch)
+
+
 def test_a_token_is_made_shown_once_used_and_revoked(guarded_service: Service, page: Page) -> None:
     service = guarded_service
     watch = open_page(page, service, "/ui/settings")

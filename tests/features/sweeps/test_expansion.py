@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schedulearn.features.sweeps.spec import MAX_RUNS, MAX_TEXT, Span, SweepSpec, job_of, runs_of
+from schedulearn.features.sweeps.spec import MAX_RUNS, MAX_TEXT, Span, SweepSpec, extremes_of, job_of, runs_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import JobSpec
 
@@ -127,7 +127,7 @@ LONG = "x" * 4000
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "give one of grid, random and list, not none"),
+        ({}, "give one of grid, random, list and search, not none"),
         ({"grid": {"lr": [1]}, "list": [{"lr": 1}]}, "not grid and list"),
         ({"grid": {}}, "at least 1 item"),
         ({"grid": {"lr": []}}, "at least 1 item"),
@@ -150,12 +150,74 @@ LONG = "x" * 4000
         ({"grid": {"lr": [1]}, "max_parallel": 0}, "greater than or equal to 1"),
         ({"grid": {"lr": [1]}, "max_failures": -1}, "greater than or equal to 0"),
         ({"grid": {"lr": [1]}, "job": {**JOB, "name": "x"}}, "leave the name of the job out"),
+        ({"search": "tpe", "grid": {"lr": [1]}}, "not grid and search"),
+        ({"search": "tpe", "trials": 9}, "a search needs parameters"),
+        ({"search": "tpe", "parameters": {"lr": [1]}}, "search: tpe needs trials"),
+        ({"search": "random", "parameters": {"lr": [1]}}, "search: random needs trials"),
+        ({"search": "tpe", "trials": 1001, "parameters": {"lr": [1]}}, "at most 1000 trials, not 1001"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": [1, 2, 1]}}, "the choices of lr repeat"),
+        ({"search": "tpe", "trials": 1000, "parameters": {"lr": [LONG]}}, "more than 2 MiB"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": [*range(1001)]}}, "at most 1000 choices"),
+        ({"search": "tpe", "trials": 1, "parameters": {"lr": [*range(1000)]},
+          "job": {**JOB, "command": "{lr}" + "x" * 70_000}}, "more than 64 MiB of text"),
+        ({"search": "cmaes", "trials": 9, "parameters": {"lr": {"min": 1, "max": 2}}}, "two ranges of numbers"),
+        ({"search": "grid", "trials": 9, "parameters": {"lr": [1]}}, "leave trials out"),
+        ({"search": "grid", "parameters": {"lr": {"min": 0.5, "max": 1}}}, "give a list, or a step"),
+        ({"search": "grid", "parameters": {"lr": {"min": 1, "max": 1e99, "step": 1e-9}}}, "try a larger step"),
+        ({"search": "grid", "parameters": {"lr": {"min": 1, "max": 20_000}}}, "at most 10000 runs"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": {"min": 1, "max": 9, "step": 0}}}, "greater than 0"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": {"min": 1, "max": 9, "step": 0.5}}}, "a whole number"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": {"min": 0.5, "max": 9, "type": "int"}}}, "whole numbers"),
+        ({"search": "tpe", "trials": 9, "parameters": {"lr": {"min": 1, "max": 9, "scale": "log", "step": 1}}},
+         "has no step"),
+        ({"search": "tpe", "trials": 9, "parameters": {"l": [1]}}, "nothing uses the parameter 'l'"),
+        ({"search": "pbt", "trials": 9, "parameters": {"lr": [1]}}, "'grid', 'random', 'tpe' or 'cmaes'"),
+        ({"grid": {"lr": [1]}, "trials": 9}, "trials belongs to a search"),
+        ({"grid": {"lr": [*range(1001)]}, "prune": "asha"}, "at most 1000 runs, not 1001"),
+        ({"grid": {"lr": [1]}, "prune": {"method": "median", "factor": 3}}, "prune: median has no factor"),
+        ({"grid": {"lr": [1]}, "goal": {"metric": "a"}, "metric": {"name": "b"}}, "goal and metric mean the same"),
+        ({"grid": {"lr": [1]}, "parallel": 2, "max_parallel": 2}, "parallel and max_parallel mean the same"),
     ],
 )  # fmt: skip
 def test_a_sweep_that_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         SweepSpec.model_validate({"name": "s", "job": JOB, **fields})
     assert words in str(refused.value)
+
+
+def test_a_search_is_stored_in_one_form() -> None:
+    spec = sweep(
+        search="tpe", trials=30, parallel=4, prune="asha", goal={"metric": "val_acc", "mode": "max"},
+        parameters={"lr": {"min": 1e-5, "max": 0.1, "scale": "log"}},
+    )  # fmt: skip
+    stored = spec.model_dump(mode="json", exclude_none=True)
+    assert stored["metric"] == {"name": "val_acc", "goal": "max"}
+    assert (stored["max_parallel"], stored["prune"]) == (4, {"method": "asha"})
+    assert not {"goal", "parallel"} & stored.keys()
+    assert SweepSpec.model_validate(stored) == spec
+    assert (spec.size, len(list(runs_of(spec)))) == (30, 8), "the others depend on results"
+    assert sweep(grid={"lr": [1]}, prune="none").prune is None
+
+
+def test_a_search_checks_the_ends_of_its_ranges_and_all_choices() -> None:
+    parameters = {"lr": {"min": 1, "max": 9, "step": 3}, "batch_size": [8, 16]}
+    spec = sweep(search="tpe", trials=30, parameters=parameters)
+    tried = list(extremes_of(spec))
+    assert [run["lr"] for run in tried[:2]] == [1, 7]
+    assert [run["batch_size"] for run in tried[2:]] == [8, 16]
+    assert list(extremes_of(sweep(grid={"lr": [1, 2]}))) == []
+
+
+def test_a_grid_of_a_search_counts_its_ranges() -> None:
+    parameters = {"lr": {"min": 0.1, "max": 0.5, "step": 0.2}, "depth": {"min": 1, "max": 2}, "kind": ["a"]}
+    spec = sweep(for_names(["lr", "depth", "kind"]), search="grid", parameters=parameters)
+    assert [[*run.values()] for run in runs_of(spec)] == [[lr, d, "a"] for lr in (0.1, 0.3, 0.5) for d in (1, 2)]
+
+
+def test_random_runs_of_a_search_are_those_of_their_seed() -> None:
+    span = {"min": 1e-5, "max": 0.1, "scale": "log"}
+    spec = sweep(search="random", trials=3, seed=7, parameters={"lr": span})
+    assert [run["lr"] for run in runs_of(spec)] == [0.000197393, 4.01233e-05, 0.00401548]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clusters import wait_for
 from services import IMAGE, Service
 
 YAML = f"""
@@ -59,6 +60,17 @@ def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
     assert (ended["state"], ended["counts"]["cancelled"] + ended["counts"]["pending"]) == ("cancelled", 9)
 
 
+def test_a_search_shows_its_kind_and_best_value(service: Service, tmp_path: Path) -> None:
+    """The values are read from the logs."""
+    job = {"container_image": IMAGE, "launcher": "none", "command": "echo epoch 1/1 loss={x}", "required_gpus": 0}
+    search = {"name": "found", "job": job, "search": "grid", "parameters": {"x": {"min": 1, "max": 2}},
+              "goal": {"metric": "loss"}, "prune": "median"}  # fmt: skip
+    sweep = service.invoke("sweep", "start", "--json", "-", stdin=json.dumps(search)).json["id"]
+    service.invoke("sweep", "wait", sweep)
+    line = "Search by grid, 2 of 2 trials; pruned by median: 0 so far; best loss 1 in run 1."
+    wait_for(lambda: service.invoke("sweep", "show", sweep).out.splitlines()[1] == line, what=line)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -73,7 +85,10 @@ def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, word
 
 
 def test_what_the_service_refuses_is_told(service: Service) -> None:
-    assert "give one of grid, random and list" in service.invoke("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    assert (
+        "give one of grid, random, list and search"
+        in service.invoke("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    )
     assert "there is no sweep" in service.invoke("sweep", "show", "0000000000", code=1).err
 
 

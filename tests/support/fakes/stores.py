@@ -9,11 +9,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from schedulearn.scheduler.core.job_image import layer_tag
+from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.core.task import EngineState, TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
-from schedulearn.scheduler.runtimes.contract import FetchProgress, FileEntry, FileKind, Stored
+from schedulearn.scheduler.runtimes.contract import (
+    FetchProgress,
+    FileEntry,
+    FileKind,
+    ListedImage,
+    RegistryLogin,
+    Stored,
+)
 
 
 class Owner(Protocol):
@@ -275,7 +282,22 @@ class FakeImages:
         with self._runtime.called("images.has", image):
             return self.holds(image)
 
-    def fetch(self, image: str) -> Iterator[FetchProgress]:
+    def identify(self, image: str) -> tuple[str, ...]:
+        base, layer = split_layered(image)
+        return () if not self.holds(image) else (image, base) if layer else (image,)
+
+    def listed(self) -> Mapping[str, ListedImage]:
+        return {image: ListedImage((image,)) for image in self.present or ()}
+
+    def confirm(self, image: str, login: RegistryLogin | None = None) -> None:
+        with self._runtime.called("images.confirm", image):
+            pass
+
+    def check_login(self, login: RegistryLogin) -> str:
+        with self._runtime.called("images.check_login", login.registry):
+            return ""
+
+    def fetch(self, image: str, login: RegistryLogin | None = None) -> Iterator[FetchProgress]:
         with self._runtime.called("images.fetch", image):
             outcome = () if self.holds(image) else self.fetchable.get(image)
         if outcome is None:

@@ -78,17 +78,18 @@ def test_a_job_without_constraints_has_none() -> None:
 @pytest.mark.parametrize(
     ("wanted", "unfit"),
     [
-        ({"hosts": ["room=b2"]}, {"ada-1": "ada-1 has room=b1", "ada-2": "ada-2 has no label room"}),
-        ({"hosts": ["room=b2", "room=b1"]}, {"ada-2": "ada-2 has no label room"}),
+        ({"hosts": ["room=b2"]}, {"ada-1": "host ada-1 has room=b1", "ada-2": "host ada-2 has no label room"}),
+        ({"hosts": ["room=b2", "room=b1"]}, {"ada-2": "host ada-2 has no label room"}),
         ({"hosts": ["room=b1", "disk=ssd"]}, {
-            "ada-1": "ada-1 has disk=nvme", "ada-2": "ada-2 has no label disk", "ada-3": "ada-3 has no label disk",
+            "ada-1": "host ada-1 has disk=nvme", "ada-2": "host ada-2 has no label disk",
+            "ada-3": "host ada-3 has no label disk",
         }),
-        ({"hosts": ["ada-1", "ada-2"]}, {"ada-3": "ada-3 is not one of its hosts"}),
+        ({"hosts": ["ada-1", "ada-2"]}, {"ada-3": "host ada-3 is not one of its hosts"}),
         ({"hosts": ["ada-1", "ada-2", "room=b1"]}, {
-            "ada-2": "ada-2 has no label room", "ada-3": "ada-3 has room=b2",
+            "ada-2": "host ada-2 has no label room", "ada-3": "host ada-3 has room=b2",
         }),
         ({"exclude_hosts": ["ada-2", "room=b2"]}, {
-            "ada-2": "the job excludes ada-2", "ada-3": "the job excludes room=b2, which ada-3 has",
+            "ada-2": "the job excludes host ada-2", "ada-3": "the job excludes room=b2, which host ada-3 has",
         }),
         ({"gpu_memory_min": 1}, {}),
     ],
@@ -110,7 +111,8 @@ def test_the_nominal_memory_of_a_gpu_counts_and_unknown_memory_does_not() -> Non
     ]
     misfits = Misfits(HOSTS, gpus, {gpu.uuid: gpu.host_id for gpu in gpus})
     assert misfits.of({"gpu_memory_min": 24 * GIB}) == {
-        "ada-2": "GPUs of ada-2 have 16 GiB of memory", "ada-3": "GPUs of ada-3 have an unknown amount of memory",
+        "ada-2": "GPUs of host ada-2 have 16 GiB of memory",
+        "ada-3": "GPUs of host ada-3 have an unknown amount of memory",
     }  # fmt: skip
 
 

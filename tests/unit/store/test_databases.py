@@ -186,8 +186,8 @@ def test_events_are_searched_without_case(database: Database) -> None:
     for message in ("Host A answers", "host b is silent"):
         database.write(lambda db, message=message: repository.add_event(db, 1.0, "host.seen", message=message))
     with database.read() as db:
-        assert len(history.search_events(db, text="HOST")) == 2
-        assert len(history.search_events(db, kinds=["host."], text="silent")) == 1
+        assert len(history.search_events(db, text="HOST").rows) == 2
+        assert len(history.search_events(db, kinds=["host."], text="silent").rows) == 1
 
 
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(postgres: Any) -> None:
@@ -212,7 +212,7 @@ def test_whoever_sees_only_their_own_jobs_reads_no_others(database: Database) ->
             assert {event.job_id for event in events} <= {mine}
             assert events[-1].message == f"It may outlive {mine}, and hold up another job."
             assert repository.get_job(db, mine).message == "It makes room for another job."
-            assert history.search_events(db, text=theirs) == []
+            assert history.search_events(db, text=theirs).rows == []
     finally:
         SEES_ONLY.reset(token)
     assert len(names(database)) == 2

@@ -22,6 +22,9 @@ import type {
   PolicyChoice,
   Quota,
   QuotaSpec,
+  RegistryLogin,
+  RegistryLoginSet,
+  RegistryLoginSpec,
   Role,
   StoredCode,
   TokenSpec,
@@ -209,6 +212,29 @@ export function setNoticeAddress({
 
 export async function removeNoticeAddress(name: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/notify/{name}", { params: { path: { name } } }));
+}
+
+/** Owner of a registry login: a group, everybody (`shared`), or with neither the user. */
+interface LoginHolder {
+  group?: string;
+  shared?: boolean;
+}
+
+/** Set a login to a registry. The registry is asked first; a login that it refuses is not stored. */
+export function setRegistryLogin({
+  registry,
+  group,
+  shared,
+  ...body
+}: RegistryLoginSpec & LoginHolder & { registry: string }): Promise<RegistryLoginSet> {
+  const params = { path: { name: registry }, query: { group, shared } };
+  return unwrap(client.PUT("/api/v1/registries/{name}", { params, body }));
+}
+
+export async function removeRegistryLogin(login: RegistryLogin): Promise<void> {
+  const query = login.group !== "" ? { group: login.group } : { shared: login.user === "" };
+  const params = { path: { name: login.registry }, query };
+  await unwrap(client.DELETE("/api/v1/registries/{name}", { params }));
 }
 
 /** Send a trial notice now. */

@@ -19,6 +19,7 @@ export const keys = {
   webhooks: "webhooks",
   notify: "notify",
   notices: "notices",
+  registries: "registries",
   tokens: "tokens",
   who: "who",
   users: "users",

@@ -304,6 +304,12 @@ export const notifyQuery = queryOptions({
   refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
 });
 
+/** Registry logins that one's own jobs may use. */
+export const registriesQuery = queryOptions({
+  queryKey: [keys.registries],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/registries", { signal })),
+});
+
 /** Notices about a job, newest first. No event announces the results of deliveries. */
 export function jobNoticesQuery(id: string) {
   return queryOptions({
@@ -366,11 +372,12 @@ interface EventsFilter {
   kind: string;
   job: string;
   host: string;
+  actor: string;
 }
 
-export function eventsQuery({ text, kind, job, host }: EventsFilter) {
+export function eventsQuery({ text, kind, job, host, actor }: EventsFilter) {
   return infiniteQueryOptions({
-    queryKey: [keys.events, text, kind, job, host],
+    queryKey: [keys.events, text, kind, job, host, actor],
     queryFn: ({ pageParam, signal }) =>
       unwrap(
         client.GET("/api/v1/events:search", {
@@ -380,6 +387,7 @@ export function eventsQuery({ text, kind, job, host }: EventsFilter) {
               kind: kind ? [kind] : undefined,
               job: job || undefined,
               host: host || undefined,
+              actor: actor || undefined,
               before: pageParam ?? undefined,
               limit: 100,
             },
@@ -388,7 +396,7 @@ export function eventsQuery({ text, kind, job, host }: EventsFilter) {
         }),
       ),
     initialPageParam: null as number | null,
-    getNextPageParam: (last) => (last.items.length < 100 ? null : (last.items.at(-1)?.id ?? null)),
+    getNextPageParam: (last) => last.next_before,
     placeholderData: (before) => before,
     structuralSharing: sharedById,
   });

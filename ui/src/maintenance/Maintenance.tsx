@@ -15,7 +15,7 @@ export function Maintenance() {
   const { data } = useQuery(maintenanceQuery);
   if (!data || data.items.length === 0) return null;
   return (
-    <DataTable label="Maintenance" columns={["maintenance of", "from", "to", "repeated", "reason"]} actions>
+    <DataTable label="Maintenance" columns={["Maintenance of", "From", "To", "Repeated", "Reason"]} actions>
       {data.items.map((window) => (
         <Row key={window.id} window={window} />
       ))}

@@ -1,4 +1,4 @@
-import { Group } from "@mantine/core";
+import { Box, Group } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -17,15 +17,17 @@ export function Schedules() {
   const { data } = useQuery(schedulesQuery);
   if (!data || data.items.length === 0) return null;
   return (
-    <DataTable
-      label="Recurring jobs"
-      columns={["recurring job", "every", "next run", "last run", "user", "state"]}
-      actions
-    >
-      {data.items.map((schedule) => (
-        <Row key={schedule.id} schedule={schedule} />
-      ))}
-    </DataTable>
+    <Box mb="md">
+      <DataTable
+        label="Recurring jobs"
+        columns={["Recurring job", "Every", "Next run", "Last run", "User", "State"]}
+        actions
+      >
+        {data.items.map((schedule) => (
+          <Row key={schedule.id} schedule={schedule} />
+        ))}
+      </DataTable>
+    </Box>
   );
 }
 

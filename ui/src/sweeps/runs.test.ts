@@ -18,8 +18,14 @@ test("values have six digits", () => {
 });
 
 test("a sweep says what it was started as", () => {
-  expect(shownKind({ design: null, replications: 1 })).toBe("sweep");
-  expect(shownKind({ design: "search", replications: 1 })).toBe("search");
-  expect(shownKind({ design: "2k", replications: 3 })).toBe("experiment: 2k, 3 replications");
-  expect(shownKind({ design: "random", replications: 1 })).toBe("experiment: random, 1 replication");
+  const plain = { design: null, replications: 1, search: null, prune: null, trials: 6 };
+  expect(shownKind(plain)).toBe("sweep");
+  expect(shownKind({ ...plain, prune: "median" })).toBe("sweep, pruned by median");
+  expect(shownKind({ ...plain, search: "tpe", trials: 30 })).toBe("search by tpe, 30 trials");
+  expect(shownKind({ ...plain, search: "cmaes", prune: "asha" })).toBe(
+    "search by cmaes, 6 trials, pruned by asha",
+  );
+  expect(shownKind({ ...plain, design: "search" })).toBe("search");
+  expect(shownKind({ ...plain, design: "2k", replications: 3 })).toBe("experiment: 2k, 3 replications");
+  expect(shownKind({ ...plain, design: "random" })).toBe("experiment: random, 1 replication");
 });

@@ -6,6 +6,7 @@ export const LOOKS_LIKE: Record<SweepState | Run["state"], JobState> = {
   completed: "succeeded",
   pending: "queued",
   deleted: "cancelled",
+  pruned: "cancelled",
   queued: "queued",
   pulling: "pulling",
   starting: "starting",
@@ -43,9 +44,17 @@ export function shownCounts({ runs, counts }: Pick<Sweep, "runs" | "counts">): s
   return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
 }
 
-/** Return the kind of a sweep. Examples: "sweep", "search", "experiment: factorial, 3 replications". */
-export function shownKind({ design, replications }: Pick<Sweep, "design" | "replications">): string {
-  if (design === null) return "sweep";
+/**
+ * Return the kind of a sweep. Examples: "sweep", "search", "experiment: factorial, 3 replications",
+ * "search by tpe, 30 trials, pruned by asha".
+ */
+export function shownKind(
+  sweep: Pick<Sweep, "design" | "replications" | "search" | "prune" | "trials">,
+): string {
+  const { design, replications, search, prune, trials } = sweep;
   if (design === "search") return "search";
-  return `experiment: ${design}, ${plural(replications, "replication")}`;
+  if (design !== null) return `experiment: ${design}, ${plural(replications, "replication")}`;
+  const told = [search === null ? "sweep" : `search by ${search}, ${plural(trials, "trial")}`];
+  if (prune !== null) told.push(`pruned by ${prune}`);
+  return told.join(", ");
 }

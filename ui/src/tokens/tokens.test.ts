@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { rolesUpTo, shellLine, tokenIn, usualRole } from "./tokens";
 
 test("a token is good for no more than its owner, and for an admin's work only by name", () => {
-  expect(rolesUpTo("user")).toEqual(["viewer", "user"]);
-  expect(rolesUpTo("viewer")).toEqual(["viewer"]);
+  expect(rolesUpTo("user")).toEqual(["metrics", "viewer", "user"]);
+  expect(rolesUpTo("viewer")).toEqual(["metrics", "viewer"]);
   expect(usualRole("admin")).toBe("user");
   expect(usualRole("viewer")).toBe("viewer");
 });

@@ -1,6 +1,6 @@
 import type { NewToken, Role } from "../api/types";
 
-const RANKS: readonly Role[] = ["viewer", "user", "admin"];
+const RANKS: readonly Role[] = ["metrics", "viewer", "user", "admin"];
 
 /** Return the possible roles of a token, lowest first. None exceeds its owner's role. */
 export const rolesUpTo = (most: Role): Role[] => RANKS.slice(0, RANKS.indexOf(most) + 1);

@@ -5,6 +5,7 @@ The choice is made for the GPUs that the job has, within the script's bounds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class Batch:
         bounds = self.bounds
         self.chosen, self.why = max(bounds.init_batch, min(total, bounds.max_batch)), why
         self.total, self.atomic, self.accumulation = bounds.split(self.chosen, self.workers)
+
+    def fix(self, why: str) -> None:
+        """Keep the first batch from now on."""
+        self.bounds = replace(self.bounds, max_batch=self.bounds.init_batch)
+        self.choose(self.bounds.init_batch, why)
 
     def resize(self, workers: int) -> None:
         """Keep the batch, on another number of workers."""

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
+from functools import partial
 from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
 import numpy as np
@@ -33,7 +35,9 @@ from schedulearn.worker.membership import UNREACHABLE, Membership
 from schedulearn.worker.order import Pass
 from schedulearn.worker.torch.accumulation import SCALER
 from schedulearn.worker.torch.optimizer import TorchInstruments
+from schedulearn.worker.torch.shards import Shards, is_sharded, keep_groups
 from schedulearn.worker.torch.workers import (
+    TorchWorkers,
     end_when_others_are_lost,
     find_workers,
     joined,
@@ -86,6 +90,8 @@ class Run(InPlaceRun):
         super().__init__(workers, bounds, scaling, seed, _MEMBERSHIP)
         self._optimizers: list[Any] = []
         self._states: dict[str, Any] = {}
+        self._shards: Shards | None = None
+        """Models and optimizers that are spread over the workers; None: each worker has all of them."""
         self._states_before: Any = None
         """The script's states and learning rates from before a step of several micro-steps."""
 
@@ -99,20 +105,36 @@ class Run(InPlaceRun):
         """Return `optimizer`, made to average gradients and, in Schedulearn, to measure.
 
         Under Horovod, `options` are for its DistributedOptimizer. With torchrun, `model` is the
-        DistributedDataParallel. Call it for each of several optimizers: the learning rate and the noise scale follow
-        the first one."""
+        DistributedDataParallel, or what `fully_shard` was applied to. Call it for each of several optimizers: the
+        learning rate and the noise scale follow the first one."""
         if self.scaling is None:
             self.scaling = "adascale" if isinstance(optimizer, torch.optim.SGD) else "sqrt"
         if isinstance(self.workers, HorovodWorkers):
             if model is not None:
                 options.setdefault("named_parameters", model.named_parameters())
             optimizer = self.workers.hvd.DistributedOptimizer(optimizer, **options)
+        elif is_sharded(model):
+            self._shard(optimizer, model)
         if self.instruments is None and (self.env is not None or self.batch.accumulation):
             self.instruments = TorchInstruments(self, optimizer)
         if isinstance(self.instruments, TorchInstruments):
             self.instruments.attach(optimizer, model)
         self._optimizers.append(optimizer)
         return optimizer
+
+    def _shard(self, optimizer: Any, model: Any) -> None:
+        if self.env is not None and self.env.num_nodes > 1:
+            raise ValueError("FSDP on several hosts is not supported, as each host has its own checkpoints: use one")
+        if self.batch.accumulation:
+            raise ValueError("FSDP does not support steps of several passes: increase max_local, or use more GPUs")
+        if self.batch.may_change and self.leads:
+            print("schedulearn: with FSDP the noise is not measured: the batch is fixed", file=sys.stderr, flush=True)  # noqa: T201
+        self.batch.fix("fixed: with FSDP the noise is not measured")
+        if self._shards is None and isinstance(self.workers, TorchWorkers):
+            self._shards = Shards(self.workers.group)
+        if self._shards is not None:
+            self._shards.optimizers.append((model, optimizer))
+            self.sharded = True
 
     def epochs(self, total: int, **states: Any) -> Iterator[int]:
         """Yield the numbers of the epochs left of `total`.
@@ -165,8 +187,8 @@ class Run(InPlaceRun):
 
     def capture(self) -> dict[str, Any]:
         return {
-            "states": {name: thing.state_dict() for name, thing in self._states.items()},
-            "optimizer": [optimizer.state_dict() for optimizer in self._optimizers],
+            "states": {n: thing.state_dict() for n, thing in self._states.items() if n not in self._sharded()},
+            "optimizer": [] if self._shards else [optimizer.state_dict() for optimizer in self._optimizers],
         }
 
     def apply(self, captured: dict[str, Any]) -> None:
@@ -175,7 +197,16 @@ class Run(InPlaceRun):
                 thing.load_state_dict(captured["states"][name])
         saved = captured["optimizer"] or []
         for optimizer, state in zip(self._optimizers, saved if isinstance(saved, list) else [saved]):  # older: of one
-            _load_optimizer(optimizer, state)
+            keep_groups(optimizer, partial(optimizer.load_state_dict, state))
+        if self._shards is not None and self._checkpoints is not None:
+            self._shards.load(self._sharded(), self._checkpoints.shards(captured["place"]["step"]))
+
+    def save_shards(self, folder: str) -> None:
+        if self._shards is not None:
+            self._shards.save(self._sharded(), folder)
+
+    def _sharded(self) -> dict[str, Any]:
+        return {name: thing for name, thing in self._states.items() if self._shards and is_sharded(thing)}
 
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         torch.save(whole, file)
@@ -241,14 +272,3 @@ def _load(file: BinaryIO) -> Any:
         return torch.load(file, map_location="cpu", weights_only=False)  # what `write` wrote
     except TypeError:  # PyTorch before 1.13
         return torch.load(file, map_location="cpu")
-
-
-def _load_optimizer(optimizer: Any, state: Any) -> None:
-    """Load `state`, and keep the parameter groups.
-
-    `load_state_dict` makes new groups; a schedule made before would go on changing the old ones."""
-    groups: Iterable[dict[str, Any]] = list(optimizer.param_groups)
-    optimizer.load_state_dict(state)
-    for old, new in zip(groups, optimizer.param_groups):
-        old.update(new)
-    optimizer.param_groups[:] = groups

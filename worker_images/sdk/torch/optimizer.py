@@ -21,6 +21,7 @@ from schedulearn.worker.torch.accumulation import Accumulation, hold_scalers
 from schedulearn.worker.torch.clock import GpuClock
 from schedulearn.worker.torch.memory import GpuMemory
 from schedulearn.worker.torch.noise import TorchNoiseMeter
+from schedulearn.worker.torch.shards import is_sharded, weigh_gradients
 from schedulearn.worker.torch.workers import TorchWorkers
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class TorchInstruments(Instruments):
         self._attached: list[Attached] = []
         self._models: list[Any] = []
         """DistributedDataParallel models."""
+        self._sharded: list[Any] = []
+        """FSDP models, which average gradients themselves."""
         self._accumulation = Accumulation(self._arrived)
         self._computed_at = 0.0
         self._averaged_sqr: list[Any] = []
@@ -78,17 +81,32 @@ class TorchInstruments(Instruments):
     def attach(self, optimizer: Any, model: Any) -> None:
         new = Attached(optimizer)
         self._attached.append(new)
+
+        def step(_: Any, closure: Any = None) -> Any:
+            return self._patched_step(new, closure)
+
+        step.__dict__.update(getattr(new.step, "__dict__", {}))  # a schedule's mark: it warns if it finds none
         # Bound to the optimizer, not to this object: schedules bind it anew.
-        optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(new, closure), optimizer)
+        optimizer.step = types.MethodType(step, optimizer)
         optimizer.zero_grad = partial(self._patched_zero_grad, new)
         if self._workers.name == "horovod":
             optimizer.synchronize = partial(self._patched_synchronize, new)
+        elif is_sharded(model):
+            self._attach_sharded(model)
         elif self._workers.name == "torchrun" and self._workers.size > 1:
             if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
-                raise ValueError("with torchrun, give Run.optimizer the DistributedDataParallel as its model")
+                raise ValueError(
+                    "with torchrun, give Run.optimizer the DistributedDataParallel or the FSDP module as its model"
+                )
             if not any(model is each for each in self._models):
                 self._models.append(model)
                 model.register_comm_hook(model, lambda state, bucket: self._on_bucket(state, bucket))
+
+    def _attach_sharded(self, model: Any) -> None:
+        self.meter.off = True  # gradients are averaged part by part, and never whole
+        if not any(model is each for each in self._sharded):
+            self._sharded.append(model)
+            weigh_gradients(model, lambda: self.this.weight if self.this is not None else 1.0)
 
     @property
     def gpu(self) -> Any:
@@ -133,7 +151,7 @@ class TorchInstruments(Instruments):
             self._averaged_sqr.clear()
             self._computed_at = 0.0
         averages = self._workers.name == "horovod"
-        if this.passes > 1 or this.weight != 1.0 or (averages and self._workers.size > 1):
+        if not self._sharded and (this.passes > 1 or this.weight != 1.0 or (averages and self._workers.size > 1)):
             self._accumulation.hook(parameter for each in self._attached for parameter in each.parameters)
         self._accumulation.begin_pass(this)
         self._ends_backward = False

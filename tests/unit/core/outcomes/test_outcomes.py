@@ -125,6 +125,8 @@ def test_a_gang_runs_once_all_of_it_runs() -> None:
         (job_record(state="stopping", reason="cancel_requested"), 143, Reason.CANCELLED),
         (job_record(state="stopping", reason="cancel_requested"), 0, Reason.CANCELLED),
         (job_record(state="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
+        (job_record(state="stopping", reason="prune_requested"), 143, Reason.PRUNED),
+        (job_record(state="stopping", reason="prune_requested"), 0, Reason.PRUNED),
         (job_record(state="resizing"), 143, Reason.RESIZED),
         (job_record(state="resizing"), 0, Reason.COMPLETED),
         (job_record(state="resizing"), PREEMPTED, Reason.RESIZED),

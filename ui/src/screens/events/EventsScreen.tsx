@@ -18,6 +18,7 @@ const KINDS = [
   { value: "job.failed", label: "failures" },
   { value: "host.", label: "hosts" },
   { value: "policy.", label: "policy" },
+  { value: "login.", label: "sign-ins" },
 ];
 
 type Names = Record<string, string | undefined>;
@@ -27,11 +28,13 @@ export default function EventsScreen() {
   const [address] = useSearchParams();
   const set = useSetAddress();
   const text = useAddressText("q");
+  const actor = useAddressText("actor");
   const filter = {
     text: text.settled.trim(),
     kind: address.get("kind") ?? "",
     job: address.get("job") ?? "",
     host: address.get("host") ?? "",
+    actor: actor.settled.trim(),
   };
   const events = useInfiniteQuery(eventsQuery(filter));
   const rows = events.data?.pages.flatMap((page) => page.items) ?? [];
@@ -54,6 +57,12 @@ export default function EventsScreen() {
           value={filter.kind}
           onChange={(event) => set("kind", event.currentTarget.value || null)}
         />
+        <TextInput
+          aria-label="By user"
+          placeholder="By user (*: any)"
+          value={actor.typed}
+          onChange={(event) => actor.type(event.currentTarget.value)}
+        />
         {(["job", "host"] as const).map(
           (name) =>
             filter[name] && (
@@ -68,7 +77,9 @@ export default function EventsScreen() {
           rows.length === 0 ? (
             <Text c="dimmed">
               No event matches.{" "}
-              {filter.text || filter.kind ? "Search for fewer words." : "Submit a job to see some."}
+              {filter.text || filter.kind || filter.actor
+                ? "Search for fewer words."
+                : "Submit a job to see some."}
             </Text>
           ) : (
             <ol className={`card ${classes.list}`} data-testid="events">
@@ -87,6 +98,16 @@ export default function EventsScreen() {
                       <Link to={`/jobs/${event.job_id}`} title={`Job ${event.job_id}`}>
                         {names[event.job_id] ?? <span className="mono">{event.job_id}</span>}
                       </Link>
+                    )}
+                    {event.actor && (
+                      <button
+                        type="button"
+                        className={classes.actor}
+                        title={event.address ? `From ${event.address}` : undefined}
+                        onClick={() => set("actor", event.actor)}
+                      >
+                        by {event.actor}
+                      </button>
                     )}
                     {event.host_id && (
                       <Link to={`/hosts#${encodeURIComponent(event.host_id)}`}>{event.host_id}</Link>

@@ -19,7 +19,7 @@ import { HostAccount } from "./HostAccount";
 import { RemoveUser } from "./RemoveUser";
 import { usePeopleChange } from "./usePeopleChange";
 
-const ROLES: Role[] = ["viewer", "user", "admin"];
+const ROLES: Role[] = ["metrics", "viewer", "user", "admin"];
 
 /** Table of all users except the account that runs the service. */
 export function Users({ me }: { me: WhoAmI }) {

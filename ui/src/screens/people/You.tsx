@@ -11,6 +11,7 @@ const MAY: Record<WhoAmI["role"], string> = {
   admin: "do everything",
   user: "read everything, submit jobs, and change your own",
   viewer: "read everything",
+  metrics: "read /metrics",
 };
 
 /** Panel of the current user, as the service identifies them. */

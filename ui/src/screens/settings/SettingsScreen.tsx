@@ -5,6 +5,7 @@ import {
   dataSetsQuery,
   healthQuery,
   notifyQuery,
+  registriesQuery,
   tokensQuery,
   webhooksQuery,
   whoQuery,
@@ -18,6 +19,7 @@ import { Loaded, Together } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { DataSets } from "./DataSets";
 import { Notices } from "./Notices";
+import { Registries } from "./Registries";
 import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
 import { Webhooks } from "./Webhooks";
@@ -44,7 +46,7 @@ function Panels({ me }: { me: WhoAmI }) {
     <Together
       queries={[
         ...(webhooks ? [webhooksQuery] : []),
-        ...(notices ? [notifyQuery] : []),
+        ...(notices ? [notifyQuery, registriesQuery] : []),
         ...(tokens ? [tokensQuery] : []),
         dataSetsQuery,
       ]}
@@ -58,6 +60,11 @@ function Panels({ me }: { me: WhoAmI }) {
         {notices && (
           <div className={classes.wide}>
             <Notices />
+          </div>
+        )}
+        {notices && (
+          <div className={classes.wide}>
+            <Registries me={me} />
           </div>
         )}
         {webhooks && (

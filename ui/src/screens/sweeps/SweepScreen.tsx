@@ -45,7 +45,7 @@ function Now({ sweep }: { sweep: SweepDetail }) {
         <Text size="sm">{sweep.message}</Text>
       </Group>
       <Text size="sm" c="dimmed" mb="md">
-        {sweep.design !== null && `${capital(shownKind(sweep))}. `}
+        {shownKind(sweep) !== "sweep" && `${capital(shownKind(sweep))}. `}
         {shownCounts(sweep)}
         {sweep.best &&
           `. Best: run ${sweep.best.number}, ${sweep.metric.name} ${shownValue(sweep.best.best)}`}

@@ -16,6 +16,7 @@ from schedulearn.features.sweeps import past_runs
 from schedulearn.scheduler.core.predictions.drift import BEFORE, RECENT, Drift
 from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.people.kin import Kin
@@ -90,6 +91,9 @@ def test_a_family_that_becomes_slower_is_learned_anew_and_one_can_go_back(tmp_pa
         c.cluster.profiles.relearn("f")
         assert length_of_next(c) == pytest.approx(300.0)
         assert [(each.in_use, each.pinned) for each in known(c)] == [(False, False), (True, False)]
+        with c.cluster.db.read() as db:
+            events = history.search_events(db, about="family:f").rows
+        assert [event.kind for event in events] == ["predictions.unpinned", "predictions.pinned"]
 
 
 def _settled(c: FakeCluster) -> int:

@@ -68,7 +68,7 @@ test("what is missing is told, before and beside an analysis", () => {
   expect(of(run({ n: 1 }, 3), run({ n: 2 }))).toMatch(/so far 1 of 8 have run_time/);
   expect(of(run({ n: 1 }, 3), run({ n: 1 }, 4))).toMatch(/same levels/);
   expect(of(run({ n: 1 }, 3), run({ n: 2 }, 4))).toBeNull();
-  const counts = { pending: 1, active: 1, succeeded: 5, failed: 1, cancelled: 0 };
+  const counts = { pending: 1, active: 1, succeeded: 5, failed: 1, cancelled: 0, pruned: 0 };
   const gaps = (runs: number) =>
     gapsOf({ runs: 8, counts } as Pick<Experiment, "runs" | "counts">, { runs } as Analysis);
   expect(gaps(4)).toBe("Based on 4 of 8 runs: 2 have not finished, 1 did not succeed, 1 did not measure it.");

@@ -57,7 +57,7 @@ class Bodies:
             await self.app(scope, receive, send)
             return
         if any(pattern.match(scope["path"]) for pattern in self._own):
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _with_problem(scope, receive, send))
             return
         body, last = await _body_of(receive)
         try:
@@ -76,6 +76,23 @@ class Bodies:
     def _is_small(self, scope: Scope) -> bool:
         length = Headers(scope=scope).get("content-length", "")
         return length.isascii() and length.isdigit() and len(length) < 10 and int(length) <= _FEW
+
+
+def _with_problem(scope: Scope, receive: Receive, send: Send) -> Send:
+    """Return a `send` that replaces Starlette's plain answer to a large body by a problem document."""
+    replaced = False
+
+    async def sent(message: Message) -> None:
+        nonlocal replaced
+        start = message["type"] == "http.response.start" and message["status"] == 413
+        if start and Headers(raw=message["headers"]).get("content-type", "").startswith("text/plain"):
+            replaced = True
+            problem = problem_response(413, "too_large", "the body is larger than this route takes: send less at once")
+            await problem(scope, receive, send)
+        elif not replaced:
+            await send(message)
+
+    return sent
 
 
 async def _body_of(receive: Receive) -> tuple[bytes, Message | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from schedulearn.api.client.client import Json
@@ -249,6 +249,7 @@ def node_fields(host: Json, jobs: Sequence[Json]) -> dict[str, str]:
         "statecompact": _SHORT_STATES.get(state.rstrip("*~"), state.rstrip("*~")) + state[len(state.rstrip("*~")) :],
         "cpus": str(cpus),
         "cpusstate": "/".join(map(str, counts)),
+        "nodesstate": "0/0/1/1" if closed else "1/0/0/1" if here or used else "0/1/0/1",
         "memory": str(int(host["memory_bytes"] or 0) // _MIB),
         "gres": _gres(gpus) or "(null)",
         "gresused": f"gpu:{used}",
@@ -289,14 +290,18 @@ def merged(nodes: Sequence[dict[str, str]], keys: Sequence[str]) -> list[dict[st
         groups.setdefault(tuple(node[key] for key in keys), []).append(node)
     rows = []
     for group in groups.values():
-        counts = [map(int, node["cpusstate"].split("/")) for node in group]
         rows.append({
             **group[0],
             "nodelist": compress(node["nodelist"] for node in group),
             "nodes": str(len(group)),
-            "cpusstate": "/".join(str(sum(column)) for column in zip(*counts, strict=True)),
+            **{field: _summed(node[field] for node in group) for field in ("cpusstate", "nodesstate")},
         })  # fmt: skip
     return rows
+
+
+def _summed(counts: Iterable[str]) -> str:
+    """Return the sum of counts such as `1/2/0/3`."""
+    return "/".join(str(sum(column)) for column in zip(*(map(int, each.split("/")) for each in counts), strict=True))
 
 
 def since(text: str, now: float | None = None) -> str:

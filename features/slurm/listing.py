@@ -21,7 +21,7 @@ from schedulearn.features.slurm.formats import Column, by_accounting, by_letters
 from schedulearn.features.slurm.hostlist import compress
 from schedulearn.features.slurm.numbers import find_jobs
 from schedulearn.features.slurm.options import Syntax, parse
-from schedulearn.features.slurm.programs import Program
+from schedulearn.features.slurm.programs import Program, tell_user
 from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, WAITS, JobState
 
 _RECENT_S = 300
@@ -59,8 +59,9 @@ _SQUEUE = Syntax(
 
 
 @click.command(cls=Program)
+@click.pass_context
 @pass_session
-def squeue(session: CliSession, words: tuple[str, ...]) -> None:
+def squeue(session: CliSession, context: click.Context, /, words: tuple[str, ...]) -> None:
     """Show jobs that have not ended, as Slurm's squeue.
 
     \b
@@ -72,6 +73,7 @@ def squeue(session: CliSession, words: tuple[str, ...]) -> None:
     given = _given(words, _SQUEUE)
     columns = _columns(given, _JOB_LETTERS, _JOB_NAMES, _queue_format(given))
     jobs = _queued(session, given)
+    tell_user(session, context, given, jobs)
     rows = [queue_fields(job) for job in sorted(jobs, key=_queue_order)]
     if "array" not in given:
         rows = _collapsed(rows)
@@ -149,18 +151,18 @@ def _queue_order(job: Json) -> tuple[int, int, str]:
 def _collapsed(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return the rows with the waiting jobs of an array in one: `100_[1-3]`."""
     found: list[dict[str, str]] = []
-    groups: dict[tuple[str, bool], list[str]] = {}
+    groups: dict[tuple[str, str, bool], list[str]] = {}
     for row in rows:
         if row["state"] != "PENDING" or row["arraytaskid"] == "N/A":
             found.append(row)
             continue
-        key = (row["arrayjobid"], row["reason"] == "JobHeldUser")
+        key = (row["arrayjobid"], row["username"], row["reason"] == "JobHeldUser")
         if key not in groups:
             groups[key] = []
             found.append(row)
         groups[key].append(row["arraytaskid"])
     for row in found:
-        tasks = groups.get((row["arrayjobid"], row["reason"] == "JobHeldUser"), [])
+        tasks = groups.get((row["arrayjobid"], row["username"], row["reason"] == "JobHeldUser"), [])
         if row["state"] == "PENDING" and len(tasks) > 1:
             spans = compress(f"n{task}" for task in tasks).removeprefix("n").strip("[]")
             row |= {"jobarrayid": f"{row['arrayjobid']}_[{spans}]", "arraytaskid": spans}
@@ -206,8 +208,9 @@ _SACCT = Syntax(
 
 
 @click.command(cls=Program)
+@click.pass_context
 @pass_session
-def sacct(session: CliSession, words: tuple[str, ...]) -> None:
+def sacct(session: CliSession, context: click.Context, /, words: tuple[str, ...]) -> None:
     """Show jobs that have ended too, as Slurm's sacct.
 
     Without -X each job that has begun has a second line, JOB.batch, with its memory.
@@ -220,6 +223,7 @@ def sacct(session: CliSession, words: tuple[str, ...]) -> None:
     given = _given(words, _SACCT)
     columns = by_accounting(given.get("format", _BRIEF if "brief" in given else _ACCOUNTING), _ACCOUNTED)
     jobs = _past(session, given)
+    tell_user(session, context, given, jobs)
     if any(column.field in ("MaxRSS", "NodeList") for column in columns):
         if len(jobs) > _MAX_DETAILS:
             raise ClientError(f"MaxRSS and NodeList of {len(jobs)} jobs: name at most {_MAX_DETAILS} with -j")
@@ -288,7 +292,8 @@ def _accounted(job: Json, *, steps: bool) -> Iterator[dict[str, str]]:
 
 _NODE_LETTERS = {
     "P": ("partition", "PARTITION"), "R": ("partitionname", "PARTITION"), "a": ("available", "AVAIL"),
-    "l": ("time", "TIMELIMIT"), "D": ("nodes", "NODES"), "t": ("statecompact", "STATE"), "T": ("state", "STATE"),
+    "l": ("time", "TIMELIMIT"), "D": ("nodes", "NODES"), "F": ("nodesstate", "NODES(A/I/O/T)"),
+    "t": ("statecompact", "STATE"), "T": ("state", "STATE"),
     "N": ("nodelist", "NODELIST"), "n": ("nodehost", "HOSTNAMES"), "o": ("nodeaddr", "NODE_ADDR"),
     "c": ("cpus", "CPUS"),
     "C": ("cpusstate", "CPUS(A/I/O/T)"), "m": ("memory", "MEMORY"), "G": ("gres", "GRES"), "E": ("reason", "REASON"),
@@ -298,14 +303,16 @@ _NODE_NAMES = dict(_NODE_LETTERS.values()) | {"gresused": "GRES_USED"}
 _NODES = "%9P %.5a %.10l %.6D %.6t %N"
 _EACH_NODE = "%N %.6D %.9P %6t"
 _NODES_LONG = "%9P %.5a %.10l %.6D %.11T %N"
+_SUMMARY = "%9P %.5a %.10l %.16F %N"
 _REASONS = "%20E %N"
 _OF_ONE_HOST = {"nodehost", "nodeaddr"}
+_SUMMED = {"", "nodes", "nodelist", "cpusstate", "nodesstate"}
 _SINFO = Syntax(
     "sinfo",
     {"N": "Node", "h": "noheader", "o": "format", "O": "Format", "p": "partition", "n": "nodes", "t": "states",
-     "l": "long", "R": "list-reasons", "e": "exact", "a": "all", "r": "responding", "d": "dead"},
+     "l": "long", "R": "list-reasons", "s": "summarize", "e": "exact", "a": "all", "r": "responding", "d": "dead"},
     frozenset({"format", "Format", "partition", "nodes", "states"}),
-    frozenset({"Node", "noheader", "long", "list-reasons", "exact", "all", "responding", "dead"}),
+    frozenset({"Node", "noheader", "long", "list-reasons", "summarize", "exact", "all", "responding", "dead"}),
 )  # fmt: skip
 
 
@@ -325,8 +332,9 @@ def sinfo(session: CliSession, words: tuple[str, ...]) -> None:
     columns = _columns(given, _NODE_LETTERS, _NODE_NAMES, _node_format(given, nodes))
     nodes = [node for node in nodes if _chosen(node, given)]
     if "Node" not in given:
-        merges = [column.field for column in columns if column.field not in ("", "nodes", "nodelist", "cpusstate")]
-        nodes = merged(nodes, [*merges, "state"] if not _OF_ONE_HOST & set(merges) else ["nodelist"])
+        merges = [column.field for column in columns if column.field not in _SUMMED]
+        states = [] if any(column.field == "nodesstate" for column in columns) else ["state"]
+        nodes = merged(nodes, [*merges, *states] if not _OF_ONE_HOST & set(merges) else ["nodelist"])
     nodes = sorted(nodes, key=lambda node: node["nodelist"])
     if "long" in given and "noheader" not in given:
         click.echo(datetime.now().astimezone().strftime("%a %b %d %H:%M:%S %Y"))
@@ -336,6 +344,8 @@ def sinfo(session: CliSession, words: tuple[str, ...]) -> None:
 def _node_format(given: Mapping[str, str], nodes: Sequence[Mapping[str, str]]) -> str:
     if "list-reasons" in given:
         return _REASONS
+    if "summarize" in given:
+        return _SUMMARY
     if "Node" in given:
         width = max([9, *(len(node["nodelist"]) for node in nodes)])
         return _EACH_NODE.replace("%N", f"%{width}N", 1)

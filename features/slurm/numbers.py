@@ -65,12 +65,15 @@ def _find(session: CliSession, word: str) -> list[Job]:
             if error.status != 404:
                 raise
     found = [Job(job) for job in session.client.all_jobs(labels={ARRAY: str(number)})["items"]]
+    found.sort(key=lambda job: job.id)
+    # Anybody can set the label later, on a job of their own: the array is its first user's.
+    found = [job for job in found if job["user"] == found[0]["user"]]
     if index is not None:
         wanted = {str(each) for each in indices(index.strip("[]"))}
         found = [job for job in found if job["labels"].get(TASK) in wanted]
     if not found:
         raise ClientError(f"Invalid job id specified: there is no job {word}")
-    return sorted(found, key=lambda job: job.id)
+    return found
 
 
 def indices(text: str) -> list[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from schedulearn.api.cli.common import CliSession, clean
-from schedulearn.api.client.client import ClientError
+from schedulearn.api.client.client import ClientError, Json
 
 
 class Program(click.Command):
@@ -40,3 +41,13 @@ class Program(click.Command):
 def say(ctx: click.Context, sentence: str) -> None:
     """Print a remark on stderr, with the program's name."""
     click.echo(f"{ctx.command.name}: {clean(sentence)}", err=True)
+
+
+def tell_user(session: CliSession, ctx: click.Context, given: Mapping[str, str], found: Sequence[Json]) -> None:
+    """Say who you are here if nothing is found for another name, which `$USER` may be."""
+    name = given.get("user", "")
+    if name and not found and name != (me := session.user()):
+        say(
+            ctx,
+            f"no such jobs of {name}; you are {me} here: use {'--me' if ctx.command.name != 'sacct' else f'-u {me}'}",
+        )

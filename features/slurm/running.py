@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
+import signal
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 import click
@@ -14,11 +18,11 @@ import click
 from schedulearn.api.cli.common import INTERRUPTED, CliSession, clean, exit_code, pass_session
 from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.submit import code_of, complete
-from schedulearn.api.client.client import ClientError, Job, Json
-from schedulearn.features.slurm.fields import states_of
+from schedulearn.api.client.client import ApiError, ClientError, Job, Json
+from schedulearn.features.slurm.fields import PARTITION, states_of
 from schedulearn.features.slurm.numbers import ARRAY, find_jobs, number_of
 from schedulearn.features.slurm.options import SBATCH, STEP, Syntax, parse
-from schedulearn.features.slurm.programs import Program, say
+from schedulearn.features.slurm.programs import Program, say, tell_user
 from schedulearn.features.slurm.sbatch import Imported, from_sbatch
 from schedulearn.scheduler.core.states import TERMINAL, JobState
 
@@ -173,7 +177,14 @@ def _submitted(session: CliSession, made: Imported) -> list[Json]:
     jobs = [complete({**job, "code": code}, {}, {}, {}) for job in made.jobs]
     if len(jobs) == 1:
         return [session.client.submit(jobs[0])]
-    items: list[Json] = session.client.submit_batch(jobs)["items"]
+    try:
+        items: list[Json] = session.client.submit_batch(jobs)["items"]
+    except ApiError as error:
+        if error.status != 413:
+            raise
+        raise ValueError(
+            f"{made.places['array']}: {len(jobs)} tasks are too many for one request: submit them as several arrays"
+        ) from error
     return items
 
 
@@ -210,23 +221,73 @@ def srun(session: CliSession, context: click.Context, /, words: tuple[str, ...])
         raise ValueError("name a command: srun python train.py")
     if "pty" in given:
         return _shell(session, context, options, rest)
-    refused = sorted({"output", "error", "input", "multi-prog", "wait", "dependency"} & given.keys())
+    if given.get("mpi", "none") != "none":
+        raise ValueError(
+            f"--mpi={given['mpi']}: only none can be given here; start MPI's own launcher in a batch script"
+        )
+    ignored = {"input"} if given.get("input") == "none" else set()
+    refused = sorted(({"output", "error", "input", "multi-prog", "wait", "dependency"} & given.keys()) - ignored)
     if refused:
         raise ValueError(f"--{refused[0]} can't be given to srun here; redirect in the shell, or use sbatch")
     steps = [f"--{option}={value}" if value else f"--{option}" for option, value in options if option in _OF_STEP]
     text = f"#!/bin/sh\nexec srun {shlex.join([*steps, '--', *rest])}\n"
-    job_options = [each for each in options if each[0] not in _STEP_ONLY]
+    job_options = [each for each in options if each[0] not in _STEP_ONLY | ignored]
+    if not ignored:
+        _check_input(context)
     made = _made(session, text, PurePath(rest[0]).name, (), job_options)
     _tell(context, made)
     [job] = _submitted(session, made)
     try:
-        return follow(session, job, quiet="quiet" in given)
-    except KeyboardInterrupt:
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            return follow(session, job, quiet="quiet" in given)
+    except KeyboardInterrupt as error:
         session.client.cancel(job["id"])
-        return INTERRUPTED
+        return error.args[0] if error.args else INTERRUPTED
+
+
+@contextmanager
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let `timeout 60 srun ...`, and a terminal that closes, cancel the job as Ctrl-C does; `nohup` is respected."""
+
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(128 + number)
+
+    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 _OF_STEP = {"label", "kill-on-bad-exit"}
+
+
+def _check_input(context: click.Context) -> None:
+    """Raise ValueError if stdin has something to read, because a job doesn't get it. Waits for no writer."""
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or not of this process
+        found = bool(sys.stdin and sys.stdin.read(1))
+    else:
+        if stat.S_ISREG(mode):
+            found = os.lseek(descriptor, 0, os.SEEK_CUR) < os.fstat(descriptor).st_size
+        elif not stat.S_ISFIFO(mode):
+            return
+        elif select.select([descriptor], [], [], _INPUT_S)[0]:
+            found = bool(os.read(descriptor, 1))
+        else:
+            say(context, "stdin is a pipe, and is not sent to the job")
+            return
+    if found:
+        raise ValueError("stdin is not sent to a job: read a file of the folder instead, or write -i none")
+
+
+_INPUT_S = 0.2
+"""Seconds in which a pipe must have something to read. It may be one that nobody writes to."""
 
 
 def _in_job(session: CliSession, context: click.Context, given: dict[str, str], rest: list[str]) -> int:
@@ -314,7 +375,7 @@ def scancel(session: CliSession, context: click.Context, /, words: tuple[str, ..
         raise ValueError(
             f"--{refused[0]} has no counterpart here: a job gets SIGTERM, and SIGKILL after its grace period"
         )
-    chosen = {"user", "me", "name", "jobname", "state", "account"} & given.keys()
+    chosen = {"user", "me", "name", "jobname", "state", "account", "partition"} & given.keys()
     if not rest and not chosen:
         raise ValueError("No job identification provided")
     failed = False
@@ -329,6 +390,7 @@ def scancel(session: CliSession, context: click.Context, /, words: tuple[str, ..
         user = session.user() if "me" in given else given.get("user")
         live = [state for state in JobState if state not in TERMINAL]
         jobs = session.client.all_jobs(live, user=user)["items"]
+        tell_user(session, context, given, jobs)
     for job in jobs:
         if JobState(job["state"]) not in TERMINAL and _matches(job, given):
             failed |= not _cancelled(session, job)
@@ -342,6 +404,7 @@ def _matches(job: Json, given: dict[str, str]) -> bool:
         and (not names or job["name"] in names.split(","))
         and ("state" not in given or JobState(job["state"]) in states_of(given["state"]))
         and ("account" not in given or job["labels"].get("account") == given["account"])
+        and given.get("partition", PARTITION) == PARTITION
     )
 
 

@@ -7,12 +7,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from schedulearn.api.cli.times import parse_start
 from schedulearn.api.client.client import Json
 from schedulearn.features.slurm import inside
 from schedulearn.features.slurm.numbers import ARRAY, TASK, indices, new_array
 from schedulearn.features.slurm.options import SBATCH, SCRIPT, parse
+from schedulearn.features.slurm.sources import named_in
 from schedulearn.scheduler.core.notices import MAX_RECIPIENTS, ME
 
 MAX_TASKS = 10_000
@@ -67,6 +69,8 @@ _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "": 1 << 20}
 _SPANS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _DAYTIMES = {"midnight": "00:00", "noon": "12:00", "elevenses": "11:00", "fika": "15:00", "teatime": "16:00"}
 _GPUS = ("gpu", "gres/gpu")
+_NO_TYPE = re.compile(r"-.*|\d+[KMGTP]", re.IGNORECASE)
+"""Words in place of a count of GPUs that are no type: `1K` is 1024 in Slurm."""
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
 """Names of host features that mean a GPU type: a100, v100-32g, rtx3090, l40s."""
@@ -82,6 +86,13 @@ _OF_MACHINE = re.compile(
     r"NVIDIA_\w+|PYTHON(HOME|PATH)|VIRTUAL_ENV|CONDA_\w+)$"
 )
 """Variables that are true of one machine or shell, and would mislead a container."""
+_OF_SHELL = re.compile(
+    r"(BASH\w*|SHELLOPTS|PROMPT_COMMAND|HIST\w+|LINES|COLUMNS|LS_COLORS|COLORTERM|LESS\w*|MANPATH|INFOPATH|SUDO_\w+|"
+    r"S(BATCH|RUN|ALLOC|QUEUE|ACCT|INFO)_\w+|SYSTEMD_\w+|INVOCATION_ID|JOURNAL_STREAM|KRB5CCNAME|GPG_AGENT_INFO|"
+    r"TERM_\w+|VSCODE_\w+|VTE_VERSION|WINDOWID|TMUX\w*|STY|I?MODULE\w*|LOADEDMODULES|_\w*)$"
+)
+"""More of them, which --export=ALL leaves out."""
+_SENT_SHOWN = 10
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _FUNCTION = re.compile(r"\s*(?:function\s+[\w-]+\s*(?:\(\s*\))?|[\w-]+\s*\(\s*\))\s*(?:\{|$)")
 _VARIABLE = re.compile(r"\bSLURMD?_\w+\b(?!:?[-+?=])")
@@ -260,8 +271,7 @@ def from_sbatch(
     if env:
         job["env"] = env
     job |= _notices(script, made)
-    if script.get("account"):
-        job["labels"] = {"account": script.get("account")}
+    job |= _texts(script)
     _add_tasks(job, script, made, native is not None)
     return made
 
@@ -390,6 +400,7 @@ def _conflicts(script: _Script) -> Iterator[str]:
     counts = {option: gpus_asked(script, [option])[0] for option in _GPU_OPTIONS if option in script}
     if len(set(filter(None, counts.values()))) > 1:
         yield f"{', '.join(script.at(option) for option in counts)}: ask for different numbers of GPUs"
+    yield from _gpu_faults(script)
     tasks, per_node = script.number("ntasks"), script.number("ntasks-per-node")
     if tasks and per_node and -(-tasks // per_node) > script.nodes:
         yield f"{script.at('ntasks-per-node')}: {tasks} tasks need {-(-tasks // per_node)} hosts, and a job gets one"
@@ -466,9 +477,7 @@ def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[
     for option in options:
         if option not in script:
             continue
-        parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
-        if option == "gres":  # gpu, gpu:2, gpu:a100:2, among other resources
-            parts = [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
+        parts = _gpu_parts(script, option)
         each = sum(int(words[-1]) if words[-1].isdigit() else 1 for words in parts)
         times = 1 if option == "gpus" else script.tasks if option == "gpus-per-task" else script.nodes
         if each:
@@ -477,10 +486,32 @@ def gpus_asked(script: _Script, options: Sequence[str] = _GPU_OPTIONS) -> tuple[
     return 0, ""
 
 
+def _gpu_parts(script: _Script, option: str) -> list[list[str]]:
+    """Return the words of each part that asks for GPUs, such as `2`, `a100` or `a100:2`."""
+    parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
+    if option == "gres":  # gpu, gpu:2, gpu:a100:2, among other resources
+        return [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
+    return parts
+
+
+def _gpu_faults(script: _Script) -> Iterator[str]:
+    """Yield counts of GPUs that Slurm reads otherwise or refuses."""
+    given = [option for option in _GPU_OPTIONS if option in script]
+    typed = set()
+    for option in given:
+        for words in _gpu_parts(script, option):
+            counted = words[-1].isdigit()
+            if len(words) > 2 or (len(words) == 2 and not counted) or _NO_TYPE.fullmatch(words[-1]):
+                yield f"{script.at(option)}: {':'.join(words)} is not a number of GPUs: write e.g. 2 or a100:2"
+            typed.add(len(words) == 2 or not counted)
+    if len(typed) > 1:
+        yield f"{', '.join(map(script.at, given))}: ask for GPUs with and without their type"
+
+
 def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
     """The key `gpu_type`, by --gres=gpu:TYPE:N or a constraint that names one."""
     for part in filter(None, script.get("gres").split(",")):
-        if part.split(":")[0] not in _GPUS:
+        if part.split(":")[0] not in _GPUS and part.lower() != "none":
             made.untranslated.append(f"{script.at('gres')}: {part} has no counterpart here, only GPUs have")
     wanted = script.get("constraint").strip("\"'[]")
     if wanted and gpus and not gpu_type and _GPU.fullmatch(wanted):
@@ -532,6 +563,12 @@ def _size(script: _Script, option: str) -> int:
     if match is None:
         raise ValueError(f"{script.at(option)}: it is not a size: write e.g. 16G")
     return int(float(match[1]) * _SIZES[match[2]])
+
+
+def _texts(script: _Script) -> Json:
+    """Return the label of --account and the key `description`, by --comment."""
+    found: Json = {"labels": {"account": script.get("account")}} if script.get("account") else {}
+    return {**found, "description": script.get("comment")} if script.get("comment") else found
 
 
 def _when(script: _Script, made: Imported) -> Json:
@@ -589,15 +626,16 @@ def _exported(script: _Script, made: Imported, native: Mapping[str, str] | None)
     """Return the variables that --export names or that the script uses."""
     env: dict[str, str] = {}
     parts = [part for part in script.get("export").split(",") if part]
-    if native is not None and (not parts or "ALL" in parts):
-        env |= _used_of(native, script)
+    if native is not None and (not parts or "ALL" in map(str.upper, parts)):
+        env |= _all_of(native) if parts else _used_of(native, script)
         if env:
-            made.remarks.append(f"sends of your environment: {', '.join(env)}")
+            more = f" and {len(env) - _SENT_SHOWN} more" if len(env) > _SENT_SHOWN else ""
+            made.remarks.append(f"sends of your environment: {', '.join([*env][:_SENT_SHOWN])}{more}")
     for part in parts:
         name, equals, value = part.partition("=")
         if equals:
             env[name] = value
-        elif name in ("ALL", "NONE", "NIL"):
+        elif name.upper() in ("ALL", "NONE", "NIL"):
             continue
         elif native is None:
             made.untranslated.append(f"{script.at('export')}: takes {name} of your shell: submit with --env {name}")
@@ -606,12 +644,21 @@ def _exported(script: _Script, made: Imported, native: Mapping[str, str] | None)
     return env
 
 
+def _all_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of your shell, without those that belong to a machine."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.isidentifier() and name.isascii() and not _OF_MACHINE.match(name) and not _OF_SHELL.match(name)
+    }
+
+
 def _used_of(environment: Mapping[str, str], script: _Script) -> dict[str, str]:
-    """Return the variables of your shell that the script uses, without those that belong to a machine."""
-    if script.interpreter.is_shell:
-        used = [name for _, line in script.commands for name in _SHELL_NAME.findall(line)]
-    else:
-        used = [name for _, line in script.commands for name in _QUOTED_NAME.findall(line)]
+    """Return the variables of your shell that the script uses, or a file of the folder that it names."""
+    commands = "\n".join(line for _, line in script.commands)
+    used = (_SHELL_NAME if script.interpreter.is_shell else _QUOTED_NAME).findall(commands)
+    for text in named_in(commands, Path(script.get("chdir") or ".")):
+        used += [*_SHELL_NAME.findall(text), *_QUOTED_NAME.findall(text)]
     return {
         name: environment[name] for name in dict.fromkeys(used) if name in environment and not _OF_MACHINE.match(name)
     }
@@ -687,7 +734,7 @@ def _add_tasks(job: Json, script: _Script, made: Imported, native: bool) -> None
             raise ValueError(f"{script.at('array')}: {at_once!r} is not a number of tasks")
         made.at_once = int(at_once)
     try:
-        numbers = indices(spans)
+        numbers = sorted(set(indices(spans)))
     except ValueError as error:
         raise ValueError(f"{script.at('array')}: {error}") from error
     if not 1 <= len(numbers) <= MAX_TASKS:

@@ -131,6 +131,16 @@ def test_a_body_without_end_is_cut_off(api: Api) -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_batch_that_is_too_large_is_answered_by_a_problem(api: Api, parts: int) -> None:
+    body = b"[" + b" " * (3 << 20) + b"]"
+    content = body if parts == 1 else iter([body[: 1 << 20], body[1 << 20 : 2 << 20], body[2 << 20 :]])
+    answer = api.http.post("/api/v1/jobs:batch", content=content, headers={"content-type": "application/json"})
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["status"]) == (413, 413)
+    assert "too_large" in answer.json()["code"]
+
+
 def test_a_lone_surrogate_in_a_name_is_refused_not_stored(api: Api) -> None:
     body = json.dumps({**FIVE_KEYS, "name": "bad \ud800"}).encode()
     assert api.http.post("/jobs", content=body).status_code == 422

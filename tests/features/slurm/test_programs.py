@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from clusters import wait_for
 from matrices import each
-from services import IMAGE, Result, Service, invoke
+from services import COMMAND, IMAGE, Result, Service, invoke
 from terminals import read_until, type_in
 
 from schedulearn.features.slurm.hostlist import compress, expand
@@ -89,8 +90,20 @@ def test_srun_gives_the_output_and_the_exit_code(service: Service, folder: Path)
     (folder / "here.txt").write_text("from the folder\n")
     done = slurm(service, "srun", "-Q", IN, "sh", "-c", "cat here.txt; exit 7", code=7)
     assert done.out == "from the folder\n"
+    assert slurm(service, "srun", "-Q", "-i", "none", "--mpi=none", IN, "cat", stdin="not sent").out == ""
     labelled = slurm(service, "srun", "-Q", "-l", "-n2", IN, "sh", "-c", "echo $SLURM_PROCID")
     assert sorted(labelled.out.splitlines()) == ["0: 0", "1: 1"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("shell", ["echo text | {}", "{} <text.txt", "{} <<E\ntext\nE\n"])
+def test_srun_tells_that_it_would_lose_its_input(service: Service, folder: Path, shell: str) -> None:
+    (folder / "text.txt").write_text("text")
+    command = shell.format(f"{COMMAND} slurm srun {IN} cat")
+    env = {**service.env, "SCHEDULEARN_URL": service.url}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "stdin is not sent to a job" in done.stderr
 
 
 @pytest.mark.process
@@ -122,6 +135,13 @@ def test_an_array_has_one_number(service: Service) -> None:
     assert slurm(service, "squeue", "-h", "-j", array, "-o", "%i").out == f"{array}_3\n"
     slurm(service, "scancel", array, after)
     assert slurm(service, "squeue", "-h", "-j", array).out == ""
+
+
+def test_an_array_that_is_too_large_for_one_request_is_refused_as_a_whole(service: Service) -> None:
+    before = service.call("GET", "/api/v1/jobs?limit=1")["counts"]
+    done = slurm(service, "sbatch", IN, "--array=1-2000", stdin=LONG, code=1)
+    assert "--array=1-2000: 2000 tasks are too many for one request" in done.err
+    assert service.call("GET", "/api/v1/jobs?limit=1")["counts"] == before
 
 
 def test_the_tasks_of_an_array_have_its_variables(service: Service) -> None:
@@ -161,6 +181,9 @@ def test_hosts_are_nodes_of_one_partition(service: Service) -> None:
     assert re.fullmatch(r"main\*        up   infinite      1 {2,3}(idle|mix|alloc) local", row)
     assert slurm(service, "sinfo", "-N", "-h", "-o", "%N %G").out.startswith("local gpu:")
     assert slurm(service, "sinfo", "-h", "-p", "other").out == ""
+    header, row = slurm(service, "sinfo", "-s").out.splitlines()
+    assert header == "PARTITION AVAIL  TIMELIMIT   NODES(A/I/O/T) NODELIST"
+    assert re.fullmatch(r"main\*        up   infinite          (1/0|0/1)/0/1 local", row)
     assert "NodeName=local" in slurm(service, "scontrol", "show", "node", "local").out
     assert "not found" in slurm(service, "scontrol", "show", "node", "elsewhere", code=1).err
     job = service.submit_shell("sleep 600", gpus=4)
@@ -192,6 +215,8 @@ def test_hosts_are_nodes_of_one_partition(service: Service) -> None:
         (["sbatch", IN, "--dependency=afterok:29876543210987"], LONG, "afterok:29876543210987: Invalid job id"),
         (["srun"], "", "name a command"),
         (["srun", "-o", "x.log", "true"], "", "--output can't be given"),
+        (["srun", IN, "cat"], "text", "stdin is not sent to a job"),
+        (["srun", IN, "--mpi=pmix", "true"], "", "--mpi=pmix: only none"),
         (["srun", "--pty", IN, "python"], "", "only a shell"),
         (["salloc", "make"], "", "only a shell"),
         (["scancel"], "", "No job identification"),
@@ -239,6 +264,49 @@ def test_only_a_jobs_user_changes_it(service: Service) -> None:
     as_("eve", "scancel", "-u", "eve")
     service.wait(id_of_number(int(theirs)), "cancelled")
     assert job_of(service, number)["state"] not in ("cancelled", "stopping")
+
+
+def test_a_name_without_jobs_is_told(service: Service) -> None:
+    number = submit(service, "--hold")
+    user = job_of(service, number)["user"]
+    for words in (["squeue", "-h", "-u", "ada.l"], ["sacct", "-n", "-u", "ada.l"], ["scancel", "-u", "ada.l"]):
+        done = slurm(service, *words)
+        assert done.out == ""
+        assert f"{words[0]}: no such jobs of ada.l; you are {user} here" in done.err
+    assert slurm(service, "squeue", "-h", "-u", str(user)).err == ""
+
+
+def test_scancel_of_another_partition_cancels_nothing(service: Service) -> None:
+    number = submit(service, "--hold")
+    slurm(service, "scancel", "--me", "-p", "debug")
+    assert slurm(service, "squeue", "-h", "-j", number, "-o", "%T").out == "PENDING\n"
+    slurm(service, "scancel", "--me", "-p", "main")
+    assert slurm(service, "squeue", "-h", "-j", number).out == ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_srun_cancels_its_job(service: Service, sent: signal.Signals) -> None:
+    with service.begin("slurm", "srun", "-J", "signalled", IN, "sleep", "600") as process:
+        wait_for(lambda: slurm(service, "squeue", "-h", "-n", "signalled", "-t", "R").out, what="it to run")
+        process.send_signal(sent)
+        assert process.wait(30) == 128 + sent
+    wait_for(lambda: not slurm(service, "squeue", "-h", "-n", "signalled").out, what="it to be cancelled")
+
+
+def test_a_label_of_another_user_adds_no_job_to_an_array(service: Service) -> None:
+    eve = service.add_person("eve2", "user")
+    array = submit(service, "--array=1-2", "--hold")
+    for task in ("3", "1"):
+        given = ("--label", f"slurm-array={array}", "--label", f"slurm-task={task}", "--hold", "--image", IMAGE)
+        invoke("submit", "-d", *given, "--", "false", url=service.url, SCHEDULEARN_TOKEN=eve)
+    assert slurm(service, "squeue", "-h", "-j", array, "-o", "%i").out == f"{array}_[1-2]\n"
+    after = submit(service, f"--dependency=afterok:{array}")
+    jobs = job_of(service, after)["after"]
+    assert isinstance(jobs, dict)
+    assert len(jobs["jobs"]) == 2
+    slurm(service, "scancel", f"{array}_1", array, after)
+    assert len(slurm(service, "squeue", "-h", "-u", "eve2", "-r").out.splitlines()) == 2
 
 
 def test_only_what_the_script_uses_of_the_shell_is_sent(service: Service) -> None:

@@ -25,6 +25,8 @@ from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 
 ALL = [make_policy(name) for name in sorted(POLICIES)]
+EXCLUSIVE = [policy for policy in ALL if not policy.shares_gpus]
+"""Policies under which jobs wait for GPUs. Under the others, they take turns on them."""
 FIFO = make_policy("fifo")
 GROUP_OF = {"ada": "g", "ben": "h", "cleo": "free"}
 USERS = (*GROUP_OF, "")
@@ -40,9 +42,7 @@ def states(draw: st.DrawFn) -> Snapshot:
     return replace(
         state,
         jobs=tuple(
-            replace(
-                view, user=draw(st.sampled_from(USERS)), preemptible=not view.elastic and draw(st.booleans())
-            )
+            replace(view, user=draw(st.sampled_from(USERS)), preemptible=not view.elastic and draw(st.booleans()))
             for view in state.jobs
         ),
     )
@@ -67,7 +67,7 @@ def unused(guarantee: Guarantee, held: Mapping[str, int], gpu_type: str) -> int:
 
 def idle_keeper(state: Snapshot) -> Plan:
     """A policy that starts nothing and stops nothing."""
-    return Plan({view.id: dict(view.allocation) for view in state.jobs if view.allocation})
+    return Plan({view.id: dict(view.allocation) for view in state.jobs if view.allocation}, jobs_per_gpu=2)
 
 
 @given(state=states(), by_group=guarantees)
@@ -142,9 +142,10 @@ def test_nobody_gives_gpus_back_needlessly(state: Snapshot, by_group: dict[str, 
 
 
 @given(state=states())
-def test_without_guarantees_plans_are_the_policys_own(state: Snapshot) -> None:
-    for policy in ALL:
-        assert decided(policy, state, {"g": {}}) == decide(policy.allocate, state, layers())
+def test_plans_are_the_policys_own_if_no_owner_waits(state: Snapshot) -> None:
+    nobody = replace(state, jobs=tuple(replace(view, user="eve") for view in state.jobs))
+    for policy in (FIFO, make_policy("goodput")):
+        assert decided(policy, nobody, {"g": {ANY: 4}}) == decide(policy.allocate, nobody, layers())
 
 
 def codes(plan: Plan) -> dict[str, str]:
@@ -154,7 +155,7 @@ def codes(plan: Plan) -> dict[str, str]:
 def test_an_elastic_borrower_shrinks_and_is_told() -> None:
     lent = job("lent", user="ben", elastic=True, allocation={"h1": 8}, max_gpus=8, min_gpus=2)
     mine = job("mine", at=9.0, gpus=4, user="ada")
-    for policy in ALL:
+    for policy in EXCLUSIVE:
         plan = decided(policy, snapshot([lent, mine], [host("h1", 8)]), {"g": {ANY: 4}})
         assert plan.allocations["mine"] == {"h1": 4}, policy
         assert plan.allocations["lent"] == {"h1": 4}, policy
@@ -188,7 +189,7 @@ def test_a_rigid_borrower_stops_only_if_it_is_preemptible() -> None:
     unknown = job("unknown", gpus=2, user="", allocation={"h1": 2})
     mine, small = job("mine", at=9.0, gpus=8, user="ada"), job("small", at=10.0, gpus=1, user="")
     state = snapshot([lent, unknown, mine, small], [host("h1", 8)])
-    for policy in ALL:
+    for policy in EXCLUSIVE:
         plan = decided(policy, state, {"g": {ANY: 8}})
         assert given_to(lent, plan) == {"h1": 4}
         assert not plan.allocations.get("small"), "it could not give back what it would borrow"
@@ -206,14 +207,13 @@ def test_a_rigid_borrower_stops_only_if_it_is_preemptible() -> None:
 
 def test_gpus_that_wait_for_their_owner_are_lent_to_those_who_can_give_them_back() -> None:
     lent = job("lent", gpus=6, user="", allocation={"h1": 6})
-    mine = job("mine", at=1.0, gpus=8, user="ada")
-    elastic = job("elastic", at=9.0, gpus=1, elastic=True, max_gpus=1, user="")
-    plan = decided(
-        make_policy("fifo", {"backfill": False}) if False else make_policy("srtf"),
-        snapshot([lent, mine, elastic, job("rigid", at=8.0, user="")], [host("h1", 8), host("h2", 1)]),
-        {"g": {ANY: 8}},
-    )
-    assert plan.allocations.get("rigid") in (None, {"h2": 1})
+    mine = job("mine", at=9.0, gpus=8, user="ada", priority=10)
+    elastic = job("elastic", at=8.0, gpus=1, elastic=True, max_gpus=1, user="")
+    state = snapshot([lent, mine, elastic, job("rigid", at=7.0, user="")], [host("h1", 8)])
+    assert FIFO.allocate(state).allocations["rigid"] == {"h1": 1}
+    plan = decided(FIFO, state, {"g": {ANY: 8}})
+    assert plan.allocations.keys() == {"lent", "elastic"}
+    assert "kept for job mine" in plan.reasons["rigid"]
 
 
 def test_a_job_beyond_the_guarantee_takes_nothing_back() -> None:

@@ -60,7 +60,7 @@ def overbooked(by_group: Mapping[str, Guarantee], gpus_by_type: Mapping[str, int
     return None
 
 
-class Holdings:
+class GroupHoldings:
     """GPUs that groups hold, compared with their guarantees.
 
     GPUs of a type with a guarantee of its own count for that one first, then for the guarantee of any type."""
@@ -115,7 +115,7 @@ class Holdings:
 
 def borrowed_now(guarantees: Guarantees, group: str, held: Mapping[str, int]) -> int:
     """Return the GPUs that a group borrows. `held`: those that its jobs hold, by GPU type."""
-    holdings = Holdings(guarantees, {gpu_type: gpu_type for gpu_type in held})
+    holdings = GroupHoldings(guarantees, {gpu_type: gpu_type for gpu_type in held})
     holdings.add(group, held)
     return holdings.borrowed(group)
 
@@ -157,8 +157,8 @@ def with_guarantees(ask: Ask, snapshot: Snapshot, guarantees: Guarantees) -> Pla
     return claims.explained(plan)
 
 
-def _holdings(snapshot: Snapshot, guarantees: Guarantees, held: Mapping[str, Mapping[str, int]]) -> Holdings:
-    holdings = Holdings(guarantees, {host.id: host.gpu_type for host in snapshot.hosts})
+def _holdings(snapshot: Snapshot, guarantees: Guarantees, held: Mapping[str, Mapping[str, int]]) -> GroupHoldings:
+    holdings = GroupHoldings(guarantees, {host.id: host.gpu_type for host in snapshot.hosts})
     for job in snapshot.jobs:
         holdings.add(guarantees.group_of.get(job.user), held.get(job.id, {}))
     return holdings
@@ -195,7 +195,7 @@ def _planned(job: JobView, plan: Plan) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _ClaimedPlace:
     """Place for a job, and the cost of making it."""
 
     hosts: tuple[str, ...]
@@ -272,7 +272,7 @@ class _Claims:
         self.refused.add(job.id)
         self._explain_refusal(job, group)
 
-    def _take_place(self, job: JobView, group: str, best: _Placed) -> None:
+    def _take_place(self, job: JobView, group: str, best: _ClaimedPlace) -> None:
         mark = len(self._journal)
         self._make_room(best.hosts, best.size)
         for giver in {name for name, _ in self._journal[mark:]}:
@@ -286,7 +286,7 @@ class _Claims:
         self.placed[job.id] = group
         self.version += 1
 
-    def _best_place(self, job: JobView, group: str, size: int) -> _Placed | None:
+    def _best_place(self, job: JobView, group: str, size: int) -> _ClaimedPlace | None:
         """Return the place that stops the fewest jobs and takes the fewest GPUs: one host, else several."""
         able = [host for host in self._snapshot.hosts if host.open and suits(host, job)]
         keys: dict[str, list[HostView]] = {}
@@ -306,7 +306,7 @@ class _Claims:
             found = [place for hosts in sets if (place := self._span(hosts, size)) is not None]
         return min(found, key=lambda place: place.cost, default=None)
 
-    def _span(self, hosts: Iterable[HostView], size: int) -> _Placed | None:
+    def _span(self, hosts: Iterable[HostView], size: int) -> _ClaimedPlace | None:
         """Return a place on as few hosts as possible."""
         chosen: list[str] = []
         could = 0
@@ -326,7 +326,7 @@ class _Claims:
         }
         return host.gpus - len(fixed)
 
-    def _try(self, hosts: tuple[str, ...], size: int) -> _Placed | None:
+    def _try(self, hosts: tuple[str, ...], size: int) -> _ClaimedPlace | None:
         """Return what a place would cost; None: no room can be made there."""
         if sum(self._possible(self._hosts[host_id]) for host_id in hosts) < size:
             return None
@@ -337,7 +337,7 @@ class _Claims:
         stopped = sum(1 for job in givers if before[job] and not self._held[job])
         taken = sum(len(before[job]) - len(self._held[job]) for job in givers)
         self._undo(mark)
-        return _Placed(hosts, size, (stopped, taken, len(hosts), hosts)) if fits else None
+        return _ClaimedPlace(hosts, size, (stopped, taken, len(hosts), hosts)) if fits else None
 
     def _make_room(self, hosts: tuple[str, ...], size: int) -> bool:
         """Take GPUs of borrowers back until `size` are free on these hosts; False: that is impossible."""

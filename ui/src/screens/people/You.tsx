@@ -5,7 +5,7 @@ import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
 import classes from "./PeopleScreen.module.css";
-import { type Use, usesOf } from "./quotas";
+import { guaranteeText, type Use, usesOf } from "./quotas";
 
 const MAY: Record<WhoAmI["role"], string> = {
   admin: "do everything",
@@ -46,6 +46,12 @@ export function You({ me }: { me: WhoAmI }) {
         <>
           <Text size="sm" mt="md">
             With the group {me.group.name}
+            {me.group.borrowed !== null && (
+              <>
+                : {me.group.used?.gpus ?? 0} GPUs held, {guaranteeText(me.group.guarantee) || "none"}{" "}
+                guaranteed, {me.group.borrowed} borrowed
+              </>
+            )}
           </Text>
           <Uses label="The quota of your group" uses={usesOf(me.group)} />
         </>

@@ -123,14 +123,14 @@ def borrowed_now(guarantees: Guarantees, group: str, held: Mapping[str, int]) ->
 def within_guarantee(snapshot: Snapshot, guarantees: Guarantees) -> set[str]:
     """Return the waiting jobs that fit the unused guarantees of their groups, by priority and submission."""
     holdings = _holdings(snapshot, guarantees, {job.id: job.allocation for job in snapshot.jobs})
+    room = _RoomOnHosts(holdings, snapshot.hosts)
     promised: Counter[str] = Counter()
     found = set()
     for job in sorted(snapshot.jobs, key=lambda job: job.by_priority):
         group = guarantees.owner(job)
         if group is None or job.allocation:
             continue
-        keys = {holdings.key(group, host.id) for host in snapshot.hosts if host.open and suits(host, job)}
-        if keys and holdings.left(group, keys) - promised[group] >= job.needed_gpus:
+        if room.left(group, job) - promised[group] >= job.needed_gpus:
             promised[group] += job.needed_gpus
             found.add(job.id)
     return found
@@ -164,6 +164,24 @@ def _holdings(snapshot: Snapshot, guarantees: Guarantees, held: Mapping[str, Map
     return holdings
 
 
+class _RoomOnHosts:
+    """Unused parts of guarantees on the hosts where jobs may run."""
+
+    def __init__(self, holdings: GroupHoldings, hosts: Iterable[HostView]) -> None:
+        self._holdings = holdings
+        self._hosts = [host for host in hosts if host.open]
+        self._known: dict[tuple[object, ...], int] = {}
+        """What jobs of equal constraints share, since thousands may wait."""
+
+    def left(self, group: str, job: JobView) -> int:
+        """Return the GPUs that a group's guarantee has left for a job."""
+        alike = (group, job.gpu_type, frozenset(job.unfit), job.needed_gpus > 1)
+        if alike not in self._known:
+            keys = {self._holdings.key(group, host.id) for host in self._hosts if suits(host, job)}
+            self._known[alike] = self._holdings.left(group, keys) if keys else 0
+        return self._known[alike]
+
+
 def _all_owners(snapshot: Snapshot, guarantees: Guarantees) -> list[JobView]:
     return sorted((job for job in snapshot.jobs if guarantees.owner(job) is not None), key=_by_claim)
 
@@ -175,14 +193,13 @@ def _by_claim(job: JobView) -> tuple[bool, tuple[int, tuple[float, int, str]]]:
 def _left_out(snapshot: Snapshot, plan: Plan, guarantees: Guarantees, claims: _Claims) -> list[JobView]:
     """Return the jobs without GPUs under a plan, though their groups have guaranteed GPUs left under it."""
     planned = {job.id: _planned(job, plan) for job in snapshot.jobs}
-    holdings = _holdings(snapshot, guarantees, planned)
+    room = _RoomOnHosts(_holdings(snapshot, guarantees, planned), snapshot.hosts)
     found = []
     for job in _all_owners(snapshot, guarantees):
         group = guarantees.owner(job)
         if group is None or planned[job.id] or job.id in claims.refused:
             continue
-        keys = {holdings.key(group, host.id) for host in snapshot.hosts if host.open and suits(host, job)}
-        if keys and holdings.left(group, keys) >= job.needed_gpus:
+        if room.left(group, job) >= job.needed_gpus:
             found.append(job)
     return found
 

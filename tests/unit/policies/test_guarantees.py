@@ -65,6 +65,31 @@ def unused(guarantee: Guarantee, held: Mapping[str, int], gpu_type: str) -> int:
     return max(0, guarantee.get(gpu_type, 0) - held.get(gpu_type, 0)) + max(0, guarantee.get(ANY, 0) - beyond)
 
 
+Given = Mapping[str, Mapping[str, int]]
+"""Job -> host -> GPUs."""
+
+
+def held_by_group(state: Snapshot, given: Given, by_group: Mapping[str, Guarantee]) -> dict[str, Counter[str]]:
+    """GPUs of each group with a guarantee, by type."""
+    type_of = {each.id: each.gpu_type for each in state.hosts}
+    held: dict[str, Counter[str]] = {name: Counter() for name in by_group}
+    for view in state.jobs:
+        group = GROUP_OF.get(view.user, "")
+        if group in held:
+            for name, gpus in given[view.id].items():
+                held[group][type_of[name]] += gpus
+    return held
+
+
+def could_be_free(state: Snapshot, given: Given, by_group: Mapping[str, Guarantee]) -> Counter[str]:
+    """Free GPUs of each host, and those of jobs that can stop and whose users are in no group with a guarantee."""
+    could = Counter({each.id: each.gpus for each in state.hosts})
+    for view in state.jobs:
+        if by_group.get(GROUP_OF.get(view.user, "")) or not (view.elastic or view.preemptible):
+            could.subtract(given[view.id])
+    return could
+
+
 def idle_keeper(state: Snapshot) -> Plan:
     """A policy that starts nothing and stops nothing."""
     return Plan({view.id: dict(view.allocation) for view in state.jobs if view.allocation}, jobs_per_gpu=2)
@@ -74,32 +99,27 @@ def idle_keeper(state: Snapshot) -> Plan:
 def test_no_job_waits_within_a_guarantee_while_others_could_give_gpus_back(
     state: Snapshot, by_group: dict[str, dict[str, int]]
 ) -> None:
-    """Users in no group, or in one without a guarantee, borrow all that they hold."""
-    type_of = {each.id: each.gpu_type for each in state.hosts}
+    """Users in no group, or in one without a guarantee, borrow all that they hold.
+
+    What a group gives up of its own accord counts from the next decision on."""
+    held_now = held_by_group(state, {view.id: view.allocation for view in state.jobs}, by_group)
     for policy in ALL:
         note(repr(policy))
         plan = decided(policy, state, by_group)
         assert plan_faults(state, plan) == []
         if plan.jobs_per_gpu > 1:
             continue
-        now = {view.id: given_to(view, plan) for view in state.jobs}
-        held: dict[str, Counter[str]] = {name: Counter() for name in by_group}
-        free = {each.id: each.gpus for each in state.hosts}
-        could = Counter[str]()
-        for view in state.jobs:
-            for name, gpus in now[view.id].items():
-                free[name] -= gpus
-                if (group := GROUP_OF.get(view.user, "")) in held:
-                    held[group][type_of[name]] += gpus
-                elif view.elastic or view.preemptible:
-                    could[name] += gpus
+        planned = {view.id: given_to(view, plan) for view in state.jobs}
+        held = held_by_group(state, planned, by_group)
+        could = could_be_free(state, planned, by_group)
         for view in state.jobs:
             group = GROUP_OF.get(view.user, "")
-            if now[view.id] or not by_group.get(group):
+            if planned[view.id] or not by_group.get(group):
                 continue
             for each in state.hosts:
-                if each.open and unused(by_group[group], held[group], each.gpu_type) >= view.needed_gpus:
-                    assert free[each.id] + could[each.id] < view.needed_gpus, (view, each.id, plan)
+                left = min(unused(by_group[group], every[group], each.gpu_type) for every in (held, held_now))
+                if each.open and left >= view.needed_gpus:
+                    assert could[each.id] < view.needed_gpus, (view, each.id, plan)
 
 
 @given(state=states(), by_group=guarantees)
@@ -108,22 +128,15 @@ def test_nobody_gives_gpus_back_needlessly(state: Snapshot, by_group: dict[str, 
     quotas = Guarantees(by_group, GROUP_OF)
     plan = with_guarantees(idle_keeper, state, quotas)
     assert plan_faults(state, plan) == []
-    type_of = {each.id: each.gpu_type for each in state.hosts}
-    left = {each.id: each.gpus for each in state.hosts}
-    before: dict[str, Counter[str]] = {name: Counter() for name in by_group}
-    after: dict[str, Counter[str]] = {name: Counter() for name in by_group}
-    for view in state.jobs:
-        group = GROUP_OF.get(view.user, "")
-        for name, gpus in given_to(view, plan).items():
-            left[name] -= gpus
-            if group in after:
-                after[group][type_of[name]] += gpus
-        for name, gpus in view.allocation.items():
-            if group in before:
-                before[group][type_of[name]] += gpus
+    planned = {view.id: given_to(view, plan) for view in state.jobs}
+    before = held_by_group(state, {view.id: view.allocation for view in state.jobs}, by_group)
+    after = held_by_group(state, planned, by_group)
+    left = Counter({each.id: each.gpus for each in state.hosts})
+    for allocation in planned.values():
+        left.subtract(allocation)
     starts = [view.id for view in state.jobs if not view.allocation and plan.allocations.get(view.id)]
     for view in state.jobs:
-        now = given_to(view, plan)
+        now = planned[view.id]
         lost = {name: gpus - now.get(name, 0) for name, gpus in view.allocation.items() if gpus > now.get(name, 0)}
         if not lost:
             continue

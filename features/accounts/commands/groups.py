@@ -17,7 +17,7 @@ from schedulearn.features.accounts.commands.quota import (
     tell_bounds,
     use,
 )
-from schedulearn.scheduler.core.planning.guarantees import ANY
+from schedulearn.scheduler.core.people import ANY
 
 
 def parse_guarantee(text: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ import click
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import Parsed, parse_seconds, show_seconds
 from schedulearn.api.client.client import Json
-from schedulearn.scheduler.core.planning.guarantees import ANY
+from schedulearn.scheduler.core.people import ANY
 
 BOUNDS = {
     "gpus": "GPUs at once",

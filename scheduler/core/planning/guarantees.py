@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.feasible_hosts import is_of_type, suits
 from schedulearn.scheduler.core.instants import to_the_second
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.people import ANY
 from schedulearn.scheduler.core.states import Reason
 
 Ask = Callable[[Snapshot], Plan]
 Guarantee = Mapping[str, int]
 """GPU type -> guaranteed number; `ANY`: number of GPUs of any type, in addition to the others."""
 
-ANY = "any"
 _MOST_LENDERS = 3  # jobs that a reason names
 _Gpu = tuple[str, int]  # host, index
 

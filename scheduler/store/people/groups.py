@@ -14,8 +14,8 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.people import GROUP
-from schedulearn.scheduler.core.planning.guarantees import ANY, Guarantee, overbooked
+from schedulearn.scheduler.core.people import ANY, GROUP
+from schedulearn.scheduler.core.planning.guarantees import Guarantee, overbooked
 from schedulearn.scheduler.core.planning.quotas import Bounds
 from schedulearn.scheduler.errors import InvalidError, NotFoundError
 from schedulearn.scheduler.store import repository

@@ -11,9 +11,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.people import ANY
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.guarantees import (
-    ANY,
     Guarantee,
     Guarantees,
     borrowed_now,

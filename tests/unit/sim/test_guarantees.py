@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from schedulearn.scheduler.core.planning.guarantees import ANY
+from schedulearn.scheduler.core.people import ANY
 from schedulearn.scheduler.core.planning.quotas import Quotas
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.sim.arguments import equal_hosts

@@ -4,6 +4,7 @@ import type { WhoAmI } from "../../api/types";
 import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
+import { plural } from "../../format/number";
 import classes from "./PeopleScreen.module.css";
 import { guaranteeText, type Use, usesOf } from "./quotas";
 
@@ -48,8 +49,8 @@ export function You({ me }: { me: WhoAmI }) {
             With the group {me.group.name}
             {me.group.borrowed !== null && (
               <>
-                : {me.group.used?.gpus ?? 0} GPUs held, {guaranteeText(me.group.guarantee) || "none"}{" "}
-                guaranteed, {me.group.borrowed} borrowed
+                : {plural(me.group.used?.gpus ?? 0, "GPU")} held,{" "}
+                {guaranteeText(me.group.guarantee) || "none"} guaranteed, {me.group.borrowed} borrowed
               </>
             )}
           </Text>

@@ -82,10 +82,15 @@ class AsyncAccountCalls(AsyncTransport):
         """`{"items": [...]}`, with the current use of each group's users together."""
         return await self._object("GET", "groups")
 
-    async def set_group(self, name: str, bounds: Mapping[str, float]) -> Json:
+    async def set_group(
+        self, name: str, bounds: Mapping[str, float], *, guarantee: Mapping[str, int] | None = None
+    ) -> Json:
         """Create or change a group. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib,
-        priority, max_duration, default_duration; a missing one is not bounded."""
-        return await self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
+        priority, max_duration, default_duration; a missing one is not bounded.
+
+        `guarantee`: GPU type, or `any` -> number of guaranteed GPUs; None: nothing is guaranteed."""
+        body = {**bounds, "guarantee": dict(guarantee or {})}
+        return await self._object("PUT", f"groups/{part(name)}", json=body)
 
     async def remove_group(self, name: str) -> None:
         await self._nothing("DELETE", f"groups/{part(name)}")

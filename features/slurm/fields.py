@@ -36,8 +36,9 @@ NEVER = frozenset({
 })  # fmt: skip
 """States of Slurm that no job has here."""
 _REASONS = {
-    "behind_others": "Priority", "fair_share": "Priority", "over_quota": "AssocGrpGRES", "held": "JobHeldUser",
-    "paused": "JobHeldUser", "waiting_for_jobs": "Dependency", "start_after": "BeginTime", "submitted": "None",
+    "behind_others": "Priority", "fair_share": "Priority", "gpus_lent": "Resources", "over_quota": "AssocGrpGRES",
+    "held": "JobHeldUser", "paused": "JobHeldUser", "waiting_for_jobs": "Dependency", "start_after": "BeginTime",
+    "submitted": "None",
 }  # fmt: skip
 _MIB = 1 << 20
 

@@ -21,6 +21,7 @@ from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, Explanation, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, NewJob, without_cpu_only
+from schedulearn.scheduler.core.planning.guarantees import Guarantee
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
@@ -63,7 +64,7 @@ _LOOK_S = 0.5  # interval of checks for changes: one small query each
 _SHARE = 0.005  # seconds of computing after which the thread yields the processor
 
 
-_Seen = tuple[int, int, Mapping[str, Quota], Mapping[str, Bounds], Mapping[str, str]]
+_Seen = tuple[int, int, Mapping[str, Quota], Mapping[str, Bounds], Mapping[str, str], Mapping[str, Guarantee]]
 
 
 @dataclass(frozen=True)
@@ -456,7 +457,7 @@ class Forecaster:
         quotas = self._quotas()
         with self._db.read() as conn:
             event = repository.last_event_id(conn)
-        return event, self._profiles.version, quotas.by_user, quotas.by_group, quotas.group_of
+        return event, self._profiles.version, quotas.by_user, quotas.by_group, quotas.group_of, quotas.guarantee_of
 
     def _within(self, budget_s: float, computing_s: float = math.inf) -> Callable[[], bool]:
         """Return a function that tells whether a simulation must stop.

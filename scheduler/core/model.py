@@ -138,6 +138,8 @@ class JobView:
     expected_left: float | None = None
     """Expected seconds left of a rigid job at its own size, by jobs of that size that have ended. None if no job has
     ended, or the job is elastic. It is weaker evidence than `remaining`."""
+    ends_by: float | None = None
+    """Time at which the maximum run time of a running job ends it; None if it has none, or the job waits."""
     goodput: GoodputFunction | None = None
     """None if the job is rigid or not profiled yet."""
     profiled_gpus: int | None = None

@@ -10,6 +10,8 @@ from schedulearn.scheduler.errors import InvalidError
 
 T = TypeVar("T")
 
+ANY = "any"
+"""Key for GPUs of any type in the guarantee of a group."""
 GROUP = "/"
 """Prefix of group names, where users and groups must be distinguished."""
 

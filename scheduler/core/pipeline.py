@@ -14,6 +14,7 @@ from schedulearn.scheduler.core.feasible_hosts import plan_feasible
 from schedulearn.scheduler.core.host_scaling import ScalingRule
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only
+from schedulearn.scheduler.core.planning.guarantees import with_guarantees
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, plan_within
 from schedulearn.scheduler.core.policy import plan_faults
@@ -46,6 +47,8 @@ def layers(
         *([partial(with_hosts_wanted, rule=rule)] if rule is not None else []),
         # Users and groups get no more than they may have (a question more for each that would).
         partial(plan_within, quotas=quotas),
+        # Groups get their guaranteed GPUs back from others (two questions more at most).
+        *([partial(with_guarantees, guarantees=quotas.guarantees)] if quotas.guarantees else []),
         # Jobs without GPUs are placed beside the others; inner layers don't see them.
         *([partial(with_cpu_only, cpu_only=cpu_only)] if cpu_only is not None else []),
         # Only the policy's own plan is checked; the layers above keep the rules by themselves.

@@ -100,6 +100,7 @@ class Reason(StrEnum):
     BEHIND_OTHERS = "behind_others"
     OVER_QUOTA = "over_quota"
     FAIR_SHARE = "fair_share"
+    GPUS_LENT = "gpus_lent"
     WAITING_FOR_JOBS = "waiting_for_jobs"
     HELD = "held"
     START_AFTER = "start_after"
@@ -152,6 +153,7 @@ _STATUS_OF: Mapping[Reason, JobState] = {
     Reason.BEHIND_OTHERS: _Q,
     Reason.OVER_QUOTA: _Q,
     Reason.FAIR_SHARE: _Q,
+    Reason.GPUS_LENT: _Q,
     Reason.WAITING_FOR_JOBS: _Q,
     Reason.HELD: _Q,
     Reason.START_AFTER: _Q,

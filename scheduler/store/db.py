@@ -42,7 +42,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0073"
+HEAD = "0074"
 """Newest migration. It is compared at the start, so that Alembic is imported only if a migration is needed."""
 BASELINE = "0057"
 """Migration of version 0.1.0, the oldest that can be upgraded."""

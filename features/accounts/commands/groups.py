@@ -5,16 +5,27 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import Parsed
 from schedulearn.features.accounts.commands.quota import (
     BOUNDS,
     COLUMNS,
     bound_options,
     given,
+    guarantee_shown,
     rest,
     shown,
     tell_bounds,
     use,
 )
+from schedulearn.scheduler.core.people import ANY
+
+
+def parse_guarantee(text: str) -> tuple[str, int]:
+    """Return GPU type and number of `8` or `a100=4`."""
+    name, equals, number = text.rpartition("=")
+    if not number.strip().isdecimal() or int(number) < 1 or (equals and not name.strip()):
+        raise ValueError(f"invalid guarantee {text!r}: use a number of GPUs, or a type and a number, as a100=4")
+    return name.strip() or ANY, int(number)
 
 
 @click.group(cls=Group)
@@ -43,27 +54,45 @@ def list_groups(session: CliSession) -> None:
             *(use(each, name) for name in BOUNDS),
             shown(each["submissions"]),
             *rest(each),
+            guarantee_shown(each),
+            "-" if each["borrowed"] is None else str(each["borrowed"]),
             ", ".join(each["members"]),
         ]
         for each in found["items"]
     ]
-    print_table(session, ("GROUP", *COLUMNS, "USERS"), rows)
+    print_table(session, ("GROUP", *COLUMNS, "GUARANTEED", "BORROWED", "USERS"), rows)
+    if found["problem"]:
+        click.echo(f"warning: {clean(found['problem'])}", err=True)
 
 
 @groups.command("set")
 @click.argument("group")
+@click.option(
+    "--guarantee",
+    "guarantees",
+    type=Parsed(parse_guarantee),
+    metavar="[TYPE=]GPUS",
+    multiple=True,
+    help="GPUs that the group gets back from others when it needs them. Repeatable, once for each GPU type.",
+)
 @bound_options
 @pass_session
-def set_group(session: CliSession, /, group: str, **bounds: float | None) -> None:
-    """Create a group, or change its quota.
+def set_group(
+    session: CliSession, /, group: str, guarantees: tuple[tuple[str, int], ...], **bounds: float | None
+) -> None:
+    """Create a group, or change its quota and its guarantee.
 
-    Options that you leave out mean no limit.
+    Options that you leave out mean no limit, and no guarantee.
 
     \b
-    Example:
+    Examples:
       schedulearn groups set vision --gpus 16 --gpu-hours 2000
+      schedulearn groups set vision --guarantee 8 --guarantee a100=4
     """
-    tell_bounds(session, group, session.client.set_group(group, given(bounds)), bounds)
+    made = session.client.set_group(group, given(bounds), guarantee=dict(guarantees))
+    tell_bounds(session, group, made, bounds)
+    if guarantees and not session.as_json:
+        click.echo(f"guaranteed GPUs: {guarantee_shown(made)}")
 
 
 @groups.command("add")

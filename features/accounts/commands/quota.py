@@ -9,6 +9,7 @@ import click
 from schedulearn.api.cli.common import CliSession, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import Parsed, parse_seconds, show_seconds
 from schedulearn.api.client.client import Json
+from schedulearn.scheduler.core.people import ANY
 
 BOUNDS = {
     "gpus": "GPUs at once",
@@ -19,6 +20,7 @@ BOUNDS = {
     "memory_gib": "GiB of memory of those",
 }
 """Bounds whose current use is known."""
+SHARE_COLUMNS = ("GROUP", "GPUS HELD", "GUARANTEED", "BORROWED")
 COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE", "PRIO", "MAX-TIME", "TIME")
 
 
@@ -59,7 +61,7 @@ def quota() -> None:
 @quota.command("ls")
 @pass_session
 def list_quotas(session: CliSession) -> None:
-    """List quotas with the current use of each user.
+    """List quotas with the current use of each user, and guarantees of groups.
 
     `*` is the default for users without their own quota.
 
@@ -82,6 +84,12 @@ def list_quotas(session: CliSession) -> None:
         for each in found["items"]
     ]
     print_table(session, ("USER", *COLUMNS, "WEIGHT"), rows)
+    groups = session.client.groups()
+    if any(each["guarantee"] for each in groups["items"]):
+        click.echo()
+        print_table(session, SHARE_COLUMNS, [[each["name"], *share_row(each)] for each in groups["items"]])
+    if groups["problem"]:
+        click.echo(f"warning: {clean(groups['problem'])}", err=True)
 
 
 @quota.command("set")
@@ -120,6 +128,19 @@ def remove(session: CliSession, user: str) -> None:
 def used_lines(quota: Json) -> list[str]:
     """Return the use of a quota, a line for each bound."""
     return [f"  {what}: {use(quota, name)}" for name, what in BOUNDS.items() if quota[name] is not None]
+
+
+def guarantee_shown(group: Json) -> str:
+    """Return the guaranteed GPUs of a group, such as `8 + 4 a100`."""
+    guarantee = group["guarantee"]
+    shares = [f"{gpus}" if name == ANY else f"{gpus} {clean(name)}" for name, gpus in sorted(guarantee.items())]
+    return " + ".join(shares) or "-"
+
+
+def share_row(group: Json) -> list[str]:
+    """Return the use, guarantee and borrowed GPUs of a group, as columns."""
+    held, borrowed = group["used"]["gpus"], group["borrowed"]
+    return [f"{held}", guarantee_shown(group), "-" if borrowed is None else f"{borrowed}"]
 
 
 def given(bounds: Mapping[str, float | None]) -> dict[str, float]:

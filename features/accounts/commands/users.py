@@ -11,7 +11,7 @@ import click
 
 from schedulearn.api.cli.common import CliSession, Command, Group, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
-from schedulearn.features.accounts.commands.quota import used_lines
+from schedulearn.features.accounts.commands.quota import share_row, used_lines
 from schedulearn.features.accounts.commands.tokens import ROLES
 
 UID = click.option("--uid", type=int, metavar="UID", help="User ID of the jobs on hosts; requires --gid.")
@@ -43,6 +43,9 @@ def whoami(session: CliSession) -> None:
         click.echo(f"in the group {clean(group['name'])}")
         for line in used_lines(group):
             click.echo(line)
+        if group["borrowed"] is not None:
+            held, guaranteed, borrowed = share_row(group)
+            click.echo(f"  GPUs held: {held}, guaranteed: {guaranteed}, borrowed: {borrowed}")
 
 
 @click.group(cls=Group)

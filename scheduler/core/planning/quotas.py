@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.planning.guarantees import Guarantee, Guarantees, within_guarantee
 from schedulearn.scheduler.core.states import Reason
 
 Ask = Callable[[Snapshot], Plan]
@@ -86,6 +87,12 @@ class Quotas:
     by_group: Mapping[str, Bounds] = field(default_factory=dict)
     group_of: Mapping[str, str] = field(default_factory=dict)
     """User -> group, of users in a group."""
+    guarantee_of: Mapping[str, Guarantee] = field(default_factory=dict)
+    """Guaranteed GPUs of each group that has some."""
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(self.guarantee_of, self.group_of)
 
     def of(self, user: str) -> Quota:
         return self.by_user.get(user) or self.by_user.get(EVERYBODY, NO_QUOTA)
@@ -168,7 +175,10 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan:
     kept_back = {job.id: why for job in snapshot.jobs if (why := _refusal(job, quotas, held)) is not None}
     if quotas.decayed_hours is not None:
         others = [job for job in snapshot.jobs if job.id not in kept_back and job.required_gpus]
-        kept_back |= _later_by_fairness(replace(snapshot, jobs=tuple(others)), quotas, quotas.decayed_hours)
+        fair = replace(snapshot, jobs=tuple(others))
+        first = within_guarantee(fair, quotas.guarantees) if quotas.guarantees else set()
+        later = _later_by_fairness(fair, quotas, quotas.decayed_hours)
+        kept_back |= {job_id: why for job_id, why in later.items() if job_id not in first}
     rest = _without(snapshot, kept_back.keys(), quotas, held)
     holders = {holder for job in rest.jobs for holder in quotas.holders_of(job.user)}
     for _ in range(1 + len(holders)):  # each pass limits at least one more of them

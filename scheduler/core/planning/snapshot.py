@@ -330,6 +330,7 @@ class _Viewed:
             remaining=length.seconds if length is not None else None,
             basis=length.basis if length is not None else None,
             expected_left=self._expected_left(run_times),
+            ends_by=self._ends_by(),
             goodput=profile.goodput if profile else None,
             profiled_gpus=profile.max_profiled if profile else None,
             gpu_type=job.gpu_type,
@@ -338,6 +339,12 @@ class _Viewed:
             startup_seconds=profile.startup_seconds if profile else None,
             in_place=job.resize == IN_PLACE,
         )
+
+    def _ends_by(self) -> float | None:
+        limit = self.job.max_duration
+        if limit is None or not self.held.allocation:
+            return None
+        return self.now + max(0.0, limit - self.job.run_seconds - self.held.ran)
 
     def _expected_left(self, run_times: RunTimes | None) -> float | None:
         """Return the expected seconds left of a rigid job, at most until its `max_duration`."""

@@ -49,7 +49,12 @@ class QuotaBook:
     def _load(self) -> Quotas:
         with self._db.read() as conn:
             groups = load_groups(conn)
-            return Quotas(store.load_quotas(conn), by_group=groups.bounds, group_of=groups.group_of)
+            return Quotas(
+                store.load_quotas(conn),
+                by_group=groups.bounds,
+                group_of=groups.group_of,
+                guarantee_of=groups.guarantees,
+            )
 
     @property
     def in_force(self) -> Quotas:

@@ -5,7 +5,7 @@ Every function takes the connection of its caller's transaction.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 
@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota, QuotaHo
 from schedulearn.scheduler.core.states import WAITS, TaskPhase
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Job, Task
+from schedulearn.scheduler.store.models import Gpu, Job, Lease, Task
 from schedulearn.scheduler.store.people.tables import GroupMember, QuotaTable
 
 _COLUMNS = [col(getattr(QuotaTable, each.name)) for each in fields(Quota)]
@@ -59,6 +59,21 @@ def count_waiting(db: Connection, holder: QuotaHolder) -> int:
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
     query = select(func.count()).where(whose, col(Job.state).in_([*WAITS]))
     return int(db.execute(query.select_from(Job)).scalar() or 0)
+
+
+def held_by_type(db: Connection) -> Mapping[str, Counter[str]]:
+    """Return the GPUs that each user's jobs hold, by GPU type."""
+    query = (
+        select(col(Job.user), col(Gpu.type), func.count())
+        .join(Task, col(Task.job_id) == col(Job.id))
+        .join(Lease, col(Lease.task_id) == col(Task.id))
+        .join(Gpu, col(Gpu.uuid) == col(Lease.gpu_uuid))
+        .group_by(col(Job.user), col(Gpu.type))
+    )
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for user, gpu_type, gpus in db.execute(query):
+        found[user][gpu_type] += gpus
+    return found
 
 
 def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[QuotaHolder, CpuUse]:

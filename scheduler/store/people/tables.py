@@ -143,6 +143,8 @@ class UserGroup(SQLModel, table=True):
     priority: int | None = None
     max_duration: float | None = None
     default_duration: float | None = None
+    guarantee: dict[str, int] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """GPU type, or `any` -> guaranteed GPUs."""
 
 
 class GroupMember(SQLModel, table=True):

@@ -46,8 +46,12 @@ def test_an_admin_adds_users_and_bounds_them(service: Service, page: Page) -> No
     dialog.get_by_label("Name").fill("vision")
     dialog.get_by_label("Users").fill("ada, ben")
     dialog.get_by_label("Maximum GPUs").fill("4")
+    dialog.get_by_label("Guaranteed GPUs").fill("one")
+    expect(dialog.get_by_role("button", name="Set", exact=True)).to_be_disabled()
+    dialog.get_by_label("Guaranteed GPUs").fill("1")
     dialog.get_by_role("button", name="Set", exact=True).click()
     expect(groups).to_contain_text("ada, ben")
+    assert service.call("GET", "/api/v1/groups")["items"][0]["guarantee"] == {"any": 1}
     expect(groups).to_contain_text("0 of 4")
     groups.get_by_role("button", name="Change the group vision").click()
     dialog.get_by_label("Users").fill("ada")
@@ -68,7 +72,7 @@ def test_a_user_sees_their_own_jobs_first_and_what_they_may_have(guarded_service
     service = guarded_service
     service.call("POST", "/api/v1/users", {"name": "ada", "role": "user"})
     service.call("PUT", "/api/v1/quotas/ada", {"gpus": 2, "waiting": 10})
-    service.call("PUT", "/api/v1/groups/vision", {"gpus": 5})
+    service.call("PUT", "/api/v1/groups/vision", {"gpus": 5, "guarantee": {"any": 1}})
     service.call("PUT", "/api/v1/groups/vision/members/ada")
     token = service.call("POST", "/api/v1/tokens", {"name": "laptop", "user": "ada"})["token"]
     hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")
@@ -94,7 +98,7 @@ def test_a_user_sees_their_own_jobs_first_and_what_they_may_have(guarded_service
     expect(you).to_contain_text("ada")
     expect(you).to_contain_text("submit jobs, and change your own")
     expect(you.get_by_label("Your quota")).to_contain_text("GPUs at once: 1 of 2")
-    expect(you).to_contain_text("With the group vision")
+    expect(you).to_contain_text("With the group vision: 1 GPU held, 1 guaranteed, 0 borrowed")
     expect(you.get_by_label("The quota of your group")).to_contain_text("GPUs at once: 1 of 5")
     expect(page.get_by_role("region", name="Users")).to_have_count(0)
     assert faults(page) == []

@@ -9,6 +9,7 @@ import type {
   Delivery,
   Eta,
   Gpu,
+  Guarantee,
   Host,
   HostIds,
   HostSpec,
@@ -288,11 +289,13 @@ export async function removeQuota(user: string): Promise<void> {
 export async function setGroup(wanted: {
   name: string;
   bounds: Bounds;
+  guarantee: Guarantee;
   members: string[];
   before: string[];
 }): Promise<void> {
-  const { name, bounds, members, before } = wanted;
-  await unwrap(client.PUT("/api/v1/groups/{name}", { params: { path: { name } }, body: bounds }));
+  const { name, bounds, guarantee, members, before } = wanted;
+  const body = { ...bounds, guarantee };
+  await unwrap(client.PUT("/api/v1/groups/{name}", { params: { path: { name } }, body }));
   const path = "/api/v1/groups/{name}/members/{user}";
   for (const user of members.filter((each) => !before.includes(each)))
     await unwrap(client.PUT(path, { params: { path: { name, user } } }));

@@ -70,7 +70,9 @@ export type Permission = Schemas["Permission"];
 export type Quota = Schemas["QuotaOut"];
 export type QuotaSpec = Schemas["QuotaIn"];
 export type Group = Schemas["GroupOut"];
-export type Bounds = Schemas["BoundsIn"];
+export type Bounds = Omit<Schemas["GroupIn"], "guarantee">;
+/** Guaranteed GPUs of a group by type; `any`: of any type, in addition. */
+export type Guarantee = Record<string, number>;
 export type Token = Schemas["TokenOut"];
 export type NewToken = Schemas["NewToken"];
 export type AskedLogin = Schemas["AskedLogin"];

@@ -12,9 +12,10 @@ import { Loaded } from "../../shell/Loaded";
 import { BOUND_COLUMNS, BoundCells } from "./BoundCells";
 import { ChangeOrRemove } from "./ChangeOrRemove";
 import { GroupDialog } from "./GroupDialog";
+import { guaranteeText } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
-const COLUMNS = ["Group", "Users", ...BOUND_COLUMNS];
+const COLUMNS = ["Group", "Users", "Guaranteed GPUs", "Borrowed GPUs", ...BOUND_COLUMNS];
 
 /** Table of groups: the joint limits of their users, and the usage. */
 export function Groups() {
@@ -40,28 +41,38 @@ export function Groups() {
       }
     >
       <Text size="sm" c="dimmed" mb="sm">
-        Limits for all users of a group together; each user's own quota applies as well.
+        Limits for all users of a group together; each user's own quota applies as well. Guaranteed GPUs that
+        a group does not use are lent to others until it needs them.
       </Text>
       <Loaded query={groups} title="The groups can't be read">
-        {({ items }) =>
+        {({ items, problem }) =>
           items.length === 0 ? (
             <Text size="sm">None yet.</Text>
           ) : (
-            <DataTable columns={COLUMNS} actions>
-              {items.map((group) => (
-                <tr key={group.name}>
-                  <td>{group.name}</td>
-                  <td>{group.members.join(", ") || "none"}</td>
-                  <BoundCells of={group} />
-                  <ChangeOrRemove
-                    what={`the group ${group.name}`}
-                    removing={remove.isPending && remove.variables === group.name}
-                    onChange={() => setEditing(group)}
-                    onRemove={() => remove.mutate(group.name)}
-                  />
-                </tr>
-              ))}
-            </DataTable>
+            <>
+              {problem && (
+                <Text size="sm" mb="sm" role="alert">
+                  {problem}
+                </Text>
+              )}
+              <DataTable columns={COLUMNS} actions>
+                {items.map((group) => (
+                  <tr key={group.name}>
+                    <td>{group.name}</td>
+                    <td>{group.members.join(", ") || "none"}</td>
+                    <td>{guaranteeText(group.guarantee) || "–"}</td>
+                    <td>{group.borrowed ?? "–"}</td>
+                    <BoundCells of={group} />
+                    <ChangeOrRemove
+                      what={`the group ${group.name}`}
+                      removing={remove.isPending && remove.variables === group.name}
+                      onChange={() => setEditing(group)}
+                      onRemove={() => remove.mutate(group.name)}
+                    />
+                  </tr>
+                ))}
+              </DataTable>
+            </>
           )
         }
       </Loaded>

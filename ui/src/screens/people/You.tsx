@@ -4,8 +4,9 @@ import type { WhoAmI } from "../../api/types";
 import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
+import { plural } from "../../format/number";
 import classes from "./PeopleScreen.module.css";
-import { type Use, usesOf } from "./quotas";
+import { guaranteeText, type Use, usesOf } from "./quotas";
 
 const MAY: Record<WhoAmI["role"], string> = {
   admin: "do everything",
@@ -47,6 +48,12 @@ export function You({ me }: { me: WhoAmI }) {
         <>
           <Text size="sm" mt="md">
             With the group {me.group.name}
+            {me.group.borrowed !== null && (
+              <>
+                : {plural(me.group.used?.gpus ?? 0, "GPU")} held,{" "}
+                {guaranteeText(me.group.guarantee) || "none"} guaranteed, {me.group.borrowed} borrowed
+              </>
+            )}
           </Text>
           <Uses label="The quota of your group" uses={usesOf(me.group)} />
         </>

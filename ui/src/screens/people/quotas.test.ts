@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import type { Quota } from "../../api/types";
-import { boundFieldsOf, boundsOf, fieldsOf, NO_QUOTA, namesIn, specOf, usesOf } from "./quotas";
+import {
+  boundFieldsOf,
+  boundsOf,
+  fieldsOf,
+  guaranteeIn,
+  guaranteeText,
+  NO_QUOTA,
+  namesIn,
+  specOf,
+  usesOf,
+} from "./quotas";
 
 const quota: Quota = {
   user: "ada",
@@ -59,7 +69,9 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
 
 test("a group goes through the form as it is; its users are named once each", () => {
   const { user: _, weight: __, ...bounds } = quota;
-  expect(boundsOf(boundFieldsOf({ ...bounds, name: "vision", members: ["ada"] }))).toEqual({
+  expect(
+    boundsOf(boundFieldsOf({ ...bounds, name: "vision", members: ["ada"], guarantee: {}, borrowed: null })),
+  ).toEqual({
     gpus: 8,
     gpu_hours: null,
     waiting: 0,
@@ -72,4 +84,12 @@ test("a group goes through the form as it is; its users are named once each", ()
     default_duration: 3600.5,
   });
   expect(namesIn(" ada,ben, ,ada,")).toEqual(["ada", "ben"]);
+});
+
+test("a guarantee goes through the form as it is; nonsense is found", () => {
+  const guarantee = { any: 8, a100: 4, "nvidia t4": 2 };
+  expect(guaranteeIn(guaranteeText(guarantee))).toEqual(guarantee);
+  expect(guaranteeIn("")).toEqual({});
+  for (const wrong of ["a100", "0", "1.5", "-1", "a100=", "=4", "8, 9", "a100=1, a100=2"])
+    expect(guaranteeIn(wrong)).toBeNull();
 });

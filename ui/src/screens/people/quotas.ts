@@ -1,4 +1,4 @@
-import type { Bounds, Group, Quota, QuotaSpec } from "../../api/types";
+import type { Bounds, Group, Guarantee, Quota, QuotaSpec } from "../../api/types";
 import { amount, count } from "../../format/number";
 
 /** Quota name for all users without a quota of their own. */
@@ -127,6 +127,27 @@ export function specOf(fields: QuotaFields): QuotaSpec {
     ...boundsOf(fields),
     weight: fields.weight === "" ? 1 : Number(fields.weight),
   };
+}
+
+/** GPUs of any type, as opposed to those of one type. */
+const ANY = "any";
+
+/** Format a guarantee: "8, a100=4". */
+export function guaranteeText(guarantee: Guarantee): string {
+  const types = Object.entries(guarantee).sort(([a], [b]) => a.localeCompare(b));
+  return types.map(([type, gpus]) => (type === ANY ? `${gpus}` : `${type}=${gpus}`)).join(", ");
+}
+
+/** Return the guarantee in "8, a100=4"; null: the text is invalid. */
+export function guaranteeIn(typed: string): Guarantee | null {
+  const found: Guarantee = {};
+  for (const part of namesIn(typed)) {
+    const match = /^(?:([A-Za-z0-9][A-Za-z0-9 ._-]*?)\s*=\s*)?(\d{1,9})$/.exec(part);
+    const [type, gpus] = [match?.[1] ?? ANY, Number(match?.[2])];
+    if (!match || gpus < 1 || type in found) return null;
+    found[type] = gpus;
+  }
+  return found;
 }
 
 /** Return the names in "ada, ben", without duplicates. */

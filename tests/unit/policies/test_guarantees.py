@@ -229,6 +229,27 @@ def test_gpus_that_wait_for_their_owner_are_lent_to_those_who_can_give_them_back
     assert "kept for job mine" in plan.reasons["rigid"]
 
 
+def test_a_policy_that_says_nothing_of_rigid_jobs_that_run_starts_an_owners_job_too() -> None:
+    lent = job("lent", gpus=4, user="", preemptible=True, allocation={"h1": 4})
+    state = snapshot([lent, job("mine", at=9.0, gpus=2, user="ada")])
+    plan = with_guarantees(lambda seen: Plan({}), state, Guarantees({"g": {ANY: 2}}, GROUP_OF))
+    assert plan.allocations == {"mine": {"h1": 2}}
+    assert plan.preempts(lent)
+
+
+def test_no_gpus_are_kept_where_they_would_not_be_enough() -> None:
+    """Half of the host is what the other group is guaranteed."""
+    theirs = job("theirs", at=1.0, gpus=4, user="ben", allocation={"h1": 4})
+    lent = job("lent", at=2.0, gpus=2, user="", allocation={"h1": 2})
+    state = snapshot(
+        [theirs, lent, job("mine", at=9.0, gpus=6, user="ada"), job("x", at=9.0, user="")], [host("h1", 8)]
+    )
+    plan = decided(make_policy("priority"), replace(state, jobs=state.jobs[:2] + state.jobs[3:]), {"h": {ANY: 4}})
+    assert plan.allocations["x"] == {"h1": 1}
+    plan = with_guarantees(idle_keeper, state, Guarantees({"g": {ANY: 6}, "h": {ANY: 4}}, GROUP_OF))
+    assert "mine" not in plan.reasons
+
+
 def test_a_job_beyond_the_guarantee_takes_nothing_back() -> None:
     lent = job("lent", gpus=4, user="", preemptible=True, allocation={"h1": 4})
     running = job("running", gpus=3, user="ada", allocation={"h1": 3})

@@ -11,6 +11,7 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.named_jobs import named_jobs, without_jobs
 from schedulearn.scheduler.core.people import ANY
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.guarantees import (
@@ -255,6 +256,25 @@ def test_no_gpus_are_kept_where_they_would_not_be_enough() -> None:
     plan = decided(FIFO, snapshot([theirs, lent, small, mine], [host("h1", 8)]), {"g": {ANY: 6}, "h": {ANY: 4}})
     assert plan.allocations["small"] == {"h1": 1}
     assert codes(plan)["mine"] != "gpus_lent"
+
+
+def test_sentences_name_no_job_of_others_where_jobs_are_hidden() -> None:
+    lent, rigid, mine = "0aaaaaaaaa", "0bbbbbbbbb", "0ccccccccc"
+    state = snapshot(
+        [
+            job(lent, gpus=2, user="", preemptible=True, allocation={"h1": 2}),
+            job(rigid, gpus=2, user="", allocation={"h1": 2}),
+            job(mine, at=9.0, gpus=2, user="ada"),
+        ]
+    )
+    plan = decided(FIFO, state, {"g": {ANY: 4}})
+    assert without_jobs(plan.reasons[lent], {lent}) == "It gives its 2 GPUs back to the group g, for another job."
+    assert without_jobs(plan.reasons[mine], {mine}).endswith("takes lent GPUs back for it, from another job.")
+    larger = replace(state, jobs=(*state.jobs[:2], job(mine, at=9.0, gpus=4, user="ada"), job("later", at=10.0)))
+    plan = decided(FIFO, larger, {"g": {ANY: 4}})
+    for name, own in ((mine, {mine}), ("later", set())):
+        said = without_jobs(plan.reasons[name], own)
+        assert not named_jobs(said) - own, said
 
 
 def test_a_job_beyond_the_guarantee_takes_nothing_back() -> None:

@@ -469,12 +469,13 @@ class _Claims:
         """Keep hosts for a job that found no place, and say which borrowers it waits for."""
         able = [host for host in self._snapshot.hosts if host.open and suits(host, job)]
         able = [host for host in able if self._holdings.left(group, (self._holdings.key(group, host.id),)) > 0]
-        able.sort(key=lambda host: (host.gpus < job.needed_gpus, -self._possible(host), host.id))
+        later = {host.id: self._possible_later(host) for host in able}
+        able.sort(key=lambda host: (later[host.id] < job.needed_gpus, -self._possible(host), host.id))
         hosts: list[HostView] = []
         for host in able:
-            if sum(each.gpus for each in hosts) < job.needed_gpus:
+            if sum(later[each.id] for each in hosts) < job.needed_gpus:
                 hosts.append(host)
-        if sum(host.gpus for host in hosts) < job.needed_gpus:
+        if sum(later[host.id] for host in hosts) < job.needed_gpus:
             return
         lenders = [each for each in self._jobs_on([host.id for host in hosts]) if self._keeps_borrowed(each)]
         if not lenders:
@@ -486,6 +487,11 @@ class _Claims:
             f"It needs {gpu_count(job.needed_gpus)}, which the guarantee of the group {group} has left. GPUs are lent "
             f"to jobs that can't be stopped: {self._ends(lenders)}.",
         )
+
+    def _possible_later(self, host: HostView) -> int:
+        """Return an upper bound of the GPUs that can become free on a host once rigid borrowers have ended."""
+        ending = [job for job in self._jobs_on([host.id]) if self._keeps_borrowed(job)]
+        return min(host.gpus, self._possible(host) + sum(_by_host(self._held[job.id])[host.id] for job in ending))
 
     def _keeps_borrowed(self, job: JobView) -> bool:
         stops = job.elastic or job.preemptible
@@ -561,6 +567,7 @@ class _Claims:
             **plan.reasons,
             **{job: why for job, why in self._whys.items() if not plan.allocations.get(job)},
         }
+        plan = self._with_all_placed(plan)
         takers: dict[str, list[str]] = {}
         for giver, taker in self._given_for.items():
             job, after = self._jobs[giver], sum(plan.allocations.get(giver, {}).values())
@@ -580,6 +587,15 @@ class _Claims:
             sentence = f"The group {self.placed[taker]} takes lent GPUs back for it, from {from_whom}{more}."
             reasons[taker] = Explanation(Reason.GPUS_LENT.value, sentence)
         return replace(plan, reasons=reasons)
+
+    def _with_all_placed(self, plan: Plan) -> Plan:
+        """Return the plan with the placed jobs, if it left them out as a policy may do with rigid jobs that run."""
+        missing = {job: dict(_by_host(self._held[job])) for job in self.placed if not plan.allocations.get(job)}
+        used = Counter[str]()
+        for allocation in (*plan.allocations.values(), *missing.values()):
+            used.update(allocation)
+        fits = all(gpus <= self._hosts[host].gpus * plan.jobs_per_gpu for host, gpus in used.items())
+        return replace(plan, allocations={**plan.allocations, **missing}) if missing and fits else plan
 
 
 def _by_host(gpus: Iterable[_Gpu]) -> Counter[str]:

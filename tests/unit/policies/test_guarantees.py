@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from builders import host, job, snapshot, snapshots
-from hypothesis import given, note
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.named_jobs import named_jobs, without_jobs
 from schedulearn.scheduler.core.people import ANY
 from schedulearn.scheduler.core.pipeline import decide, layers
 from schedulearn.scheduler.core.planning.guarantees import (
@@ -81,6 +82,14 @@ def held_by_group(state: Snapshot, given: Given, by_group: Mapping[str, Guarante
     return held
 
 
+def free_now(state: Snapshot) -> Counter[str]:
+    """GPUs of each host without a job; below 0: several jobs share them."""
+    free = Counter({each.id: each.gpus for each in state.hosts})
+    for view in state.jobs:
+        free.subtract(view.allocation)
+    return free
+
+
 def could_be_free(state: Snapshot, given: Given, by_group: Mapping[str, Guarantee]) -> Counter[str]:
     """Free GPUs of each host, and those of jobs that can stop and whose users are in no group with a guarantee."""
     could = Counter({each.id: each.gpus for each in state.hosts})
@@ -101,7 +110,9 @@ def test_no_job_waits_within_a_guarantee_while_others_could_give_gpus_back(
 ) -> None:
     """Users in no group, or in one without a guarantee, borrow all that they hold.
 
-    What a group gives up of its own accord counts from the next decision on."""
+    What a group gives up of its own accord counts from the next decision on. Where another policy has left several
+    jobs on a GPU, some stop first."""
+    assume(all(gpus >= 0 for gpus in free_now(state).values()))
     held_now = held_by_group(state, {view.id: view.allocation for view in state.jobs}, by_group)
     for policy in ALL:
         note(repr(policy))
@@ -227,6 +238,43 @@ def test_gpus_that_wait_for_their_owner_are_lent_to_those_who_can_give_them_back
     plan = decided(FIFO, state, {"g": {ANY: 8}})
     assert plan.allocations.keys() == {"lent", "elastic"}
     assert "kept for job mine" in plan.reasons["rigid"]
+
+
+def test_a_policy_that_says_nothing_of_rigid_jobs_that_run_starts_an_owners_job_too() -> None:
+    lent = job("lent", gpus=4, user="", preemptible=True, allocation={"h1": 4})
+    state = snapshot([lent, job("mine", at=9.0, gpus=2, user="ada")])
+    plan = with_guarantees(lambda seen: Plan({}), state, Guarantees({"g": {ANY: 2}}, GROUP_OF))
+    assert plan.allocations == {"mine": {"h1": 2}}
+    assert plan.preempts(lent)
+
+
+def test_no_gpus_are_kept_where_they_would_not_be_enough() -> None:
+    """Half of the host is what the other group is guaranteed."""
+    theirs = job("theirs", at=1.0, gpus=4, user="ben", allocation={"h1": 4})
+    lent = job("lent", at=2.0, gpus=2, user="", allocation={"h1": 2})
+    small, mine = job("small", at=8.0, user=""), job("mine", at=9.0, gpus=6, user="ada")
+    plan = decided(FIFO, snapshot([theirs, lent, small, mine], [host("h1", 8)]), {"g": {ANY: 6}, "h": {ANY: 4}})
+    assert plan.allocations["small"] == {"h1": 1}
+    assert codes(plan)["mine"] != "gpus_lent"
+
+
+def test_sentences_name_no_job_of_others_where_jobs_are_hidden() -> None:
+    lent, rigid, mine = "0aaaaaaaaa", "0bbbbbbbbb", "0ccccccccc"
+    state = snapshot(
+        [
+            job(lent, gpus=2, user="", preemptible=True, allocation={"h1": 2}),
+            job(rigid, gpus=2, user="", allocation={"h1": 2}),
+            job(mine, at=9.0, gpus=2, user="ada"),
+        ]
+    )
+    plan = decided(FIFO, state, {"g": {ANY: 4}})
+    assert without_jobs(plan.reasons[lent], {lent}) == "It gives its 2 GPUs back to the group g, for another job."
+    assert without_jobs(plan.reasons[mine], {mine}).endswith("takes lent GPUs back for it, from another job.")
+    larger = replace(state, jobs=(*state.jobs[:2], job(mine, at=9.0, gpus=4, user="ada"), job("later", at=10.0)))
+    plan = decided(FIFO, larger, {"g": {ANY: 4}})
+    for name, own in ((mine, {mine}), ("later", set())):
+        said = without_jobs(plan.reasons[name], own)
+        assert not named_jobs(said) - own, said
 
 
 def test_a_job_beyond_the_guarantee_takes_nothing_back() -> None:

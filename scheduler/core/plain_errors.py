@@ -51,6 +51,10 @@ _HEX = re.compile(r"\^(?P<prefix>[a-z0-9]+:)?\[0-9a-f\]\{(?P<digits>\d+)\}\$")
 _START = re.compile(r"\^(?P<start>[a-z]+\??://)")
 
 
+_OF_UNION = re.compile(r"(function-[a-z]+|constrained-[a-z]+|list|literal)\[|constrained-[a-z]+$")
+"""Parts of a place by which the validator names the members of a union. No key of ours has this form."""
+
+
 class FieldFault(NamedTuple):
     """Validation error of one value."""
 
@@ -65,7 +69,10 @@ class FieldFault(NamedTuple):
 
 def faults_of(error: ValidationError) -> Sequence[ErrorDetails]:
     """Return the validator's errors without the input, which may be a secret or not be text."""
-    return error.errors(include_url=False, include_input=False)
+    found = error.errors(include_url=False, include_input=False)
+    for each in found:
+        each["loc"] = tuple(part for part in each["loc"] if not (isinstance(part, str) and _OF_UNION.match(part)))
+    return found
 
 
 def first_fault(error: ValidationError, kind: object = None) -> FieldFault:

@@ -69,7 +69,7 @@ def test_runs_become_jobs_as_others_end_and_then_the_sweep_is_completed(api: Api
         end(api, sweep, number, exit_code=1 if number == 3 else 0)
     done = wait_state(api, sweep, "completed")
     assert done["message"] == "Of 6 runs 5 succeeded, 1 failed."
-    assert done["counts"] == {"pending": 0, "active": 0, "succeeded": 5, "failed": 1, "cancelled": 0}
+    assert done["counts"] == {"pending": 0, "active": 0, "succeeded": 5, "failed": 1, "cancelled": 0, "pruned": 0}
     jobs = api.http.get("/api/v1/jobs", params={"limit": 100, "order": "oldest"}).json()["items"]
     assert [(job["name"], job["command"], job["params"], job["sweep"]) for job in jobs] == [
         (f"lr-{n}", f"train --lr {n - 1}", {"lr": n - 1}, sweep) for n in range(1, 7)
@@ -274,3 +274,12 @@ def test_a_retry_of_runs_whose_code_is_gone_is_refused(tmp_path: Path) -> None:
         refused = api.http.post(f"/api/v1/sweeps/{sweep}/retry")
         assert (refused.status_code, "is not stored here" in refused.json()["detail"]) == (422, True)
         assert look(api, sweep)["state"] == "cancelled"
+
+
+def test_a_wrong_range_is_named_by_its_keys_alone(api: Api) -> None:
+    body = {"name": "lr", "job": {**JOB, "command": "train --lr {lr}"}, "search": "tpe", "trials": 9}
+    for span, field in (({"min": 0, "max": 1, "scale": "log"}, "lr"), ({"min": "x", "max": 1}, "lr.min")):
+        answer = api.http.post("/api/v1/sweeps", json={**body, "parameters": {"lr": span}})
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"].endswith(f"parameters.{field}")
+        assert not {"[", "constrained"} & {*answer.json()["detail"], *answer.json()["detail"].split(".")}

@@ -35,12 +35,13 @@ def own_keys() -> dict[str, Key]:
 def keys_of(document: Json) -> dict[str, Key]:
     """Return all keys of the service that has this OpenAPI document.
 
-    It states no default for empty objects and lists."""
+    It states no default for empty objects and lists: the first of both that a key takes is its own form."""
     properties = document["components"]["schemas"]["JobSpec"]["properties"]
 
     def default(key: Json) -> object:
         kinds = [kind.get("type") for kind in (key, *key.get("anyOf", ()))]
-        return key.get("default", [] if "array" in kinds and "object" not in kinds else {})
+        is_list = next((kind for kind in kinds if kind in ("array", "object")), "object") == "array"
+        return key.get("default", [] if is_list else {})
 
     return {name: Key(str(each.get("description", "")), default(each)) for name, each in properties.items()}
 

@@ -31,5 +31,6 @@ class WindowOut(AnswerModel):
                 "start": window.starts_at,
                 "end": window.ends_at,
                 "every": window.cron or None,
+                "deadline": window.stops_rigid_s,
             }
         )

@@ -50,7 +50,7 @@ def values_of(spec: WindowSpec, zone: str, now: float) -> dict[str, Any]:
         "reason": spec.reason,
         "cron": spec.every or "",
         "time_zone": zone,
-        "deadline": spec.deadline,
+        "stops_rigid_s": spec.deadline,
     }
 
 

@@ -197,7 +197,7 @@ class MaintenanceWindow(NamedTuple):
     cron: str
     """Cron expression of its starts; empty: it takes place once."""
     time_zone: str
-    deadline: float
+    stops_rigid_s: float
     """Seconds after its start at which rigid jobs are stopped too."""
     told: Sequence[str]
     """Running jobs that know of this occurrence."""

@@ -38,7 +38,7 @@ class HostWindow(SQLModel, table=True):
     cron: str = ""
     """Cron expression of its starts; empty: it takes place once."""
     time_zone: str
-    deadline: float = 0.0
+    stops_rigid_s: float = 0.0
     """Seconds after its start at which rigid jobs are stopped too."""
     told: list[str] = Field(sa_column=json_column())
     """Running jobs that know of this occurrence."""
@@ -116,7 +116,7 @@ def move_on(db: Connection, window: records.MaintenanceWindow, starts_at: float 
 def begin(db: Connection, window: records.MaintenanceWindow, host_id: str, message: str, now: float) -> None:
     """Drain a host for a window, unless an operator has closed it meanwhile."""
     which = (col(Host.id) == host_id, col(Host.state) == "active")
-    values = {"state": "cordoned", "drain_until": window.starts_at + window.deadline, "window_id": window.id}
+    values = {"state": "cordoned", "drain_until": window.starts_at + window.stops_rigid_s, "window_id": window.id}
     if db.execute(update(Host).where(*which).values(values)).rowcount:
         repository.add_event(db, now, "host.maintenance", host_id=host_id, message=message, data={"window": window.id})
 

@@ -269,6 +269,37 @@ class _Claims:
                 if job.allocation:
                     self._pin(job)
 
+        self._return_spare()
+
+    def _return_spare(self) -> None:
+        """Return the GPUs that later claims left over, to the oldest jobs first."""
+        for job_id in sorted(self._given_for, key=lambda each: self._jobs[each].order):
+            held, mark = self._held[job_id], len(self._journal)
+            lost = self._before[job_id] - held
+            if not lost or self._jobs[job_id].exclusive:
+                continue
+            for gpu in sorted(lost):
+                if self._vacate(*gpu):
+                    self._set(job_id, self._held[job_id] | {gpu})
+            got = len(self._held[job_id]) - len(held)
+            if got and (held or got == len(lost)):
+                self.version += 1
+            else:
+                self._undo(mark)
+        self._journal.clear()
+
+    def _vacate(self, host_id: str, index: int) -> bool:
+        """Return whether a GPU is free. A job that only starts there takes another GPU of the host, if one is free."""
+        jobs = self._on[host_id].get(index, set())
+        if not jobs:
+            return True
+        other = next((at for at in range(self._hosts[host_id].gpus) if at not in self._on[host_id]), None)
+        if other is None or not jobs <= self.placed.keys():
+            return False
+        for job_id in sorted(jobs):
+            self._set(job_id, self._held[job_id] - {(host_id, index)} | {(host_id, other)})
+        return True
+
     def _pin(self, job: JobView) -> None:
         if job.id not in self._pinned and self._held[job.id] == self._before[job.id]:
             self._pinned.add(job.id)

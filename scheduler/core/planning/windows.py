@@ -203,9 +203,9 @@ def _to_tell(
 def _fate(window: MaintenanceWindow, job: Job, now: float) -> str:
     if job.elastic:
         return "The job then saves a checkpoint, and continues elsewhere or afterwards."
-    if window.starts_at + window.deadline >= window.ends_at:
+    if window.starts_at + window.stops_rigid_s >= window.ends_at:
         return "The job runs on during the maintenance."
-    end = shown_time(window.starts_at + window.deadline, window, now)
+    end = shown_time(window.starts_at + window.stops_rigid_s, window, now)
     return f"If the job still runs at {end}, it is stopped and starts again from the beginning."
 
 

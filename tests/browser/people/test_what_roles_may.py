@@ -211,13 +211,15 @@ def test_a_token_for_somebody_begins_at_their_row_and_is_no_admins(lab: Lab, pag
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Owner")).to_have_value("ada")
     expect(dialog.get_by_label("Role")).to_have_value("user")
-    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["viewer", "user"]
+    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["metrics", "viewer", "user"]
     expect(dialog.get_by_label("Expires after")).to_have_value("90")
     dialog.get_by_label("Owner").select_option("vic")
-    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["viewer"]
+    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["metrics", "viewer"]
     dialog.get_by_label("Owner").select_option("boss")
     expect(dialog.get_by_label("Role")).to_have_value("user")
-    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == ["viewer", "user", "admin"]
+    assert dialog.get_by_label("Role").locator("option").all_inner_texts() == [
+        "metrics", "viewer", "user", "admin",
+    ]  # fmt: skip
     dialog.get_by_label("Owner").select_option("ada")
     dialog.get_by_label("Name").fill("ada's desk")
     dialog.get_by_role("button", name="Create", exact=True).click()

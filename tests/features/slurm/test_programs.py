@@ -287,7 +287,9 @@ def test_scancel_of_another_partition_cancels_nothing(service: Service) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_srun_cancels_its_job(service: Service, sent: signal.Signals) -> None:
+    ignored = signal.signal(sent, signal.SIG_DFL)  # under `nohup`, the program would ignore SIGHUP
     with service.begin("slurm", "srun", "-J", "signalled", IN, "sleep", "600") as process:
+        signal.signal(sent, ignored)
         wait_for(lambda: slurm(service, "squeue", "-h", "-n", "signalled", "-t", "R").out, what="it to run")
         process.send_signal(sent)
         assert process.wait(30) == 128 + sent

@@ -35,7 +35,7 @@ def state(*, jobs: Any = (), **fields: Any) -> ClusterState:
 def window(**fields: Any) -> MaintenanceWindow:
     defaults: dict[str, Any] = {
         "id": 1, "hosts": ["h1"], "starts_at": NOON, "ends_at": NOON + 3600, "reason": "new disks", "cron": "",
-        "time_zone": "UTC", "deadline": 0.0, "told": [],
+        "time_zone": "UTC", "stops_rigid_s": 0.0, "told": [],
     }  # fmt: skip
     return MaintenanceWindow(**{**defaults, **fields})
 
@@ -191,14 +191,14 @@ def test_running_jobs_that_may_still_run_then_are_told_once() -> None:
 
 
 def test_a_job_that_no_deadline_stops_is_not_told_that_it_is_stopped() -> None:
-    lasting = window(deadline=3600.0)
+    lasting = window(stops_rigid_s=3600.0)
     seen = state(jobs=[job_record("a")], tasks=[task_record("a")], hosts=HOSTS, windows=[lasting])
     [(_, _, sentence)] = window_steps(seen, NOW).told
     assert sentence.endswith("new disks. The job runs on during the maintenance.")
 
 
 def test_jobs_leave_at_the_begin_and_rigid_ones_at_the_deadline() -> None:
-    at = window(deadline=600.0)
+    at = window(stops_rigid_s=600.0)
     drained = host_record("h1", state=HostState.CORDONED, drain_until=NOON + 600, window_id=1)
     jobs = [job_record("rigid"), job_record("elastic", elastic=True)]
     seen = state(jobs=jobs, tasks=[task_record(each.id) for each in jobs], hosts=[drained], windows=[at])

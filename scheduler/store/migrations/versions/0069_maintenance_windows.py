@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("cron", sa.String(), nullable=False),
         sa.Column("time_zone", sa.String(), nullable=False),
-        sa.Column("deadline", sa.Float(), nullable=False),
+        sa.Column("stops_rigid_s", sa.Float(), nullable=False),
         sa.Column("told", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,

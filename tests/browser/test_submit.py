@@ -41,7 +41,8 @@ def test_a_job_is_written_as_json_and_as_a_form(service: Service, page: Page) ->
     assert_clean(watch)
 
 
-def test_a_job_of_before_is_where_the_next_one_starts_from(service: Service, page: Page) -> None:
+def test_a_job_of_before_is_where_the_next_one_starts_from(own_service: Service, page: Page) -> None:
+    service = own_service  # forecasts rest on all jobs that ever ended there
     job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, labels={"team": "x"})
     service.wait(job, "running")
     watch = open_page(page, service, "/ui/submit")

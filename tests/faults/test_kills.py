@@ -152,7 +152,7 @@ def _maintenance_day(number: int, *, after: bool) -> FaultRun:
         now = run.time.clock()
         values = {
             "hosts": [], "starts_at": now + 20, "ends_at": now + 100, "reason": "", "cron": "", "time_zone": "UTC",
-            "deadline": 0.0,
+            "stops_rigid_s": 0.0,
         }  # fmt: skip
         db = run.service.cluster.db
         with db.read() as conn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.cluster_state import Task, run_seconds
 from schedulearn.scheduler.core.states import Reason
 
 _PLANNED = {Reason.RESIZED, Reason.EVICTED, Reason.PAUSED}
@@ -28,6 +28,5 @@ def interruptions_of(tasks: Sequence[Task], *, elastic: bool, waits: bool) -> In
     ran: dict[int, float] = {}
     for task in tasks:
         if (task.attempt < last or waits) and not (elastic and task.outcome in _PLANNED):
-            run_s = 0.0 if task.started_at is None or task.finished_at is None else task.finished_at - task.started_at
-            ran[task.attempt] = max(run_s, ran.get(task.attempt, 0.0))
+            ran[task.attempt] = max(run_seconds(task, task.finished_at or 0.0), ran.get(task.attempt, 0.0))
     return Interruptions(len(ran), 0.0 if elastic else sum(ran.values()))

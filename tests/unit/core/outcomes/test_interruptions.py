@@ -13,6 +13,7 @@ def task(attempt: int, started: float | None, finished: float | None, outcome: s
     values: dict[str, Any] = dict.fromkeys(Task._fields)
     state = TaskPhase.RUNNING if finished is None else TaskPhase.ENDED
     made = {"attempt": attempt, "rank": rank, "started_at": started, "finished_at": finished, "outcome": outcome}
+    made["paused_seconds"] = 0.0
     return Task(**{**values, **made, "state": state})
 
 
@@ -30,6 +31,7 @@ RUNS = task(3, 200, None, "")
         (STOPPED, False, False, (1, 60.0)),
         ([*STOPPED, RUNS], True, False, (1, 0.0)),
         ([task(1, None, 5, "lost"), RUNS], False, False, (1, 0.0)),
+        ([task(1, 0, 60, "lost")._replace(paused_seconds=20.0), RUNS], False, False, (1, 40.0)),
     ],
 )
 def test_attempts_before_the_last_one_count(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from schedulearn.scheduler.core.outcomes.blame import OUT_OF_MEMORY
 from schedulearn.scheduler.core.planning.command_masking import hide_in_command, hide_in_text
 
 
@@ -85,8 +86,8 @@ _PATTERNS = (
     _Pattern(
         FailureKind.GPU_MEMORY,
         re.compile(
-            r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
-            r"|OOM when allocating tensor|out of memory on the GPU|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: OOM"
+            OUT_OF_MEMORY.pattern.decode()
+            + r"|OOM when allocating tensor|out of memory on the GPU|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: OOM"
         ),
         "out of GPU memory",
         "Use a smaller batch, gradient accumulation or a GPU with more memory.",

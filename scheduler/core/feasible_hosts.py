@@ -27,7 +27,8 @@ ROUNDS = 8
 _ROUNDS_OF_MANY = 4
 _MANY = 200  # jobs; with more, a call takes long
 _MOST_EMPTIED = 16  # exclusive jobs for which others leave hosts at once
-_MOST_WHYS = 5  # hosts that a reason names
+MOST_WHYS = 5
+"""Maximum hosts that a reason names."""
 
 
 class _Placed(NamedTuple):
@@ -267,9 +268,14 @@ def _requirement(job: JobView) -> str:
 def _why_unfit(job: JobView) -> str:
     """Return why the job can't run on hosts, as sentences. They name a few hosts at most."""
     whys = dict.fromkeys(job.unfit.values())
-    found = "".join(f" {why[:1].upper()}{why[1:]}." for why in islice(whys, _MOST_WHYS))
-    more = len(whys) - _MOST_WHYS
+    found = as_sentences(islice(whys, MOST_WHYS))
+    more = len(whys) - MOST_WHYS
     return found + (f" The same goes for {more} more host{'s' * (more > 1)}." if more > 0 else "")
+
+
+def as_sentences(whys: Iterable[str]) -> str:
+    """Return reasons without full stops as sentences, each after a space."""
+    return "".join(f" {why[:1].upper()}{why[1:]}." for why in whys)
 
 
 def _with_requirements(plan: Plan, jobs: Iterable[JobView]) -> dict[str, str]:
@@ -300,7 +306,7 @@ def _with_exclusive_jobs(plan: Plan, snapshot: Snapshot) -> Mapping[str, str]:
         if not isinstance(why, Explanation) or why.code != Reason.UNSATISFIABLE.value:
             continue
         if gpus_for(job, rest) < job.needed_gpus <= gpus_for(job, snapshot.hosts):
-            named = ", ".join(sorted(alone)[:_MOST_WHYS]) + (" and more" if len(alone) > _MOST_WHYS else "")
+            named = ", ".join(sorted(alone)[:MOST_WHYS]) + (" and more" if len(alone) > MOST_WHYS else "")
             sentence = (
                 f"It waits for {gpu_count(job.needed_gpus)}{_requirement(job)}. Exclusive jobs have {named} alone."
             )

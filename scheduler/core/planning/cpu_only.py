@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import islice
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, HostConstraints, Job
-from schedulearn.scheduler.core.feasible_hosts import kept_for_exclusive
+from schedulearn.scheduler.core.feasible_hosts import MOST_WHYS, as_sentences, kept_for_exclusive
 from schedulearn.scheduler.core.host_constraints import place, unfit_hosts
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
@@ -30,9 +31,6 @@ Places = Mapping[str, str | Explanation]
 
 PATIENCE_S = 600.0
 """Seconds for which a job that does not fit lets others pass, before a host is kept for it."""
-
-
-_MOST_WHYS = 5  # hosts that a reason names
 
 
 class CpuUse(NamedTuple):
@@ -356,14 +354,13 @@ def _no_room(rooms: _Rooms, most: int) -> Explanation:
 
 
 def _maintained(windows: InTheWay, hosts: Set[str]) -> Explanation:
-    whys = [windows.why[host] for host in sorted(hosts)[:_MOST_WHYS]]
-    told = ". ".join(f"{why[:1].upper()}{why[1:]}" for why in whys)
-    return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU. {told}.")
+    whys = (windows.why[host] for host in sorted(hosts)[:MOST_WHYS])
+    return Explanation(Reason.MAINTENANCE.value, f"It needs no GPU.{as_sentences(whys)}")
 
 
 def _no_such_host(job: NewJob | Job, unfit: Mapping[str, str]) -> Explanation:
     where = place(job.host_constraints or {})
-    whys = "".join(f" {why[:1].upper()}{why[1:]}." for why in list(unfit.values())[:_MOST_WHYS])
+    whys = as_sentences(islice(unfit.values(), MOST_WHYS))
     return Explanation(Reason.UNSATISFIABLE.value, f"It needs no GPU, but {where}; no open one has enough room.{whys}")
 
 

@@ -11,6 +11,7 @@ export const keys = {
   policyHistory: "policy-history",
   sweeps: "sweeps",
   schedules: "schedules",
+  failures: "failures",
   timeline: "timeline",
   usage: "usage",
   events: "events",

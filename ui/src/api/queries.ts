@@ -335,7 +335,7 @@ export const whoQuery = queryOptions({
 /** Failed jobs of the last week by cause. An empty user means everybody's. */
 export function failuresQuery(user: string) {
   return queryOptions({
-    queryKey: [keys.jobs, "failures", user],
+    queryKey: [keys.failures, user],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/failures", { params: { query: user ? { user } : {} }, signal })),
   });

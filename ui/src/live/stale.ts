@@ -28,7 +28,9 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
 /** Return the keys of stale queries that can wait. Their data is large, or aggregated over everything. It need not
  * be fetched again at every event. */
 export function slowlyStaleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
-  const history: QueryKey[] = event.job_id ? [[keys.timeline], [keys.usage], [keys.sweeps]] : [];
+  const history: QueryKey[] = event.job_id
+    ? [[keys.timeline], [keys.usage], [keys.failures], [keys.sweeps]]
+    : [];
   return [...history, [keys.events]];
 }
 

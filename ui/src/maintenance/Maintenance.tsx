@@ -1,9 +1,9 @@
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../api/keys";
 import type { MaintenanceWindow } from "../api/types";
 import { DataTable } from "../components/DataTable";
+import { useListChange } from "../components/useListChange";
 import { When } from "../format/Elapsed";
 import { GuardedButton } from "../may/GuardedButton";
 import { useWhyNot } from "../may/useMay";
@@ -26,14 +26,9 @@ export function Maintenance() {
 function Row({ window }: { window: MaintenanceWindow }) {
   const [asked, setAsked] = useState(false);
   const whyNot = useWhyNot("change_hosts");
-  const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: deleteWindow,
-    onError: (error: Error) => notifications.show({ color: "red", message: error.message }),
-    onSettled: () => {
-      setAsked(false);
-      return queries.invalidateQueries({ queryKey: [keys.maintenance] });
-    },
+    ...useListChange(keys.maintenance, () => setAsked(false)),
   });
   const hosts = window.hosts.join(", ") || "all hosts";
   return (

@@ -1,11 +1,11 @@
 import { Box, Group } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
 import { keys } from "../api/keys";
 import type { Schedule } from "../api/types";
 import { DataTable } from "../components/DataTable";
+import { useListChange } from "../components/useListChange";
 import { When } from "../format/Elapsed";
 import { GuardedButton } from "../may/GuardedButton";
 import { useWhyNotOf } from "../may/useMay";
@@ -34,14 +34,7 @@ export function Schedules() {
 function Row({ schedule }: { schedule: Schedule }) {
   const [asked, setAsked] = useState(false);
   const whyNot = useWhyNotOf(schedule.user, "schedule");
-  const queries = useQueryClient();
-  const after = {
-    onError: (error: Error) => notifications.show({ color: "red", message: error.message }),
-    onSettled: () => {
-      setAsked(false);
-      return queries.invalidateQueries({ queryKey: [keys.schedules] });
-    },
-  };
+  const after = useListChange(keys.schedules, () => setAsked(false));
   const change = useMutation({ mutationFn: pauseOrResume, ...after });
   const remove = useMutation({ mutationFn: deleteSchedule, ...after });
   const verb = schedule.paused_at === null ? "Pause" : "Resume";

@@ -6,6 +6,7 @@ import { keys } from "../../api/keys";
 import { notifyQuery } from "../../api/queries";
 import type { NoticeAddress } from "../../api/types";
 import { Panel } from "../../components/Panel";
+import { useListChange } from "../../components/useListChange";
 import { Ago } from "../../format/Elapsed";
 import { count } from "../../format/number";
 import { Icon } from "../../shell/Icon";
@@ -13,7 +14,6 @@ import { Loaded } from "../../shell/Loaded";
 import { AddNoticeAddress } from "./AddNoticeAddress";
 import { ReceiverRow } from "./ReceiverRow";
 import classes from "./SettingsScreen.module.css";
-import { useSettingsChange } from "./useSettingsChange";
 
 /** One's own addresses, which get notices about one's own jobs. */
 export function Notices() {
@@ -51,7 +51,7 @@ export function Notices() {
 function Row({ item }: { item: NoticeAddress }) {
   const test = useMutation({
     mutationFn: testNoticeAddress,
-    ...useSettingsChange(keys.notify),
+    ...useListChange(keys.notify),
     onSuccess: (answer) =>
       notifications.show(
         answer.ok

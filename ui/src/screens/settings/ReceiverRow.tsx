@@ -2,9 +2,9 @@ import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import type { keys } from "../../api/keys";
+import { useListChange } from "../../components/useListChange";
 import { Confirm } from "../../shell/Confirm";
 import classes from "./SettingsScreen.module.css";
-import { useSettingsChange } from "./useSettingsChange";
 
 interface ReceiverRowProps {
   testId: string;
@@ -34,7 +34,7 @@ export function ReceiverRow({
   const [removing, setRemoving] = useState(false);
   const removal = useMutation({
     mutationFn: remove.run,
-    ...useSettingsChange(queryKey, () => setRemoving(false)),
+    ...useListChange(queryKey, () => setRemoving(false)),
   });
   return (
     <li className={classes.hook} data-testid={testId}>

@@ -6,12 +6,12 @@ import { keys } from "../../api/keys";
 import { registriesQuery } from "../../api/queries";
 import type { RegistryLogin, WhoAmI } from "../../api/types";
 import { Panel } from "../../components/Panel";
+import { useListChange } from "../../components/useListChange";
 import { Ago } from "../../format/Elapsed";
 import { Confirm } from "../../shell/Confirm";
 import { Loaded } from "../../shell/Loaded";
 import { AddRegistryLogin } from "./AddRegistryLogin";
 import classes from "./SettingsScreen.module.css";
-import { useSettingsChange } from "./useSettingsChange";
 
 /** Logins to registries of images, which hosts pull with. */
 export function Registries({ me }: { me: WhoAmI }) {
@@ -43,7 +43,7 @@ function Row({ item, me }: { item: RegistryLogin; me: WhoAmI }) {
   const [removing, setRemoving] = useState(false);
   const removal = useMutation({
     mutationFn: removeRegistryLogin,
-    ...useSettingsChange(keys.registries, () => setRemoving(false)),
+    ...useListChange(keys.registries, () => setRemoving(false)),
   });
   const whose = item.user !== "" ? item.user : item.group !== "" ? `group ${item.group}` : "everybody";
   const mine = item.user !== "" ? item.user === me.name : me.role === "admin";

@@ -8,11 +8,11 @@ import type { Token, WhoAmI } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
 import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
+import { useListChange } from "../../components/useListChange";
 import { Ago, When } from "../../format/Elapsed";
 import { Confirm } from "../../shell/Confirm";
 import { Loaded } from "../../shell/Loaded";
 import { AddToken } from "../../tokens/AddToken";
-import { useSettingsChange } from "./useSettingsChange";
 
 /** Table of tokens by name. */
 export function Tokens({ me }: { me: WhoAmI }) {
@@ -20,7 +20,7 @@ export function Tokens({ me }: { me: WhoAmI }) {
   const [revoking, setRevoking] = useState<Token | null>(null);
   const revoke = useMutation({
     mutationFn: revokeToken,
-    ...useSettingsChange(keys.tokens, () => setRevoking(null)),
+    ...useListChange(keys.tokens, () => setRevoking(null)),
   });
   return (
     <Panel title="Tokens" action={<AddToken me={me} />}>

@@ -6,6 +6,7 @@ import { keys } from "../../api/keys";
 import { webhooksQuery } from "../../api/queries";
 import type { Webhook } from "../../api/types";
 import { Panel } from "../../components/Panel";
+import { useListChange } from "../../components/useListChange";
 import { Ago } from "../../format/Elapsed";
 import { count, plural } from "../../format/number";
 import { Icon } from "../../shell/Icon";
@@ -13,7 +14,6 @@ import { Loaded } from "../../shell/Loaded";
 import { AddWebhook } from "./AddWebhook";
 import { ReceiverRow } from "./ReceiverRow";
 import classes from "./SettingsScreen.module.css";
-import { useSettingsChange } from "./useSettingsChange";
 
 /** Webhooks, notified when jobs end, hosts are lost or GPUs fail. */
 export function Webhooks() {
@@ -44,10 +44,10 @@ export function Webhooks() {
 }
 
 function Row({ hook }: { hook: Webhook }) {
-  const change = useMutation({ mutationFn: setWebhook, ...useSettingsChange(keys.webhooks) });
+  const change = useMutation({ mutationFn: setWebhook, ...useListChange(keys.webhooks) });
   const test = useMutation({
     mutationFn: testWebhook,
-    ...useSettingsChange(keys.webhooks),
+    ...useListChange(keys.webhooks),
     onSuccess: (answer) =>
       notifications.show(
         answer.ok

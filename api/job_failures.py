@@ -13,7 +13,7 @@ from schedulearn.api.answers.job import CloneOut, FailureOut, GpuRef
 from schedulearn.api.state import Cluster
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.reports.failure_advice import Failed, advice_for
-from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error, shown_lines
+from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, shown_lines, telling_line
 from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
 from schedulearn.scheduler.store.cluster_state import tasks_of
 
@@ -41,12 +41,13 @@ def _failure(cluster: Cluster, job: Row[Any], attempt: Sequence[Task], index: Ma
     first = min(bad or attempt, key=lambda task: (task.finished_at or math.inf, task.rank), default=None)
     hidden = parts_of(cluster.secrets.env_of(job.id).values()) if job.spec.get("secrets") else ()
     tail = hide(cluster.logs.tail(first.id, TAIL_BYTES), hidden) if first is not None else b""
+    lines = shown_lines(tail)
     failed = Failed(
         reason=job.reason,
         message=job.message,
         exit_code=first.exit_code if first is not None else None,
-        line=last_error(tail),
-        lines=shown_lines(tail)[-_LINES:],
+        line=telling_line(lines),
+        lines=lines[-_LINES:],
         spec=job.spec,
     )
     advice = advice_for(failed)

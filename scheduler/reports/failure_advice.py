@@ -49,7 +49,7 @@ class Failed(NamedTuple):
     exit_code: int | None
     """Exit code of the container that failed first; None: unknown."""
     line: str
-    """The most informative line of its log (`last_error`)."""
+    """The most informative line of its log (`telling_line`)."""
     lines: Sequence[str]
     """Last lines of its log."""
     spec: Mapping[str, object]

@@ -28,12 +28,11 @@ _LAUNCHER_REPORT = re.compile(r"Process \d+ exit with status code -?\d+\.$")
 """Start of horovodrun's report about a failed worker. Its own traceback and the exit code follow."""
 
 
-def last_error(tail: bytes) -> str:
-    """Return the line of `tail`, the end of a log, that best explains a failure.
+def telling_line(lines: Sequence[str]) -> str:
+    """Return the line that best explains a failure; empty if there is none.
 
     In order of preference: the last line about memory, the end of the last traceback, the last line that looks like an
-    error, the last line. Empty for an empty log."""
-    lines = shown_lines(tail)
+    error, the last line."""
     own = [line for line in takewhile(_is_of_workers, lines) if not _LAUNCHER.search(line)]
     for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
         found = next((line for line in reversed(own) if wanted.search(line)), None)

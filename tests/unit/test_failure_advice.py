@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from schedulearn.scheduler.reports.failure_advice import Failed, FailureKind, NextStep, advice_for
-from schedulearn.scheduler.runtimes.last_error import last_error, shown_lines
+from schedulearn.scheduler.runtimes.last_error import shown_lines, telling_line
 
 TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 
@@ -20,7 +20,7 @@ def advised(
     **spec: object,
 ) -> NextStep:
     given: Mapping[str, object] = {"command": "python train.py", **spec}
-    failed = Failed(reason, message, exit_code, last_error(log), shown_lines(log), given)
+    failed = Failed(reason, message, exit_code, telling_line(shown_lines(log)), shown_lines(log), given)
     advice = advice_for(failed)
     if advice.clone is not None:
         json.dumps(advice.clone.changes)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.scheduler.runtimes.last_error import MAX_CHARACTERS, TAIL_BYTES, last_error
+from schedulearn.scheduler.runtimes.last_error import MAX_CHARACTERS, TAIL_BYTES, shown_lines, telling_line
 
 TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 HOROVOD = (
@@ -36,4 +36,4 @@ MEMORY = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 Gi
     ],
 )  # fmt: skip
 def test_the_line_that_says_most(log: bytes, line: str) -> None:
-    assert last_error(log) == line
+    assert telling_line(shown_lines(log)) == line

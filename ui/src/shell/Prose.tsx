@@ -1,4 +1,4 @@
-/** Text of docstrings, with `backticks` as code. */
+/** Text of the service, with `backticks` as code. */
 export function Prose({ text }: { text: string }) {
   return text.split("`").map((part, index) =>
     index % 2 === 1 ? (

@@ -4,9 +4,9 @@ import type { JobDetail } from "../../api/types";
 import { When } from "../../format/Elapsed";
 import { duration, elapsed } from "../../format/time";
 import { exitMeaning, placesOf } from "../../jobs/failures";
-import { Ticked } from "../../jobs/Ticked";
 import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
+import { Prose } from "../../shell/Prose";
 import classes from "./Failure.module.css";
 
 /** Address fragment that opens the log at the line of the failure. */
@@ -48,7 +48,7 @@ export function Failure({ job }: { job: JobDetail }) {
       {failure.step && (
         <p className={classes.step}>
           <span>
-            <strong>Next step:</strong> <Ticked text={failure.step} />
+            <strong>Next step:</strong> <Prose text={failure.step} />
           </span>
           {failure.clone && maySubmit && (
             <Button component={Link} to={`/submit?from=${job.id}&as=advised`} size="xs">

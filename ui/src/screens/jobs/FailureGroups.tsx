@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { failuresQuery } from "../../api/queries";
 import { plural } from "../../format/number";
-import { Ticked } from "../../jobs/Ticked";
+import { Prose } from "../../shell/Prose";
 import classes from "./FailureGroups.module.css";
 
 const MOST = 5;
@@ -25,7 +25,7 @@ export function FailureGroups({ user }: { user: string }) {
             {step && (
               <>
                 {" "}
-                <Ticked text={step} />
+                <Prose text={step} />
               </>
             )}{" "}
             <span className={classes.jobs}>

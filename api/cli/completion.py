@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import click
 from click.shell_completion import CompletionItem
 
 from schedulearn.api.cli.common import CliSession, clean
-from schedulearn.api.cli.jobs import UNFINISHED
 from schedulearn.api.client.client import ClientError
-from schedulearn.scheduler.core.states import TERMINAL
+from schedulearn.scheduler.core.states import TERMINAL, UNFINISHED
 
 _SHOWN = 50
 _WAIT_S = 2.0
@@ -20,7 +21,7 @@ _ENDED = ("resubmit", "rm", "tensorboard")
 def job_items(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """Return the newest jobs that the command takes, by ID. A service that fails offers none."""
     name = ctx.command.name
-    states = UNFINISHED if name in _UNFINISHED else [state.value for state in TERMINAL] if name in _ENDED else []
+    states: Collection[str] = UNFINISHED if name in _UNFINISHED else TERMINAL if name in _ENDED else ()
     try:
         jobs = _newest(ctx.find_object(CliSession) or CliSession(), states)
     except (ClientError, ValueError, KeyError, TypeError):
@@ -31,7 +32,7 @@ def job_items(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     return [item for item in items if item.value.startswith(incomplete)]
 
 
-def _newest(session: CliSession, states: list[str]) -> list[dict[str, str]]:
+def _newest(session: CliSession, states: Collection[str]) -> list[dict[str, str]]:
     from schedulearn import Client
 
     with Client(session.url, session.token, timeout_s=_WAIT_S, ca=session.ca) as client:

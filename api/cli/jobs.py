@@ -24,10 +24,9 @@ from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.times import ends, expected, job_time, show_seconds, show_time, since_option, starts
 from schedulearn.api.client.client import Job, Json
-from schedulearn.scheduler.core.states import TERMINAL, JobState
+from schedulearn.scheduler.core.states import TERMINAL, UNFINISHED, JobState
 
 _SHOWN = 100
-UNFINISHED = [state.value for state in JobState if state not in TERMINAL]
 JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY")
 
 

@@ -21,11 +21,11 @@ from schedulearn.api.cli.common import (
     rich_cell,
     rich_table,
 )
-from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
+from schedulearn.api.cli.jobs import JOB_HEADERS, job_row
 from schedulearn.api.cli.processes import top_of_job
 from schedulearn.api.cli.resources import RATE_HEADERS, RESOURCE_HEADERS, TASK_HEADERS, of_host, of_task, rates_of
 from schedulearn.api.client.client import Json, UnreachableError
-from schedulearn.scheduler.core.states import WAITS, JobState
+from schedulearn.scheduler.core.states import UNFINISHED, WAITS, JobState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

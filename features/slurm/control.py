@@ -27,7 +27,7 @@ from schedulearn.features.slurm.hostlist import compress, expand
 from schedulearn.features.slurm.numbers import find_jobs, number_of
 from schedulearn.features.slurm.options import Syntax, parse
 from schedulearn.features.slurm.programs import Program
-from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobState
+from schedulearn.scheduler.core.states import HOLDS_GPUS, UNFINISHED
 
 _SYNTAX = Syntax(
     "scontrol",
@@ -106,8 +106,7 @@ def _show_jobs(session: CliSession, names: Sequence[str]) -> Iterable[Record]:
     if names:
         found: list[Json] = list(find_jobs(session, names))
     else:
-        live = [state for state in JobState if state not in TERMINAL]
-        found = session.client.all_jobs(live)["items"]
+        found = session.client.all_jobs(UNFINISHED)["items"]
         if not found:
             return [[[("", "No jobs in the system")]]]
     return [_job(job) for job in found]

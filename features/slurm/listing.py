@@ -22,13 +22,12 @@ from schedulearn.features.slurm.hostlist import compress
 from schedulearn.features.slurm.numbers import find_jobs
 from schedulearn.features.slurm.options import Syntax, parse
 from schedulearn.features.slurm.programs import Program, tell_user
-from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, WAITS, JobState
+from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, UNFINISHED, WAITS, JobState
 
 _RECENT_S = 300
 """Seconds for which squeue shows a job that has ended: Slurm's MinJobAge."""
 _MAX_DETAILS = 500
 """Maximum jobs that are asked for one by one, for their memory."""
-_LIVE = [state for state in JobState if state not in TERMINAL]
 
 _JOB_LETTERS = {
     "i": ("jobarrayid", "JOBID"), "A": ("jobid", "JOBID"), "F": ("arrayjobid", "ARRAY_JOB_ID"),
@@ -46,7 +45,7 @@ _JOB_LETTERS = {
 _JOB_NAMES = dict(_JOB_LETTERS.values()) | {"exit_code": "EXIT_CODE"}
 _QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _QUEUE_LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
-_QUEUE_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_QUEUE_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
 _SQUEUE = Syntax(
     "squeue",
     {"u": "user", "j": "jobs", "t": "states", "n": "name", "p": "partition", "h": "noheader", "o": "format",
@@ -86,7 +85,7 @@ def squeue(session: CliSession, context: click.Context, /, words: tuple[str, ...
 
 def _queue_format(given: Mapping[str, str]) -> str:
     if "start" in given:
-        return _QUEUE_START.replace(" %20Y", "")
+        return _QUEUE_START
     return _QUEUE_LONG if "long" in given else _QUEUE
 
 
@@ -113,7 +112,7 @@ def _print(table: Iterator[str]) -> None:
 
 def _queued(session: CliSession, given: Mapping[str, str]) -> list[Json]:
     """Return the jobs that squeue shows."""
-    states = states_of(given["states"]) if "states" in given else set(_LIVE)
+    states = states_of(given["states"]) if "states" in given else set(UNFINISHED)
     if "jobs" in given:
         found: list[Json] = list(find_jobs(session, [given["jobs"]]))
     else:

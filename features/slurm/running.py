@@ -24,7 +24,7 @@ from schedulearn.features.slurm.numbers import ARRAY, find_jobs, number_of
 from schedulearn.features.slurm.options import SBATCH, STEP, Syntax, parse
 from schedulearn.features.slurm.programs import Program, say, tell_user
 from schedulearn.features.slurm.sbatch import Imported, from_sbatch
-from schedulearn.scheduler.core.states import TERMINAL, JobState
+from schedulearn.scheduler.core.states import TERMINAL, UNFINISHED, JobState
 
 _LARGEST = 1 << 20
 _MAX_AFTER = 100
@@ -388,8 +388,7 @@ def scancel(session: CliSession, context: click.Context, /, words: tuple[str, ..
             click.echo(f"scancel: error: Kill job error on job id {clean(word)}: {clean(str(error))}", err=True)
     if not rest:
         user = session.user() if "me" in given else given.get("user")
-        live = [state for state in JobState if state not in TERMINAL]
-        jobs = session.client.all_jobs(live, user=user)["items"]
+        jobs = session.client.all_jobs(UNFINISHED, user=user)["items"]
         tell_user(session, context, given, jobs)
     for job in jobs:
         if JobState(job["state"]) not in TERMINAL and _matches(job, given):

@@ -37,7 +37,8 @@ from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
 from schedulearn.features.sweeps.steps import UNFINISHED, SweepProgress, SweepReason, SweepState
-from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobState
+from schedulearn.scheduler.core.states import UNFINISHED as UNFINISHED_JOBS
+from schedulearn.scheduler.core.states import WAITS, JobState
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import (
@@ -116,7 +117,6 @@ class SweepRun(SQLModel, table=True):
 SweepRow = Row[Any]
 RunRow = Row[Any]
 
-_ACTIVE = [state for state in JobState if state not in TERMINAL]
 _BAD = (JobState.FAILED, JobState.TIMEOUT)
 _JOINED = col(Job.id) == col(SweepRun.job_id)
 
@@ -137,7 +137,7 @@ _PROGRESS: Select[Any] = (
     select(
         *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:8]),
         _count(col(SweepRun.job_id).is_(None)),
-        _count(col(Job.state).in_(_ACTIVE)),
+        _count(col(Job.state).in_(UNFINISHED_JOBS)),
         _count(col(Job.state) == JobState.SUCCEEDED),
         _count(col(Job.state).in_(_BAD)),
         _count(and_(col(Job.state) == JobState.CANCELLED, col(SweepRun.pruned).is_(False))),
@@ -234,7 +234,7 @@ def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) 
     query = select(Job).join(SweepRun, _JOINED).where(col(SweepRun.sweep_id) == sweep_id)
     if only_waiting:
         query = query.where(col(Job.state).in_([*WAITS]), col(Job.attempt) == 0)
-    return list(conn.execute(query.where(col(Job.state).in_(_ACTIVE)).order_by(col(SweepRun.number))))
+    return list(conn.execute(query.where(col(Job.state).in_(UNFINISHED_JOBS)).order_by(col(SweepRun.number))))
 
 
 def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:

@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.control.service import Service
-from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.states import UNFINISHED
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
@@ -25,7 +25,6 @@ DAY_S = 86_400.0
 EVENTS, JOBS = 2_000, 20
 """Maximum events read, and jobs deleted, in one step. Other changes of the database take their turn between steps."""
 _TRIED = 200  # ended jobs, some of which can't be deleted now
-_UNFINISHED = [state for state in JobState if not state.terminal]
 _FIRST_S, _EVERY_S, _PAUSE_S = 60.0, 3600.0, 1.0
 
 
@@ -79,7 +78,7 @@ class Retention:
             if not any(row.at < before for row in rows):
                 return None
             last: int = rows[-1].id
-            unfinished = select(col(Job.id)).where(col(Job.state).in_(_UNFINISHED))
+            unfinished = select(col(Job.id)).where(col(Job.state).in_(UNFINISHED))
             old = (
                 col(Event.id) > after,
                 col(Event.id) <= last,
@@ -116,5 +115,5 @@ class Retention:
 
 def _needed(conn: Connection) -> set[str]:
     """Return the ended jobs that unfinished ones wait for, or whose outputs they need."""
-    after = conn.execute(select(col(Job.after)).where(col(Job.state).in_(_UNFINISHED), col(Job.after).is_not(None)))
+    after = conn.execute(select(col(Job.after)).where(col(Job.state).in_(UNFINISHED), col(Job.after).is_not(None)))
     return {job_id for each in after.scalars() if each for job_id in each["jobs"]} | set(needed_outputs(conn))

@@ -87,6 +87,7 @@ WAITS = frozenset({_Q, _P})
 """States in which a job holds no GPUs. It starts once the policy gives it GPUs and its image is on the host."""
 HOLDS_GPUS = frozenset({_S, _R, _Z, _X})
 TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
+UNFINISHED = tuple(state for state in JobState if state not in TERMINAL)
 
 
 class Reason(StrEnum):

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column,
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.core.states import JobState
+from schedulearn.scheduler.core.states import UNFINISHED
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY
@@ -59,7 +59,7 @@ def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
     columns = (
         col(Job.id), col(Job.name), col(Job.user), col(Job.state), col(Job.required_gpus), col(Job.submitted_at),
     )  # fmt: skip
-    unfinished = col(Job.state).in_([state for state in JobState if not state.terminal])
+    unfinished = col(Job.state).in_(UNFINISHED)
     return list(db.execute(select(*columns).where(col(Job.id).in_(ids), unfinished, col(Job.held_at).is_(None))))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import CliSession, Command, clean, pass_session
-from schedulearn.api.cli.jobs import UNFINISHED
 from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, labelled_jobs
+from schedulearn.scheduler.core.states import UNFINISHED
 
 
 @click.command(cls=Command)

@@ -12,7 +12,7 @@ from schedulearn.api.client.client import ClientError, Json
 
 
 def labelled_jobs(
-    session: CliSession, labels: tuple[str, ...], user: str | None, states: list[str], kind: str
+    session: CliSession, labels: tuple[str, ...], user: str | None, states: Iterable[str], kind: str
 ) -> list[Json]:
     """Return the jobs of `user` in these states with all these labels. Raises ClientError if there is none.
 
